@@ -140,8 +140,11 @@ def read_result(folder: str | Path) -> dict[str, Any]:
         ValueError: It cannot be read, is damaged, was edited, has the format of a later version, or
             is not a result of a run; the message says which.
     """
+    path = Path(folder, "result.json")
+    if path.exists() and not path.is_file():  # reading a fifo would wait for ever
+        raise ValueError("is not a file")
     try:
-        result = json.loads(Path(folder, "result.json").read_bytes())
+        result = json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:

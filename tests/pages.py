@@ -23,7 +23,7 @@ import yaml
 from gnn_depth.cli import REPORTS, RUNS, main, reproduce
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
-from gnn_depth.cli.sweep import load_grid, part, split_overrides
+from gnn_depth.cli.sweep import chosen_part, load_grid, split_overrides
 from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
@@ -260,9 +260,9 @@ def check_report(command: str, words: list[str]) -> None:
         _, words = split_overrides(words)
     options = (getattr(module, "parser", None) or module._parser)().parse_args(words)
     if command == "sweep":
-        part(load_grid(options.file), options)
+        chosen_part(load_grid(options.file), options)
     if command == "reproduce" and options.item:
-        assert options.item in reproduce.names(), f"there is no item {options.item!r}"
+        assert options.item in reproduce.item_files(), f"there is no item {options.item!r}"
 
 
 def check_grid(data: dict[str, Any]) -> None:

@@ -11,9 +11,10 @@ Run by hand when a lower bound changes: the test suite itself runs with constrai
 import re
 import subprocess
 import sys
-import tomllib
 import venv
 from pathlib import Path
+
+import tomllib
 
 ROOT = Path(__file__).parent.parent
 TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "beartype", "psutil")

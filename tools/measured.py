@@ -1,9 +1,10 @@
-"""Write the tables of docs/measured.md from the results in docs/results, or take up finished runs
-there.
+"""Write the tables of docs/measured.md from docs/results, or take up finished runs there.
 
-    python -m tools.measured                  # write the tables and the counts of verdicts python
-    -m tools.measured --check          # exit code 1 if the page differs from them python -m
-    tools.measured --take runs      # first take up the finished runs of items below a folder
+::
+
+    python -m tools.measured               # write the tables and the counts of verdicts
+    python -m tools.measured --check       # exit code 1 if the page differs from them
+    python -m tools.measured --take runs   # first take up the finished runs below a folder
 
 A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which
 also has the published numbers) or of one config (``config`` and ``published``), with command-line
@@ -28,9 +29,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.cli.reproduce import load as load_item
+from gnn_depth.cli.reproduce import load_item
 from gnn_depth.cli.sweep import load_grid
-from gnn_depth.reports.published import Level, Number, Published, agreement_of, parse
+from gnn_depth.reports.published import (
+    Level,
+    Published,
+    PublishedNumber,
+    agreement_of,
+    parse_published,
+)
 from gnn_depth.reports.settings import label, same
 from gnn_depth.reports.table import t_half_width
 
@@ -105,9 +112,9 @@ class Results:
             if "item" in self.head
             else self.head.get("published", [])
         )
-        return parse(found, str(self.path))
+        return parse_published(found, str(self.path))
 
-    def verdicts(self, claim: Claim) -> Iterator[tuple[str, Number, Level]]:
+    def verdicts(self, claim: Claim) -> Iterator[tuple[str, PublishedNumber, Level]]:
         """Source, published number and verdict of every published number for a claim."""
         here: Any = claim
         for entry in self.published:
@@ -165,7 +172,7 @@ class Results:
             yield "*† Measured with older code; today's code is known to give other numbers here or in like cells.*"
 
 
-def number_text(number: Number) -> str:
+def number_text(number: PublishedNumber) -> str:
     """A published number as text."""
     return f"{100 * number.mean:.1f}" + (
         "" if number.half is None else f" ± {100 * number.half:.1f}"

@@ -76,8 +76,9 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    # There may be none, or it may be damaged.
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+    # None, or damaged.
+    damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+    with contextlib.suppress(*damaged):
         entry = json.loads(path.read_text(encoding="utf-8"))
         stamps = entry["sources"]
         if entry["key"] == key and all(_stamp(file) == stamps[file] for file in stamps):

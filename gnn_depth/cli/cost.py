@@ -26,8 +26,10 @@ MAX_SECONDS = 15.0  # stop measuring after this many
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds until the first epoch of a run, seconds per epoch, and the number of epochs unless it
-    stops early."""
+    """Seconds until the first epoch of a run and per epoch, and the number of its epochs.
+
+    The number holds unless the run stops early.
+    """
 
     setup: float
     epoch: float
@@ -62,11 +64,14 @@ class FewSteps(L.Callback):
         return batches * (self.times[-1] - self.times[warm_up]) / (steps - warm_up)
 
 
-def measure(config: dict[str, Any]) -> Cost:
-    """Train a resolved config for a few epochs, uncompiled and leaving no files; called in a
-    process of its own."""
+def measure_cost(config: dict[str, Any]) -> Cost:
+    """Train a resolved config for a few epochs, uncompiled and leaving no files.
+
+    It is called in a process of its own.
+    """
     started = time.perf_counter()
-    config, timer = copy.deepcopy(config), FewSteps()
+    config = copy.deepcopy(config)
+    timer = FewSteps()
     config["model"]["compile"] = "off"
     config["trainer"] |= {
         "logger": False,
@@ -83,34 +88,40 @@ def measure(config: dict[str, Any]) -> Cost:
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         batches: Any = cli.trainer.num_training_batches
         steps = steps_of(cli.trainer)
-    began = (
-        timer.times[0] if timer.times else time.perf_counter()
-    )  # a run may diverge before its first epoch
+    # A run may diverge before its first epoch.
+    began = timer.times[0] if timer.times else time.perf_counter()
     return Cost(began - started, timer.epoch(batches), steps / batches if steps > 0 else 0.0)
 
 
-def estimate(plan: Plan, pool: Pool) -> str:
-    """The time of the remaining runs as a sentence, from finished runs of the same group if there
-    are any."""
+def estimate_time(plan: Plan, pool: Pool) -> str:
+    """The time of the remaining runs as a sentence.
+
+    It is that of finished runs of the same group if there are any.
+    """
     records = plan.store.records()
     left: dict[str, list[PlannedRun]] = defaultdict(list)
     done: dict[str, list[float]] = defaultdict(list)
     for run in plan.runs:
-        record = records.get(run.place.identity)
+        record = records.get(run.key.identity)
         if record and record.is_result:
-            done[run.place.group].append(record.seconds)
+            done[run.key.group].append(record.seconds)
         else:
-            left[run.place.group].append(run)
-    count = sum(map(len, left.values()))
-    if not count:
+            left[run.key.group].append(run)
+    if not left:
         return "nothing is left to run"
-    measured = {
-        group: pool.submit(measure, runs[0].config)
-        for group, runs in left.items()
-        if group not in done
-    }
-    costs = {group: statistics.mean(seconds) for group, seconds in done.items()}
-    costs |= {group: future.result().seconds for group, future in measured.items()}
-    seconds = sum(len(runs) * costs[group] for group, runs in left.items())
-    said = f"{count} to run, about {duration(seconds / min(pool.workers, count))} with {pool.workers} at a time"
+    measured = {}
+    for group, runs in left.items():
+        if group not in done:
+            measured[group] = pool.submit(measure_cost, runs[0].config)
+    count = 0
+    seconds = 0.0
+    for group, runs in left.items():
+        one = (
+            measured[group].result().seconds if group in measured else statistics.mean(done[group])
+        )
+        count += len(runs)
+        seconds += len(runs) * one
+    at_once = pool.workers
+    time_left = duration(seconds / min(at_once, count))
+    said = f"{count} to run, about {time_left} with {at_once} at a time"
     return f"{said} if none stops before its last epoch" if measured else said

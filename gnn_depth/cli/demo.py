@@ -1,5 +1,4 @@
-"""``gnn-depth demo``: a deep network that fails, the measures that say why, and what helps, in
-about a minute."""
+"""``gnn-depth demo``: a deep network that fails, why, and what helps, in about a minute."""
 
 import io
 import math
@@ -43,7 +42,7 @@ class Trained:
     heading: str  # what it is, and its depth
     folder: Path  # of its run
     accuracy: float  # on the test set, at the best validation epoch; NaN if there was none
-    ratio: float  # norm of the gradient at the first layer divided by that at the last layer, in the first step
+    ratio: float  # norm of the gradient at the first layer over that at the last, in the first step
     failures: str  # where gradients first failed
 
 
@@ -67,8 +66,7 @@ def parser() -> Options:
 
 
 def show(output: str, options: Sequence[str] = ()) -> None:
-    """Probe a network that fails, train it, its remedy and two others, and print and draw how they
-    compare.
+    """Probe a network that fails, train it, its remedy and two others, and show how they compare.
 
     A new folder below the output gets the runs and the picture; the options are those of ``fit``,
     for all networks.
@@ -78,7 +76,7 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     from gnn_depth.diagnostics.probe.findings import digits
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import terminal
-    from gnn_depth.reports.load import load
+    from gnn_depth.reports.load import read_runs
     from gnn_depth.reports.sheets import Sheet
 
     try:
@@ -92,27 +90,26 @@ def show(output: str, options: Sequence[str] = ()) -> None:
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
         trained = [_train(name, folder, options) for name in NETWORKS]
         head = ("network", "test accuracy", "gradient ratio", "gradients")
-        lines = tuple(
-            (one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained
-        )
-        notes = (
+        lines = []
+        for one in trained:
+            lines.append((one.heading, percent(one.accuracy), digits(one.ratio), one.failures))
+        note = (
             "Gradient ratio: norm at the first layer divided by that at the last, in the first "
-            "step.",
+            "step."
         )
-        sheet = Sheet("", head, 1, lines, notes)
+        sheet = Sheet("", head, 1, tuple(lines), (note,))
         print(f"\n{terminal([sheet], _width(), styled=sys.stdout.isatty())}")
         # Norms of gradients of the deep networks side by side, on one scale.
-        charts = [
-            figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden")
-            for one in trained[1:]
-        ]
-        panels = (
-            replace(chart.panels[0], title=one.heading)
-            for chart, one in zip(charts, trained[1:], strict=True)
+        panels = []
+        for one in trained[1:]:
+            chart = figures.chart("heatmap", read_runs(one.folder), measure="gradient_norm_hidden")
+            panels.append(replace(chart.panels[0], title=one.heading))
+        caption = (
+            "Norm of the gradient of the loss with respect to the input of every layer, in every "
+            "training step."
         )
-        caption = "Norm of the gradient of the loss with respect to the input of every layer, in every training step."
         picture = folder / "gradients.png"
-        figures.save(replace(charts[0], panels=tuple(panels), caption=caption), picture)
+        figures.save_figure(replace(chart, panels=tuple(panels), caption=caption), picture)
     print(f"Picture of the gradients: {picture}\n")
     _, deep, bounded, _ = trained
     _say(conclusion(deep, bounded, chance))
@@ -134,13 +131,15 @@ def _probe(options: Sequence[str]) -> float:
     _say(f"Probe of a {_heading('deep', cli)}, on a generated citation graph, before any training:")
     for finding in report.findings:
         _say(f"- {FAILURE_MODES[finding.mode]}: {finding.text}", "  ")
-    legend = "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes from their mean."
+    legend = (
+        "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes "
+        "from their mean."
+    )
     _say(legend if report.findings else "no problem found.", "  ")
     if report.remedies:
         _say(
             f"{len(report.remedies)} registered parts are remedies for some of this. One of them "
-            "bounds the weights: "
-            f"{' '.join(REMEDY).replace('=', ' ')}"
+            f"bounds the weights: {' '.join(REMEDY).replace('=', ' ')}"
         )
     return 1 / cli.datamodule.num_classes
 
@@ -166,13 +165,13 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     assert where is not None
     gradients = read_measure(where, "gradient_norm_hidden").values[0]  # log10
     found = result.get("findings", {}).get("FirstFailure", {})
+    failures = [f"{kind} at layer {one['layer']}" for kind, one in found.items()]
     return Trained(
         _heading(name, cli),
         where,
         accuracy=result["metrics"].get("test_acc_at_best_val", math.nan),
         ratio=float(10.0 ** (gradients[0] - gradients[-1])),
-        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items())
-        or "no failure",
+        failures=", ".join(failures) or "no failure",
     )
 
 
@@ -191,21 +190,21 @@ def _assemble(command: str, name: str, options: Sequence[str]) -> "CommandLineIn
 
 
 def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
-    """A sentence on whether the deep network failed, and whether the remedy helped, whatever was
-    measured."""
+    """A sentence on whether the deep network failed, and whether the remedy helped."""
     from gnn_depth.diagnostics.probe.findings import digits
 
     start = f"reaches {percent(deep.accuracy)}"
     if not deep.accuracy > chance + GAIN:
         start = f"learns nothing ({percent(deep.accuracy)}; guessing gives {percent(chance)})"
     end = f"the remedy did not help this time ({percent(remedied.accuracy)})"
-    if remedied.accuracy > (chance if math.isnan(deep.accuracy) else deep.accuracy) + GAIN:
+    before = chance if math.isnan(deep.accuracy) else deep.accuracy
+    if remedied.accuracy > before + GAIN:
         end = f"the same number of layers reaches {percent(remedied.accuracy)}"
     network = deep.heading.replace(", ", " of ")
+    bounded = digits(remedied.ratio)
     return (
         f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the "
-        "first layer as in the "
-        f"last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
+        f"first layer as in the last; with its weights bounded that factor is {bounded}, and {end}."
     )
 
 

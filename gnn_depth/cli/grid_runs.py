@@ -32,7 +32,7 @@ from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
-from gnn_depth.sweeps.worker import RunFailed, Task
+from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.models import build_model
 from gnn_depth.training.recorder import RunRecorder
@@ -42,8 +42,7 @@ LOOK_SECONDS = 0.3
 
 
 class Resolver:
-    """Resolves command lines of ``fit`` with one parser, because building it takes longer than
-    using it."""
+    """Resolves command lines of ``fit`` with one parser: building it takes longer than using it."""
 
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
@@ -57,18 +56,17 @@ class Resolver:
             return self._cli.resolve(arguments)
 
     def data_of(self, config: dict[str, Any]) -> tuple[str, SimpleNamespace]:
-        """Checksum of the data of a resolved config, and the attributes that a model needs to know
-        of it; read once for equal configs.
+        """Checksum of the data of a resolved config, and what a model needs to know of it.
 
-        Raises an AbsentDataError if the data is missing, damaged or refuses its options.
+        Equal configs are read once. Raises an AbsentDataError if the data is missing, damaged or
+        refuses its options.
         """
         key = json.dumps(config["data"], sort_keys=True)
         if key not in self._data:
             try:
                 with quiet():
-                    L.seed_everything(
-                        0, verbose=False
-                    )  # data that draws from it is then the same in every order
+                    # Data that draws from it is then the same in every order.
+                    L.seed_everything(0, verbose=False)
                     module = build("data", config["data"])
                     known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
                     self._data[key] = module.checksum, SimpleNamespace(**known)
@@ -100,25 +98,23 @@ def plan_of(
     force: bool = False,
     absent: dict[str, str] | None = None,
 ) -> Plan:
-    """Resolve all runs of a grid whose config files are relative to the folder; see
-    :func:`make_plan`.
+    """Resolve all runs of a grid whose config files are relative to the folder; see `make_plan`.
 
     The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error,
     or are left out and noted in ``absent`` with the reason.
     """
-    lines = {
-        tuple(each.labels.values()): line_of(each, grid.base, folder, arguments)
-        for each in grid.combinations()
-    }
-    # Inline configs are part of the grid, which has been checked as a whole.
-    files = {
-        source.name: source for line in lines.values() for source in line.sources if source.is_file
-    }
+    lines = {}
+    files: dict[str, Source] = {}
+    plugins: dict[str, None] = {}
+    for combination in grid.combinations():
+        line = line_of(combination, grid.base, folder, arguments)
+        lines[tuple(combination.labels.values())] = line
+        # Inline configs are part of the grid, which has been checked as a whole.
+        files |= {source.name: source for source in line.sources if source.is_file}
+        plugins |= dict.fromkeys(line.plugins)
     if arguments.trusted:
         trust.refuse_unknown(list(files.values()))
-    resolver = Resolver(
-        list(dict.fromkeys(plugin for line in lines.values() for plugin in line.plugins))
-    )
+    resolver = Resolver(list(plugins))
 
     def resolve(combination: Combination) -> tuple[dict[str, Any], str]:
         """The resolved config of a combination, and the checksum of its data."""
@@ -140,8 +136,7 @@ def plan_of(
 def line_of(
     combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments
 ) -> Arguments:
-    """The command line of a combination: whole sections become configs, single options become
-    arguments.
+    """The command line of a combination: sections become configs, options become arguments.
 
     Config files are relative to the folder; the arguments override the combination, and that
     overrides the base.
@@ -157,15 +152,15 @@ def line_of(
             elif isinstance(value, dict) and key in ("model", "data", "trainer"):
                 layers.append(Source(INLINE, {key: value}))
             else:
-                options.append(f"--{key}={value if isinstance(value, str) else json.dumps(value)}")
+                text = value if isinstance(value, str) else json.dumps(value)
+                options.append(f"--{key}={text}")
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])
 
 
 class StopWhenAsked(L.Callback):
-    """Ends the training as Ctrl-C does once a file exists, which workers on other machines see
-    too."""
+    """Ends the training as Ctrl-C does once a file exists, for workers on other machines too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -179,27 +174,27 @@ class StopWhenAsked(L.Callback):
                 take(signal.SIGINT)
 
 
-def train(task: Task, origin: Origin) -> None:
-    """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed; called in a process
-    of its own."""
-    tqdm.set_lock(
-        threading.RLock()
-    )  # its own is a semaphore, which Python reports as leaked if the process is killed
+def train(job: Job, origin: Origin) -> None:
+    """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed.
+
+    It is called in a process of its own.
+    """
+    # Its own is a semaphore, which Python reports as leaked if the process is killed.
+    tqdm.set_lock(threading.RLock())
     try:
         with quiet():
-            cli = cli_of(task.run.config)
-            if identity(task.run.config, task.run.data_sha256) != task.run.place.identity:
+            cli = cli_of(job.run.config)
+            if identity(job.run.config, job.run.data_sha256) != job.run.key.identity:
                 raise UsageError(
                     "a plugin was edited after the sweep had been planned, or this worker has "
-                    "another version of "
-                    "gnn-depth or of a plugin than the sweep has; start the sweep again."
+                    "another version of gnn-depth or of a plugin than the sweep has; start the "
+                    "sweep again."
                 )
-            cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
+            cli.trainer.callbacks.append(StopWhenAsked(Path(job.stop)))  # type: ignore[attr-defined]
             train_run(cli, origin)
     except (UsageError, RunError) as error:
-        if TRACEBACK in str(
-            error
-        ):  # the user's code or a library failed: the run's output shows all calls
+        # The user's code or a library failed: the run's output shows all calls.
+        if TRACEBACK in str(error):
             traceback.print_exception(error.__cause__)
         raise RunFailed(str(error)) from error
 

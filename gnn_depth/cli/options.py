@@ -92,11 +92,11 @@ def chosen_values(
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
     """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to
     standard error."""
-    from gnn_depth.reports.load import ReportWarning, load
+    from gnn_depth.reports.load import ReportWarning, read_runs
     from gnn_depth.reports.settings import choose, known_labels
 
     with plain_warnings(ReportWarning):
-        frame = load(*folders)
+        frame = read_runs(*folders)
     return choose(
         frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis))
     )

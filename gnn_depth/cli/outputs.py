@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.errors import UsageError, on_screen
 
 # Here and not in predictions.py, which imports torch.
 PREDICTIONS = (".csv", ".parquet", ".npz")
@@ -93,7 +93,7 @@ def plain_warnings(category: type[Warning]) -> Iterator[None]:
                 default_show(message, kind, *where)
             elif str(message) not in printed:
                 printed.add(str(message))
-                print(f"warning: {message}", file=sys.stderr)
+                print(on_screen(f"warning: {message}"), file=sys.stderr)
 
         warnings.showwarning = show  # type: ignore[assignment]
         yield

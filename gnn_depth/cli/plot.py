@@ -16,7 +16,7 @@ FIGURES = {
     "layers": "a measure against the layer: start, end, and the range between its extremes",
     "history": "the distribution of a measure over the neurons of a layer, over training",
     "convergence": "a metric over epochs, with a band for its spread",
-    "scatter": "two measures against each other, coloured by a metric, or a metric against one measure",
+    "scatter": "two measures against each other, coloured by a metric, or a metric against one",
 }
 # Each kind has its own defaults: options that are not given are not passed on.
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -66,21 +66,21 @@ def main(argv: list[str]) -> int:
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}
     figures.check_options(options.kind, chosen)
-    figures.writer(output.suffix)  # raises before anything is read if a library is missing
     frame = load_runs(options.folders, options.where)
     with plain_warnings(ReportWarning):
         chart = figures.chart(options.kind, frame, **chosen)
     chart = figures.restyled(chart, options.log, options.xlabel, options.ylabel, options.caption)
     size = tuple(options.size) if options.size else None
-    write_whole(output, lambda part: figures.save(chart, part, options.title or "", size))
+    write_whole(output, lambda part: figures.save_figure(chart, part, options.title or "", size))
     print(f"{output}\n{chart.caption}".rstrip())
     return 0
 
 
 def parser() -> Options:
+    kinds = "; ".join(f"{kind}: {what}" for kind, what in FIGURES.items())
     options = Options(
         "plot",
-        "Figures of runs: " + "; ".join(f"{kind}: {what}" for kind, what in FIGURES.items()) + ".",
+        f"Figures of runs: {kinds}.",
         "KIND FOLDER... --output FILE.png|.pdf|.html [--OPTION VALUE]...",
     )
     add = options.add_argument
@@ -99,14 +99,8 @@ def parser() -> Options:
     )
     size = "inches, without legend and caption; a journal's column or page by default"
     add("--size", nargs=2, type=positive_float, metavar=("WIDTH", "HEIGHT"), help=size)
-    formats = ", ".join(figures.FORMATS)
-    add(
-        "--output",
-        required=True,
-        default=SUPPRESS,
-        metavar="FILE",
-        help=f"file to write: {formats}",
-    )
+    formats = f"file to write: {', '.join(figures.FORMATS)}"
+    add("--output", required=True, default=SUPPRESS, metavar="FILE", help=formats)
     for name, (text, arguments) in CHOICES.items():
         add(f"--{name}", default=SUPPRESS, help=text, **arguments)
     return options

@@ -15,7 +15,14 @@ from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, load_runs, positive_float
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
+from gnn_depth.cli.sweep import (
+    add_options,
+    chosen_part,
+    load_grid,
+    open_pool,
+    run_plan,
+    split_overrides,
+)
 from gnn_depth.config_file import read_config, shipped
 from gnn_depth.registry import unknown
 from gnn_depth.runs import new_run_folder
@@ -50,13 +57,13 @@ def main(argv: list[str]) -> int:
             raise UsageError(
                 "--list stands alone: reproduce ITEM --estimate measures how long one item takes."
             )
-        for item in map(load, sorted(names())):
+        for item in map(load_item, sorted(item_files())):
             grid = load_grid(str(item.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
             print(f"{item.name}: {item.title}\n  {item.source}\n  {count} runs")
         return 0
     if not options.item:
-        raise UsageError(f"an item is missing. Available: {', '.join(sorted(names()))}.")
+        raise UsageError(f"an item is missing. Available: {', '.join(sorted(item_files()))}.")
     return _reproduce(arguments, options)
 
 
@@ -87,8 +94,8 @@ def parser() -> Options:
 
 
 def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
-    item = load(options.item)
-    grid = part(load_grid(str(item.grid), arguments.trusted), options)
+    item = load_item(options.item)
+    grid = chosen_part(load_grid(str(item.grid), arguments.trusted), options)
     _check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
     with plain_warnings(ResultWarning), open_pool(options) as pool:
@@ -103,9 +110,9 @@ def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
         if not plan.runs:
             raise UsageError(f"no runs are left in {item.name}.")
         if options.estimate:
-            from gnn_depth.cli.cost import estimate
+            from gnn_depth.cli.cost import estimate_time
 
-            print(f"{item.name}: {estimate(plan, pool)}")
+            print(f"{item.name}: {estimate_time(plan, pool)}")
             return 0
         code = run_plan(plan, pool, options.retries, deadline)
     if any(record.is_result for record in plan.found()):
@@ -115,19 +122,19 @@ def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
     return code
 
 
-def names() -> dict[str, Path]:
+def item_files() -> dict[str, Path]:
     """Every item and its file."""
     return shipped("reproduce")
 
 
-def load(name: str) -> Item:
+def load_item(name: str) -> Item:
     """Load an item by its name, or from a file."""
     if name.endswith((".yaml", ".yml")):
         name, config = Path(name).stem, read_config(name, labels=True)
-    elif name in names():
-        config = read_config(str(names()[name]), labels=True)
+    elif name in item_files():
+        config = read_config(str(item_files()[name]), labels=True)
     else:
-        raise UsageError(unknown("item", name, names()))
+        raise UsageError(unknown("item", name, item_files()))
     content = {"figure": {}, "published": []} | config.data
     for key in content:
         if key not in KEYS:
@@ -150,12 +157,13 @@ def _check(item: Item, grid: Grid) -> None:
     """Refuse an item that could not be displayed, before anything runs."""
     from gnn_depth.reports import figures
     from gnn_depth.reports.load import ReportError
-    from gnn_depth.reports.published import parse
+    from gnn_depth.reports.published import parse_published
 
     try:
-        parse(item.published, item.name)
+        parse_published(item.published, item.name)
         figures.check_options(*_figure(item))
-        for axes in (item.table.get(key, []) for key in ("rows", "columns")):
+        for key in ("rows", "columns"):
+            axes = item.table.get(key, [])
             for axis in axes if isinstance(axes, list) else [axes]:
                 grid.axis_called(axis)
     except (ReportError, GridError) as error:
@@ -163,42 +171,39 @@ def _check(item: Item, grid: Grid) -> None:
 
 
 def _show(item: Item, plan: Plan, root: Path) -> None:
-    """Print an item's table beside the published one, and write both it and the figure to
-    ``root/ITEM/DATE_TIME``."""
+    """Print an item's table beside the published one, and write it and the figure to a folder.
+
+    The folder is ``root/ITEM/DATE_TIME``.
+    """
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import latex, markdown, terminal
     from gnn_depth.reports.load import ReportWarning
-    from gnn_depth.reports.published import compare_published, parse
+    from gnn_depth.reports.published import compare_published, parse_published
     from gnn_depth.reports.sheets import agreement_sheet, table_sheet
     from gnn_depth.reports.table import tabulate, to_csv
 
     frame = load_runs([str(plan.store.folder)], [])
-    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
-    order = (
-        frame["identity"].map(place).dropna().sort_values()
-    )  # that of the table's rows and columns
+    # In the order of the plan, which is that of the table's rows and columns.
+    place = {run.key.identity: number for number, run in enumerate(plan.runs)}
+    order = frame["identity"].map(place).dropna().sort_values()
     frame = frame.loc[order.index].reset_index(drop=True)
     table = tabulate(frame, **({"spread": "std"} | item.table))
-    published = parse(item.published, item.name)
+    published = parse_published(item.published, item.name)
     sheets = [table_sheet(table)]
     if published:
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
-    print(
-        f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end=""
-    )
+    shown = terminal(sheets, styled=sys.stdout.isatty())
+    print(f"\n{item.title}\n{item.source}\n\n{shown}", end="")
     folder = new_run_folder(root, item.name)
-    for name, text in (
-        ("table.md", markdown(sheets)),
-        ("table.tex", latex(sheets)),
-        ("runs.csv", to_csv(table)),
-    ):
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "table.md").write_text(markdown(sheets), encoding="utf-8")
+    (folder / "table.tex").write_text(latex(sheets), encoding="utf-8")
+    (folder / "runs.csv").write_text(to_csv(table), encoding="utf-8")
     if item.figure:
         kind, options = _figure(item)
         with plain_warnings(ReportWarning):
             chart = figures.chart(kind, frame, published, **options)
         for suffix in figures.FORMATS:
-            figures.save(chart, folder / f"figure{suffix}", item.title)
+            figures.save_figure(chart, folder / f"figure{suffix}", item.title)
     print(f"table and figure: {folder}")
 
 

@@ -21,8 +21,7 @@ from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
-# The module that resolves and trains runs; it brings torch, so commands import it while the workers
-# do.
+# Modules that resolve and train runs; they bring torch, so commands import them while workers do.
 PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
@@ -30,22 +29,18 @@ def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, argv = split_overrides(argv)
     options, arguments = parser().parse_args(argv), read_arguments(overrides)
-    grid, folder = (
-        part(load_grid(options.file, arguments.trusted), options),
-        Path(options.file).parent,
-    )
-    with (
-        plain_warnings(ResultWarning),
-        nullcontext() if options.dry_run else open_pool(options) as pool,
-    ):
+    grid = chosen_part(load_grid(options.file, arguments.trusted), options)
+    folder = Path(options.file).parent
+    # The workers begin to import while the plan is made.
+    pool_or_none = nullcontext() if options.dry_run else open_pool(options)
+    with plain_warnings(ResultWarning), pool_or_none as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
         if pool is None:
             print(plan_of(grid, folder, arguments, options.root).listing())
             return 0
-        return run_plan(
-            plan_of(grid, folder, arguments, options.root, options.force), pool, options.retries
-        )
+        plan = plan_of(grid, folder, arguments, options.root, options.force)
+        return run_plan(plan, pool, options.retries)
 
 
 def parser() -> Options:
@@ -132,13 +127,11 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
         raise UsageError(f"{config.at(error.where)}: {error}") from None
 
 
-def part(grid: Grid, options: argparse.Namespace) -> Grid:
+def chosen_part(grid: Grid, options: argparse.Namespace) -> Grid:
     """The part of a grid that ``--subset`` and ``--seeds`` choose."""
     try:
-        return grid.subset(
-            chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of),
-            options.seeds,
-        )
+        chosen = chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of)
+        return grid.subset(chosen, options.seeds)
     except GridError as error:
         raise UsageError(f"--subset: {error}") from None
 
@@ -164,8 +157,7 @@ def open_pool(options: argparse.Namespace) -> Pool:
 
 
 def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
-    """Run all unfinished runs of a plan, and print a summary; see
-    :func:`gnn_depth.sweeps.drive.carry_out`.
+    """Run all unfinished runs of a plan as `gnn_depth.sweeps.drive.carry_out`, and sum up.
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
@@ -177,19 +169,18 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
     except OSError as error:
         raise UsageError(
             "the folder of the sweep cannot be made, written or locked, "
-            f"{str(plan.store.folder)!r} "
-            f"({error.strerror}); choose another with --root."
+            f"{str(plan.store.folder)!r} ({error.strerror}); choose another with --root."
         ) from error
     try:
-        tally = carry_out(plan, pool, train, retries, deadline)
+        sweep = carry_out(plan, pool, train, retries, deadline)
     except PoolError as error:
         raise RunError(f"stopped: {error}") from error
     state = plan.state(lambda record: record.status if record else "not started")
-    head = "interrupted; the same command continues the sweep" if tally.interrupted else "done"
+    head = "interrupted; the same command continues the sweep" if sweep.interrupted else "done"
     folder = plan.store.folder
     print(
         f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}"
     )
-    if tally.interrupted:
-        return exit_code(tally.interrupted)
-    return 1 if any(outcome.status not in RESULTS for outcome in tally.outcomes.values()) else 0
+    if sweep.interrupted:
+        return exit_code(sweep.interrupted)
+    return int(any(outcome.status not in RESULTS for outcome in sweep.outcomes.values()))

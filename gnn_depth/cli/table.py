@@ -9,13 +9,13 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.reports.formats import html_page, latex, markdown, terminal
-from gnn_depth.reports.published import compare_published, read
+from gnn_depth.reports.published import compare_published, read_published
 from gnn_depth.reports.settings import metric_words
 from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
 from gnn_depth.reports.table import (
     SPREADS,
     TESTS,
-    Table,
+    ResultTable,
     arrange,
     compare,
     tabulate,
@@ -37,23 +37,24 @@ RUNS = ("csv", "parquet")  # formats that list the runs behind the table
 def main(argv: list[str]) -> int:
     """Print a table, or write it to a file."""
     options = parser().parse_args(argv)
-    output = (
-        None if options.output is None else check_output(options.output, list(FORMATS.values()))
-    )
+    output = None
+    if options.output is not None:
+        output = check_output(options.output, list(FORMATS.values()))
     name = _format(options, output)
     frame = load_runs(options.folders, options.where)
     rows, columns = arrange(frame, options.rows, options.columns)
     table = tabulate(frame, rows, columns, options.metric, options.spread)
-    if output and name == "parquet":
+    if name == "parquet":
+        assert output is not None, "checked by _format"
         write_whole(output, partial(write_parquet, table))
-    else:
-        styled = not output and sys.stdout.isatty()
-        text = to_csv(table) if name == "csv" else _text(table, options, name, styled)
-        if not output:
-            print(text, end="")
-            return 0
+        print(output)
+        return 0
+    styled = not output and sys.stdout.isatty()
+    text = to_csv(table) if name == "csv" else _text(table, options, name, styled)
+    if output:
         write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
-    print(output)
+        text = f"{output}\n"
+    print(text, end="")
     return 0
 
 
@@ -89,9 +90,8 @@ def parser() -> Options:
     options.add_choice_of_values("--where", "which runs")
     best = (
         "what a bold number is the best of: its row, its column, the whole table, or none; by "
-        "default cells with "
-        "the same baseline compete, without one those along the axis that is not a number such as "
-        "a depth"
+        "default cells with the same baseline compete, without one those along the axis that is "
+        "not a number such as a depth"
     )
     add("--best", choices=BEST, default="auto", help=best)
     add("--caption", default="", help="text that says what the numbers are")
@@ -108,9 +108,10 @@ def parser() -> Options:
 
 def _format(options: Namespace, output: Path | None) -> str:
     """The requested format, or the one that the output's suffix implies."""
-    own = next(
-        (name for name, suffix in FORMATS.items() if output and suffix == output.suffix), "terminal"
-    )
+    own = "terminal"
+    for known, suffix in FORMATS.items():
+        if output and suffix == output.suffix:
+            own = known
     name: str = options.format or own
     if output and name != own:
         raise UsageError(
@@ -128,17 +129,19 @@ def _format(options: Namespace, output: Path | None) -> str:
     return name
 
 
-def _text(table: Table, options: Namespace, name: str, styled: bool) -> str:
+def _text(table: ResultTable, options: Namespace, name: str, styled: bool) -> str:
     """The table and, if requested, the comparisons with a baseline and with published numbers."""
     comparison = compare(table, options.baseline, options.test) if options.baseline else None
     sheets = [table_sheet(table, comparison, options.best, options.caption, options.label)]
     if comparison:
         sheets.append(comparison_sheet(table, comparison))
     if options.published:
-        published = read(options.published)
+        published = read_published(options.published)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
     if name == "html":
         return html_page(sheets, metric_words(table.metric))
-    if name == "terminal":
-        return terminal(sheets, styled=styled)
-    return markdown(sheets) if name == "markdown" else latex(sheets)
+    if name == "markdown":
+        return markdown(sheets)
+    if name == "latex":
+        return latex(sheets)
+    return terminal(sheets, styled=styled)

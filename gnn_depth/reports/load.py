@@ -1,11 +1,10 @@
-"""Load run folders as tables: results, curves over the epochs, and measures over steps and
-layers."""
+"""Read run folders as tables: results, curves over the epochs, and measures of layers."""
 
 import csv
-import itertools
 import os
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
 SHOWN = 5  # files named in a warning
+LARGEST = 2**53  # above it not every whole number is a float64
 
 
 class ReportError(ValueError):
@@ -29,7 +29,7 @@ class ReportWarning(UserWarning):
     """Files of runs that were skipped, or runs whose numbers are hard to compare."""
 
 
-def load(*folders: str | Path) -> pd.DataFrame:
+def read_runs(*folders: str | Path) -> pd.DataFrame:
     """Read every ``result.json`` below some folders into one table with a row for each run.
 
     A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run
@@ -44,36 +44,46 @@ def load(*folders: str | Path) -> pd.DataFrame:
     Raises:
         ReportError: A folder does not exist, or contains no run that can be read.
     """
-    found, bad = [], []
-    for folder in dict.fromkeys(run for top in folders for run in _run_folders(top)):
-        try:
-            found.append((folder, _read_result(folder)))
-        except ValueError as error:
-            bad.append(f"{str(Path(folder, 'result.json'))!r} {error}")
+    found: dict[str, dict[str, Any]] = {}  # by folder
+    bad: dict[str, str] = {}
+    for top in folders:
+        for folder in _run_folders(top):
+            if folder in found or folder in bad:
+                continue
+            try:
+                found[folder] = _read_result(folder)
+            except ValueError as error:
+                bad[folder] = f"{str(Path(folder, 'result.json'))!r} {error}"
     if bad:
-        more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-        _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
+        _warn(f"skipped {first_of(list(bad.values()), SHOWN, '; ')}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
         raise ReportError(
             f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
         )
     kept = _newest(found)
-    if repeated := len(found) - len(kept):
+    if len(kept) < len(found):
         _warn(
-            f"{repeated} of {len(found)} runs repeat others: only the newest with a result counts."
+            f"{len(found) - len(kept)} of {len(found)} runs repeat others: only the newest with a "
+            "result counts."
         )
     frame = _frame(kept)
-    versions = frame["version"].value_counts()
+    versions = Counter(frame["version"].dropna())
     if len(versions) > 1:
-        listed = ", ".join(
-            f"{version} ({count} runs)" for version, count in sorted(versions.items())
-        )
+        listed = [f"{version} ({count} runs)" for version, count in sorted(versions.items())]
         _warn(
             "the runs come from several versions of gnn-depth, and their numbers may not be "
-            f"comparable: {listed}."
+            f"comparable: {', '.join(listed)}."
         )
     return frame
+
+
+def first_of(texts: Sequence[str], most: int, separator: str) -> str:
+    """The first texts, and the number of others: ``a, b and 2 more``."""
+    listed = separator.join(texts[:most])
+    if len(texts) > most:
+        listed += f" and {len(texts) - most} more"
+    return listed
 
 
 def _run_folders(top: str | Path) -> Iterator[str]:
@@ -81,89 +91,102 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
-        is_run = "result.json" in files or (FOLDER in inside and measurements.names(Path(folder)))
-        inside[:] = [] if is_run else sorted(name for name in inside if name != ARCHIVE)
-        if is_run:
+        has_measures = FOLDER in inside and measurements.names(Path(folder))
+        if "result.json" in files or has_measures:
+            inside.clear()
             yield folder
+        else:
+            inside[:] = sorted(name for name in inside if name != ARCHIVE)
 
 
 def _read_result(folder: str) -> dict[str, Any]:
     """A run's result; raises a ValueError with the reason if it is none."""
     path = Path(folder, "result.json")
-    if not path.exists():  # a training by other code, which has measures only
-        known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
-        return {**known, "metrics": {}, "hparams": {}, "packages": {}}
-    result = _printable(read_result(folder))
+    result: dict[str, Any] = {"status": "finished", "name": path.parent.name}
+    if path.exists():
+        result = _printable(read_result(folder))
+    else:  # a training by other code, which has measures only
+        result["axes"] = {"run": folder}
     if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
     if result["status"] == "running" and is_alive(folder) is False:
         result["status"] = "died"
-    for part in ("metrics", "hparams", "axes", "packages"):
+    for part in (*PARTS, "packages"):
         if not isinstance(result.setdefault(part, {}), dict):
             raise ValueError(f"has {part} that are not a mapping")
-    if taken := [name for name in result["axes"] if name in COLUMNS]:
-        raise ValueError(f"has an axis {taken[0]!r}, which is the name of a column of every run")
+    for name in result["axes"]:
+        if name in COLUMNS:
+            raise ValueError(f"has an axis {name!r}, which is the name of a column of every run")
+    for name, value in result["metrics"].items():
+        if value is not None and _number(value) is None:
+            raise ValueError(f"has a metric {name!r} that is not a number: {str(value)[:30]!r}")
     return result
 
 
 def _printable(value: Any) -> Any:
-    """The same with control characters of texts written out, as somebody else's file may hold codes
-    for terminals."""
-    if isinstance(value, str):
-        return (
-            value
-            if value.isprintable()
-            else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
-        )
+    """The value with control characters written out: somebody else's file may hold codes."""
+    if isinstance(value, str) and not value.isprintable():
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
     if isinstance(value, dict):
         return {_printable(key): _printable(item) for key, item in value.items()}
-    return [_printable(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return value
 
 
-def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+def _number(value: Any) -> float | None:
+    """A number, or a text that spells one, such as "nan"; None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if isinstance(value, int) and abs(value) < LARGEST:
+        return int(value)
+    return number
+
+
+def _newest(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One run for each identity: preferably one with a result, and of these the newest."""
+
+    def rank(folder: str) -> tuple[bool, str]:
+        result = found[folder]
+        return result["status"] in RESULTS, str(result.get("started", ""))
+
     kept: dict[Any, str] = {}
-
-    def rank(run: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
-        return run[1]["status"] in RESULTS, str(run[1].get("started", ""))
-
-    for folder, result in sorted(found, key=rank, reverse=True):
-        config = result.get("config_sha256")
-        kept.setdefault(
-            result.get("identity") or (config and (config, result.get("seed"))) or folder, folder
-        )
+    for folder in sorted(found, key=rank, reverse=True):
+        result = found[folder]
+        identity = result.get("identity")
+        if not identity and result.get("config_sha256"):
+            identity = (result["config_sha256"], result.get("seed"))
+        kept.setdefault(identity or folder, folder)
     newest = set(kept.values())
-    return [(folder, result) for folder, result in found if folder in newest]
+    return {folder: result for folder, result in found.items() if folder in newest}
 
 
-def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
+def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     rows = []
-    for folder, result in found:
-        # An axis set to null has a value; a run without the axis has none.
-        axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
+    # Dicts keep names in the order of their first appearance.
+    parts: dict[str, dict[str, None]] = {part: {} for part in PARTS}
+    for folder, result in found.items():
+        row = {name: result.get(name) for name in COLUMNS}
+        row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
+        row |= result["metrics"]
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
-        settings = result["hparams"] | axes
-        texts = {
-            name: str(value) for name, value in settings.items() if isinstance(value, list | dict)
-        }
-        own = {"folder": folder, "version": result["packages"].get("gnn-depth")}
-        rows.append(
-            {name: result.get(name) for name in COLUMNS}
-            | own
-            | result["metrics"]
-            | settings
-            | texts
-        )
-    parts = {
-        part: list(dict.fromkeys(key for _, result in found for key in result[part]))
-        for part in PARTS
-    }
-    frame = pd.DataFrame(
-        rows, columns=list(dict.fromkeys([*COLUMNS, *itertools.chain(*parts.values())]))
-    )
-    numbers = [*NUMBERS, *parts["metrics"]]
-    frame[numbers] = frame[numbers].apply(pd.to_numeric, errors="coerce")  # also "inf" and "nan"
-    frame.attrs = parts
+        for part in ("hparams", "axes"):
+            for name, value in result[part].items():
+                if isinstance(value, list | dict):
+                    value = str(value)
+                elif value is None and part == "axes":  # set to null; a run without it has none
+                    value = "null"
+                row[name] = value
+        rows.append(row)
+        for part in PARTS:
+            parts[part] |= dict.fromkeys(result[part])
+    names = {**dict.fromkeys(COLUMNS), **parts["metrics"], **parts["hparams"], **parts["axes"]}
+    frame = pd.DataFrame(rows, columns=list(names))
+    for name in (*NUMBERS, *parts["metrics"]):
+        frame[name] = pd.to_numeric(frame[name].map(_number, na_action="ignore"))
+    frame.attrs = {part: list(known) for part, known in parts.items()}
     return frame
 
 
@@ -171,15 +194,14 @@ def _warn(text: str) -> None:
     warnings.warn(text, ReportWarning, stacklevel=3)
 
 
-def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
-    """Read one metric of every epoch from ``metrics.csv``, in long form: columns ``run``,
-    ``epoch``, ``value``.
+def read_curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
+    """Read one metric of every epoch from ``metrics.csv``: columns ``run``, ``epoch``, ``value``.
 
-    ``run`` is the run's label in the frame's index, so that ``curves(frame,
+    ``run`` is the run's label in the frame's index, so that ``read_curves(frame,
     tag).join(frame["seed"], on="run")`` adds the seeds. A run without ``metrics.csv`` has no rows.
 
     Args:
-        frame: Runs, as `load` returns them.
+        frame: Runs, as `read_runs` returns them.
         tag: Name of the metric: ``val/acc``.
 
     Raises:
@@ -191,15 +213,15 @@ def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
         path = Path(folder, "metrics.csv")
         if not path.is_file():
             continue
+        values = []
         try:
-            whole, _, _ = path.read_text(encoding="utf-8").rpartition(
-                "\n"
-            )  # drops a row cut off while being written
+            text = path.read_text(encoding="utf-8")
+            whole, _, _ = text.rpartition("\n")  # drops a row cut off while being written
             lines = csv.DictReader(whole.splitlines())
-            values = [
-                (run, int(line["epoch"]), float(line[tag])) for line in lines if line.get(tag)
-            ]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            for line in lines:
+                if line.get(tag):
+                    values.append((run, int(line["epoch"]), float(line[tag])))
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             _warn(f"skipped {str(path)!r}, which is damaged ({error!r}).")
             continue
         tags |= set(lines.fieldnames or ()) - {"epoch", "step"}
@@ -209,40 +231,40 @@ def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run", "epoch", "value"])
 
 
-def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Read a measure from ``measures/NAME.npz``, in long form: columns ``run``, ``step``,
-    ``layer``, ``value``.
+def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Read ``measures/NAME.npz`` of every run: columns ``run``, ``step``, ``layer``, ``value``.
 
     Measures of neurons have a column ``neuron`` too. ``run`` is the run's label in the frame's
-    index, as in `curves`. ``attrs`` has the ``unit`` and, as ``log10``, whether the values are
+    index, as in `read_curves`. ``attrs`` has the ``unit`` and, as ``log10``, whether the values are
     logarithms to base 10, where -inf stands for an exact zero. A run without the measure has no
     rows.
 
     Args:
-        frame: Runs, as `load` returns them.
+        frame: Runs, as `read_runs` returns them.
         name: Name of the measure: ``gradient_similarity``.
 
     Raises:
         ReportError: No run has such a measure, a file is damaged, or units differ between runs.
     """
-    known = {run: measurements.names(Path(folder)) for run, folder in frame["folder"].items()}
-    having = [run for run, names in known.items() if name in names]
-    if not having:
-        raise ReportError(
-            unknown("measure", name, {name for names in known.values() for name in names})
-        )
-    found = [read_measure(frame["folder"][run], name) for run in having]
-    kinds = {(one.unit, one.log10, one.values.ndim) for one in found}
+    known: set[str] = set()
+    tables = {}
+    kinds = set()
+    for run, folder in frame["folder"].items():
+        names = measurements.names(Path(folder))
+        known.update(names)
+        if name in names:
+            one = read_measure(folder, name)
+            tables[run] = measurements.long(one)
+            kinds.add((one.unit, one.log10, one.values.ndim))
+    if not tables:
+        raise ReportError(unknown("measure", name, known))
     if len(kinds) > 1:
-        listed = ", ".join(
-            f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds)
-        )
+        listed = [f"{unit!r}{' as log10' * log10}" for unit, log10, _ in sorted(kinds)]
         raise ReportError(
-            f"measure {name!r} is not the same quantity in all runs: {listed}. Choose runs of one "
-            "kind."
+            f"measure {name!r} is not the same quantity in all runs: {', '.join(listed)}. Choose "
+            "runs of one kind."
         )
-    by_run = pd.concat(map(measurements.long, found), keys=having, names=["run", None])
-    long = by_run.reset_index("run").reset_index(drop=True)
+    long = pd.concat(tables, names=["run", None]).reset_index("run").reset_index(drop=True)
     ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
     return long
 

@@ -11,8 +11,8 @@ import yaml
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import Labels, label, resolve, same
-from gnn_depth.reports.table import Cell, Spread, Table
+from gnn_depth.reports.settings import Labels, label, resolve_name, same
+from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
 KEYS = ("source", "interval", "unit", "where", "over", "values")
@@ -26,9 +26,8 @@ ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
 Level: TypeAlias = Literal["inside", "overlapping", "outside", "no value"]
 
 
-class Number(NamedTuple):
-    """A published mean and the number after its ±, if it has one; accuracies are fractions, as in
-    our metrics."""
+class PublishedNumber(NamedTuple):
+    """A published mean and the number after its ±, if it has one; accuracies are fractions."""
 
     mean: float
     half: float | None = None
@@ -42,7 +41,7 @@ class Published:
     interval: Spread | None  # what stands after ±; None where the paper gives no interval
     where: Mapping[str, str]  # axis -> label, for the axes that are fixed
     over: str  # the axis along which the numbers vary
-    numbers: Mapping[str, Number]  # label on that axis -> number
+    numbers: Mapping[str, PublishedNumber]  # label on that axis -> number
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Agreement:
     row: Labels
     column: Labels
     published: Published
-    number: Number
+    number: PublishedNumber
     cell: Cell
     level: Level
 
@@ -62,7 +61,7 @@ class Agreement:
         return self.cell.mean - self.number.mean
 
 
-def read(path: str | Path) -> list[Published]:
+def read_published(path: str | Path) -> list[Published]:
     """Read the published numbers of a YAML file."""
     try:
         content = safe_load(Path(path).read_text(encoding="utf-8"))
@@ -70,12 +69,14 @@ def read(path: str | Path) -> list[Published]:
         raise ReportError(f"{str(path)!r} cannot be read ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ReportError(f"{str(path)!r} is not YAML: {' '.join(str(error).split())}.") from error
-    return parse(content, str(path))
+    return parse_published(content, str(path))
 
 
-def parse(entries: Any, origin: str = "published") -> list[Published]:
-    """The published numbers of a parsed YAML file, or those below its key ``published``; errors
-    name the origin."""
+def parse_published(entries: Any, origin: str = "published") -> list[Published]:
+    """The published numbers of a parsed YAML file, or those below its key ``published``.
+
+    Errors name the origin.
+    """
     if isinstance(entries, dict) and "published" in entries:
         entries = entries["published"]
     if not isinstance(entries, list):
@@ -84,11 +85,13 @@ def parse(entries: Any, origin: str = "published") -> list[Published]:
         )
     found = []
     for place, entry in enumerate(entries, start=1):
-        source = f" ({entry['source']})" if isinstance(entry, dict) and entry.get("source") else ""
         try:
             found.append(_entry(entry))
         except ReportError as error:
-            raise ReportError(f"{origin}, entry {place}{source}: {error}") from error
+            name = f"{origin}, entry {place}"
+            if isinstance(entry, dict) and entry.get("source"):
+                name += f" ({entry['source']})"
+            raise ReportError(f"{name}: {error}") from error
     return found
 
 
@@ -100,10 +103,12 @@ def _entry(entry: Any) -> Published:
     for key in ("source", "over", "values"):
         if not entry.get(key):
             raise ReportError(f"the key {key!r} is missing.")
-    interval, unit = str(entry.get("interval", "none")), str(entry.get("unit", "percent"))
-    for key, value, choices in (("interval", interval, INTERVALS), ("unit", unit, UNITS)):
-        if value not in choices:
-            raise ReportError(unknown(key, value, choices))
+    interval = str(entry.get("interval", "none"))
+    if interval not in INTERVALS:
+        raise ReportError(unknown("interval", interval, INTERVALS))
+    unit = str(entry.get("unit", "percent"))
+    if unit not in UNITS:
+        raise ReportError(unknown("unit", unit, UNITS))
     numbers = {}
     for key, value in _mapping("'values'", entry["values"]).items():
         match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
@@ -111,20 +116,20 @@ def _entry(entry: Any) -> Published:
             raise ReportError(
                 f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}."
             )
-        mean, half = (
-            None if text is None else float(text) / UNITS[unit] for text in match.groups()
-        )
-        assert mean is not None
-        if half is not None and interval == "none":
+        mean, half = match.groups()
+        if half is None:
+            numbers[_label(key)] = PublishedNumber(float(mean) / UNITS[unit])
+        elif interval == "none":
             raise ReportError(
                 f"value of {key}: {value!r} has a +-, so give its meaning: interval: std or "
                 "interval: ci."
             )
-        numbers[_label(key)] = Number(mean, half)
-    where = {
-        str(axis): _label(value)
-        for axis, value in _mapping("'where'", entry.get("where") or {}).items()
-    }
+        else:
+            scaled = float(mean) / UNITS[unit], float(half) / UNITS[unit]
+            numbers[_label(key)] = PublishedNumber(*scaled)
+    where = {}
+    for axis, value in _mapping("'where'", entry.get("where") or {}).items():
+        where[str(axis)] = _label(value)
     return Published(str(entry["source"]), INTERVALS[interval], where, str(entry["over"]), numbers)
 
 
@@ -138,37 +143,36 @@ def _label(value: Any) -> str:
     return "null" if value is None else label(value)
 
 
-def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
-    """Compare every cell with the published numbers for it; several sources give several
-    comparisons."""
+def compare_published(table: ResultTable, published: Sequence[Published]) -> list[Agreement]:
+    """Compare every cell with the published numbers for it; several sources may have one."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
-    names = (*table.row_names, *table.column_names)
-    named = list(dict.fromkeys((*names, *table.axes)))
-    known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
-    # Settings that all cells share also describe a cell without runs.
-    shared = {
-        name: text
-        for name, text in (*ours, {})[0].items()
-        if all(other.get(name) == text for other in ours)
-    }
-    fixed = [
-        {resolve(axis, named, known): text for axis, text in entry.where.items()}
-        for entry in published
-    ]
-    over = [resolve(entry.over, named, known) for entry in published]
+    named = list(dict.fromkeys((*table.names, *table.axes)))
+    known = dict.fromkeys(named)
+    shared = dict(ours[0]) if ours else {}
+    for settings in ours:
+        known |= dict.fromkeys(settings)
+        # Settings that all cells share also describe a cell without runs.
+        shared = dict(shared.items() & settings.items())
+    fixed = []
+    over = []
+    for entry in published:
+        axes = {resolve_name(axis, named, list(known)): text for axis, text in entry.where.items()}
+        fixed.append(axes)
+        over.append(resolve_name(entry.over, named, list(known)))
     found = []
     for (row, column), cell in table.cells.items():
-        here = shared | dict(cell.settings) | dict(zip(names, (*row, *column), strict=True))
+        here = shared | dict(cell.settings) | dict(zip(table.names, (*row, *column), strict=True))
         for entry, where, axis in zip(published, fixed, over, strict=True):
-            fits = all(same(here.get(name, ""), text) for name, text in where.items())
+            if not all(same(here.get(name, ""), text) for name, text in where.items()):
+                continue
             for text, number in entry.numbers.items():
-                if fits and same(here.get(axis, ""), text):
+                if same(here.get(axis, ""), text):
                     level = agreement_of(cell, number, entry.interval)
                     found.append(Agreement(row, column, entry, number, cell, level))
     return found
 
 
-def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
+def agreement_of(cell: Cell, number: PublishedNumber, interval: Spread | None) -> Level:
     r"""The position of our mean m relative to a published number a ± h.
 
     ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is
@@ -176,11 +180,11 @@ def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
     interval); ``outside`` otherwise; ``no value`` if we have none.
     """
     distance = abs(cell.mean - number.mean) - ROUNDING
-    half, width = number.half, cell.half_width(interval or "std")
     if math.isnan(distance):
         return "no value"
-    if half is not None and distance <= half:
+    if number.half is not None and distance <= number.half:
         return "inside"
-    if width is not None and distance <= (half or 0.0) + width:
+    width = cell.half_width(interval or "std")
+    if width is not None and distance <= (number.half or 0.0) + width:
         return "overlapping"
     return "outside"

@@ -1,9 +1,8 @@
-"""Tables of text about runs: means, differences from a baseline, agreement with published
-numbers."""
+"""Tables of text about runs: means, differences from a baseline, agreement with a paper."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -26,13 +25,14 @@ from gnn_depth.reports.table import (
     TESTS,
     Cell,
     Comparison,
+    ResultTable,
     Spread,
-    Table,
 )
 from gnn_depth.runs import RESULTS, lower_is_better
 
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
 BEST: tuple[Best, ...] = get_args(Best)
+TINY_P = 0.0001  # a smaller p value is not printed
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,18 @@ class Sheet:
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
-    """A value of a metric: percent with one decimal, four significant digits for anything else,
-    ``-`` for NaN."""
+    """Percent with one decimal, four significant digits for other metrics, ``-`` for NaN."""
     if math.isnan(value):
         return "-"
-    return f"{100 * value:{sign}.1f}" if is_percent(metric) else f"{value:{sign}.4g}"
+    if is_percent(metric):
+        return f"{100 * value:{sign}.1f}"
+    return f"{value:{sign}.4g}"
 
 
 def format_mean(mean: float, half: float | None, metric: str) -> str:
     """Mean ± half width of the interval, if there is one."""
-    return format_value(mean, metric) + ("" if half is None else f" ± {format_value(half, metric)}")
+    text = format_value(mean, metric)
+    return text if half is None else f"{text} ± {format_value(half, metric)}"
 
 
 def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
@@ -67,7 +69,7 @@ def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
 
 
 def table_sheet(
-    table: Table,
+    table: ResultTable,
     comparison: Comparison | None = None,
     best: Best = "auto",
     caption: str = "",
@@ -83,22 +85,24 @@ def table_sheet(
     most = max(cell.n for cell in table.cells.values())
     fields = {}
     for place, cell in table.cells.items():
+        text = format_cell(cell, table.metric, table.spread)
         pair = comparison.pairs[place] if comparison else None
-        star = "*" if pair and pair.significant else ""
-        fields[place] = _field(
-            format_cell(cell, table.metric, table.spread) + star, _note(cell, most)
-        )
-    first, *others = _notes(table, most)
-    notes = (caption or first, *others, *(_significance(comparison) if comparison else ()))
-    label = label or "tab:" + "-".join(map(last_part, (*table.row_names, *table.column_names)))
+        if pair and pair.significant:
+            text += "*"
+        fields[place] = _field(text, _note(cell, most))
+    notes = _notes(table, most)
+    if caption:
+        notes[0] = caption
+    if comparison:
+        notes += _significance(comparison)
     return Sheet(
         "",
         _head(table),
         len(table.row_names),
         _lines(table, fields),
-        notes,
+        tuple(notes),
         _best(table, comparison, best),
-        label,
+        label or "tab:" + "-".join(map(last_part, table.names)),
     )
 
 
@@ -107,146 +111,154 @@ def _field(text: str, note: str) -> str:
 
 
 def _lines(
-    table: Table, fields: Mapping[tuple[Labels, Labels], str]
+    table: ResultTable, fields: Mapping[tuple[Labels, Labels], str]
 ) -> tuple[tuple[str, ...], ...]:
-    return tuple((*row, *(fields[row, column] for column in table.columns)) for row in table.rows)
+    lines = []
+    for row in table.rows:
+        lines.append((*row, *(fields[row, column] for column in table.columns)))
+    return tuple(lines)
 
 
-def _best(table: Table, comparison: Comparison | None, best: Best) -> frozenset[tuple[int, int]]:
-    """Place of each best mean, including all that print the same; a cell without competitors is
-    never best."""
+def _best(
+    table: ResultTable, comparison: Comparison | None, best: Best
+) -> frozenset[tuple[int, int]]:
+    """Place of each best mean, including all that print the same.
+
+    A cell without competitors is never best, and neither is one without a value.
+    """
     if best == "auto":
-        rows, columns = (
-            all(number(text) is not None for value in labels for text in value if text != ABSENT)
-            for labels in (table.rows, table.columns)
-        )
-        of_a_column = comparison.baseline in table.rows if comparison else columns and not rows
-        best = "column" if of_a_column else "row"
-    competing: dict[Labels, dict[tuple[int, int], float]] = defaultdict(dict)
+        if comparison:
+            along_columns = comparison.baseline in table.rows
+        else:
+            along_columns = _are_numbers(table.columns) and not _are_numbers(table.rows)
+        best = "column" if along_columns else "row"
+    competing: dict[Labels | None, dict[tuple[int, int], float]] = {}
     for (row, column), cell in table.cells.items():
         if cell.n and best != "none":
+            rivals = {"row": row, "column": column}.get(best)
             place = table.rows.index(row), len(table.row_names) + table.columns.index(column)
-            competing[{"row": row, "column": column}.get(best, ())][place] = cell.mean
-    found: set[tuple[int, int]] = set()
+            competing.setdefault(rivals, {})[place] = cell.mean
+    pick = min if lower_is_better(table.metric) else max
+    found = set()
     for means in competing.values():
-        winner = (min if lower_is_better(table.metric) else max)(means.values())
-        texts = {place: format_value(mean, table.metric) for place, mean in means.items()}
-        if len(means) > 1:
-            found |= {
-                place for place, text in texts.items() if text == format_value(winner, table.metric)
-            }
+        winner = format_value(pick(means.values()), table.metric)
+        for place, mean in means.items():
+            if len(means) > 1 and format_value(mean, table.metric) == winner:
+                found.add(place)
     return frozenset(found)
 
 
-def _names(table: Table) -> Labels:
-    """Names of the axes of rows and columns, for readers."""
-    return short_words((*table.row_names, *table.column_names))
+def _are_numbers(labels: Sequence[Labels]) -> bool:
+    return all(number(text) is not None for values in labels for text in values if text != ABSENT)
 
 
-def _head(table: Table) -> Labels:
-    names = _names(table)[: len(table.row_names)]
-    return (*names, *(", ".join(column) or metric_words(table.metric) for column in table.columns))
+def _head(table: ResultTable) -> Labels:
+    names = short_words(table.names)[: len(table.row_names)]
+    columns = [", ".join(column) or metric_words(table.metric) for column in table.columns]
+    return (*names, *columns)
 
 
 def _note(cell: Cell, most: int) -> str:
-    """A note on the number of runs that count, if not all do, and the number that diverged."""
+    """A note on the number of runs that count, if not all do, and of those that diverged."""
+    if not cell.results:
+        return counted(cell.statuses)
     parts = []
     if cell.n < cell.results:
         parts.append(f"{cell.n} of {cell.results}")
-    elif cell.n < most and cell.n:
+    elif cell.n < most:
         parts.append(f"n = {cell.n}")
-    if diverged := cell.statuses["diverged"]:
-        parts.append(f"{diverged} diverged")
-    return ", ".join(parts) if cell.results else counted(cell.statuses)
+    if cell.statuses["diverged"]:
+        parts.append(f"{cell.statuses['diverged']} diverged")
+    return ", ".join(parts)
 
 
-def _notes(table: Table, most: int) -> Iterator[str]:
-    cells = table.cells.values()
+def _notes(table: ResultTable, most: int) -> list[str]:
+    """Sentences on what the numbers are, what all runs share, and which runs do not count."""
+    cells = list(table.cells.values())
     least = min((cell.n for cell in cells if cell.n), default=0)
     seeds = plural(most, "seed") if least == most else f"{least} to {plural(most, 'seed')}"
-    what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
-    columns = ", ".join(_names(table)[len(table.row_names) :])
-    yield f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (
-        f"; columns: {columns}." if columns else "."
-    )
+    what = metric_words(table.metric)
+    first = f"{what[:1].upper()}{what[1:]}, {spread} {seeds}"
+    columns = short_words(table.names)[len(table.row_names) :]
+    if columns:
+        first += f"; columns: {', '.join(columns)}"
+    notes = [f"{first}."]
     # Axes that are neither in the rows nor in the columns and have one value.
-    others = [name for name in table.axes if name not in (*table.row_names, *table.column_names)]
-    values = {
-        name: {cell.settings[name] for cell in cells if name in cell.settings} for name in others
-    }
-    fixed = {name: texts.pop() for name, texts in values.items() if len(texts) == 1}
+    fixed = {}
+    for name in table.axes:
+        values = {cell.settings[name] for cell in cells if name in cell.settings}
+        if name not in table.names and len(values) == 1:
+            fixed[name] = values.pop()
     if fixed:
-        each = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
-        yield f"All runs: {', '.join(f'{word}={text}' for word, text in each)}."
+        named = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
+        notes.append(f"All runs: {', '.join(f'{word}={text}' for word, text in named)}.")
     runs = [run for cell in cells for run in cell.runs]
-    if diverged := [run for run in runs if run.status == "diverged"]:
+    diverged = [run for run in runs if run.status == "diverged"]
+    if diverged:
         count = sum(run.counts for run in diverged)
-        yield f"Diverged: {len(diverged)}; {count} of them count with their last value."
-    if out := counted(run.status for run in runs if run.status not in RESULTS):
-        yield f"Left out: {out}."
+        notes.append(f"Diverged: {len(diverged)}; {count} of them count with their last value.")
+    left_out = [run.status for run in runs if run.status not in RESULTS]
+    if left_out:
+        notes.append(f"Left out: {counted(left_out)}.")
+    return notes
 
 
-def _significance(comparison: Comparison) -> Iterator[str]:
-    against = (
-        f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
-    )
-    yield f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."
-    if few := sum(pair is not None and pair.p is None for pair in comparison.pairs.values()):
-        yield f"{plural(few, 'cell')} without a p value: {SEEDS_NEEDED[comparison.test]} shared seeds are needed."
+def _significance(comparison: Comparison) -> list[str]:
+    baseline = ", ".join(comparison.baseline)
+    notes = [
+        f"* p < {SIGNIFICANT} against {baseline}, {TESTS[comparison.test]} over shared seeds, not "
+        "corrected for the number of comparisons."
+    ]
+    few = sum(pair is not None and pair.p is None for pair in comparison.pairs.values())
+    if few:
+        needed = SEEDS_NEEDED[comparison.test]
+        notes.append(f"{plural(few, 'cell')} without a p value: {needed} shared seeds are needed.")
+    return notes
 
 
-def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
+def comparison_sheet(table: ResultTable, comparison: Comparison) -> Sheet:
     """Difference from the baseline and p value of every cell."""
     most = max((pair.shared for pair in comparison.pairs.values() if pair), default=0)
-    fields = dict.fromkeys(comparison.pairs, "")
+    fields = {}
     for place, pair in comparison.pairs.items():
-        if pair:
-            p = (
-                ""
-                if pair.p is None
-                else ", p < 0.0001"
-                if pair.p < 0.0001
-                else f", p = {pair.p:.2g}"
-            )
-            text = format_value(pair.difference, table.metric, sign="+") + p
-            fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
-    note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
+        if pair is None:
+            fields[place] = ""
+            continue
+        text = format_value(pair.difference, table.metric, sign="+")
+        if pair.p is not None:
+            text += ", p < 0.0001" if pair.p < TINY_P else f", p = {pair.p:.2g}"
+        fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
+    note = (
+        f"Difference of means over shared seeds ({most} unless noted), p value of "
+        f"{TESTS[comparison.test]}."
+    )
     title = f"Against {', '.join(comparison.baseline)}"
     return Sheet(title, _head(table), len(table.row_names), _lines(table, fields), (note,))
 
 
 def agreement_sheet(
-    table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()
+    table: ResultTable, found: Sequence[Agreement], published: Sequence[Published] = ()
 ) -> Sheet:
-    """Our means next to published numbers; a published source that matches no cell of the table is
-    named."""
-    used = [one.published.source for one in found]
-    sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
-    lines = [
-        (
-            *(*one.row, *one.column),
-            format_cell(one.cell, table.metric, one.published.interval or table.spread),
-            f"{format_mean(*one.number, table.metric)} [{sources.index(one.published.source) + 1}]",
-            format_value(one.difference, table.metric, sign="+"),
-            one.level,
-        )
-        for one in found
-    ]
+    """Our means next to published numbers; names the sources that match no cell of the table."""
+    used = dict.fromkeys(one.published.source for one in found)
+    sources = list(used | dict.fromkeys(entry.source for entry in published))
+    lines = []
+    for one in found:
+        ours = format_cell(one.cell, table.metric, one.published.interval or table.spread)
+        theirs = format_mean(*one.number, table.metric)
+        cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
+        difference = format_value(one.difference, table.metric, sign="+")
+        lines.append((*one.row, *one.column, ours, cited, difference, one.level))
     counts = Counter(one.level for one in found)
-    total = (
-        ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level])
-        or "none"
-    )
-    # A misspelt label must not pass for one that this table does not show.
-    cited = [
-        source if source in used else f"{source}: matches no cell of this table"
-        for source in sources
-    ]
-    notes = (
-        f"Agreement: {total}.",
-        *(f"[{place}] {source}" for place, source in enumerate(cited, start=1)),
-    )
-    names = _names(table)
+    levels = [f"{counts[level]} {level}" for level in get_args(Level) if counts[level]]
+    notes = [f"Agreement: {', '.join(levels) or 'none'}."]
+    for place, source in enumerate(sources, start=1):
+        # A misspelt label must not pass for one that this table does not show.
+        note = f"[{place}] {source}"
+        if source not in used:
+            note += ": matches no cell of this table"
+        notes.append(note)
+    names = short_words(table.names)
     head = (*names, "ours", "published", "difference", "agreement")
-    return Sheet("Compared with published numbers", head, len(names), tuple(lines), notes)
+    return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))

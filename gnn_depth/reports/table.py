@@ -26,21 +26,22 @@ TESTS = {"wilcoxon": "Wilcoxon's signed-rank test", "t": "the paired t test"}
 # With five pairs Wilcoxon's p is at least 2 / 2^5: nothing could be significant.
 SEEDS_NEEDED = {"wilcoxon": 6, "t": 2}
 SIGNIFICANT = 0.05
-ROUNDING = (
-    1e-6  # relative: metrics are float32, and equal differences of accuracies must count as ties
-)
+# Relative: metrics are float32, and equal differences of accuracies must count as ties.
+ROUNDING = 1e-6
 EXACT = 13  # number of pairs up to which every assignment of signs is tried
 
 
 def t_half_width(deviation: Any, n: Any) -> Any:
-    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values or
-    arrays of them."""
+    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values.
+
+    Both may be arrays.
+    """
     from scipy.special import stdtrit
 
     return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
 
-class Run(NamedTuple):
+class CellRun(NamedTuple):
     """One run of a cell."""
 
     seed: int | None
@@ -50,8 +51,10 @@ class Run(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """True if the value enters the mean: diverged runs count with their last value, unfinished
-        ones never."""
+        """True if the value enters the mean.
+
+        Diverged runs count with their last value, unfinished ones never.
+        """
         return self.status in RESULTS and math.isfinite(self.value)
 
 
@@ -59,7 +62,7 @@ class Run(NamedTuple):
 class Cell:
     """Runs that differ only in their seed, whatever their status."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[CellRun, ...]
     settings: Mapping[str, str]  # axes and hyperparameters that they share -> value as text
 
     @property
@@ -69,7 +72,7 @@ class Cell:
 
     @property
     def by_seed(self) -> dict[int, float]:
-        """Seed -> metric of the runs that count and have a seed."""
+        """The metric, by seed, of the runs that count and have a seed."""
         return {run.seed: run.value for run in self.runs if run.counts and run.seed is not None}
 
     @property
@@ -79,7 +82,7 @@ class Cell:
 
     @property
     def statuses(self) -> Counter[str]:
-        """Status -> number of runs."""
+        """Number of runs of each status."""
         return Counter(run.status for run in self.runs)
 
     @property
@@ -90,11 +93,13 @@ class Cell:
     @property
     def mean(self) -> float:
         """Mean over the runs that count; NaN without any."""
-        return statistics.fmean(self.values) if self.values else math.nan
+        return statistics.fmean(self.values) if self.n else math.nan
 
     def half_width(self, spread: Spread) -> float | None:
-        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer
-        than two runs."""
+        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`.
+
+        None for fewer than two runs.
+        """
         if self.n < 2:
             return None
         deviation = statistics.stdev(self.values)
@@ -102,7 +107,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A cell for every pair of a row and a column."""
 
     metric: str
@@ -117,6 +122,11 @@ class Table:
     # count.
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
+    @property
+    def names(self) -> Labels:
+        """Names of the axes of rows and columns."""
+        return (*self.row_names, *self.column_names)
+
 
 def tabulate(
     frame: pd.DataFrame,
@@ -125,7 +135,7 @@ def tabulate(
     metric: str | None = None,
     spread: Spread = "std",
     remedy: str = "",
-) -> Table:
+) -> ResultTable:
     """Average a metric over seeds in every cell of a table; without columns it has one column.
 
     Rows and columns are in the order of their first appearance in the frame, numbers by size. By
@@ -133,38 +143,41 @@ def tabulate(
     says how to keep apart runs that differ in more than their seed, for the message that refuses
     them.
     """
-    row_names, column_names = (
-        tuple(
-            settings.full_name(frame, name)
-            for name in ([names] if isinstance(names, str) else names)
-        )
-        for names in (rows, columns)
-    )
-    names, known = (*row_names, *column_names), frame.attrs["metrics"]
+    row_words = [rows] if isinstance(rows, str) else rows
+    column_words = [columns] if isinstance(columns, str) else columns
+    row_names = tuple(settings.full_name(frame, word) for word in row_words)
+    column_names = tuple(settings.full_name(frame, word) for word in column_words)
+    names = (*row_names, *column_names)
     if not row_names or len(set(names)) < len(names):
         raise ReportError(
             f"rows need at least one axis, and columns other axes than rows: not {rows} and "
             f"{columns}."
         )
+    known = frame.attrs["metrics"]
     if not known:
         raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
-    metric = settings.main_metric(frame) if metric is None else metric
-    for what, value, choices in (("metric", metric, known), ("spread", spread, SPREADS)):
-        if value not in choices:
-            raise ReportError(unknown(what, value, choices))
-    groups = settings.grouped(
-        frame, names, remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
-    )
-    row_labels = settings.in_order(labels[: len(row_names)] for labels in groups)
-    column_labels = settings.in_order(labels[len(row_names) :] for labels in groups)
-    cells = {(row, column): Cell((), {}) for row in row_labels for column in column_labels}
+    if metric is None:
+        metric = settings.main_metric(frame)
+    if metric not in known:
+        raise ReportError(unknown("metric", metric, known))
+    if spread not in SPREADS:
+        raise ReportError(unknown("spread", spread, SPREADS))
+    remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
+    groups = settings.grouped(frame, names, remedy)
+    count = len(row_names)
+    row_labels = settings.in_order(labels[:count] for labels in groups)
+    column_labels = settings.in_order(labels[count:] for labels in groups)
+    cells = {}
     listed = []
-    for row, column in cells:
-        if (runs := groups.get((*row, *column))) is not None:
-            cells[row, column] = _cell(runs, metric, settings.settings(frame))
-            listed.append(runs)
-    axes = tuple(frame.attrs["axes"])
-    return Table(
+    for row in row_labels:
+        for column in column_labels:
+            runs = groups.get((*row, *column))
+            if runs is None:
+                cells[row, column] = Cell((), {})
+            else:
+                cells[row, column] = _cell(runs, metric)
+                listed.append(runs)
+    return ResultTable(
         metric,
         spread,
         row_names,
@@ -172,65 +185,75 @@ def tabulate(
         row_labels,
         column_labels,
         cells,
-        axes,
-        _list(listed, metric, names),
+        tuple(frame.attrs["axes"]),
+        _list_runs(pd.concat(listed, ignore_index=True), metric, names, frame.attrs["axes"]),
     )
 
 
-def _cell(runs: pd.DataFrame, metric: str, known: Sequence[str]) -> Cell:
-    each = zip(*(runs[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
-    shared = {name: text for name in known if (text := label(runs[name].iloc[0])) != ABSENT}
-    return Cell(
-        tuple(Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each),
-        shared,
-    )
+def _cell(runs: pd.DataFrame, metric: str) -> Cell:
+    found = []
+    for seed, status, value, folder in zip(
+        runs["seed"], runs["status"], runs[metric], runs["folder"], strict=True
+    ):
+        found.append(CellRun(None if pd.isna(seed) else int(seed), status, float(value), folder))
+    # Runs of a cell differ only in their seed: the first one's settings are those of all.
+    shared = {}
+    for name in settings.settings(runs):
+        text = label(runs[name].iloc[0])
+        if text != ABSENT:
+            shared[name] = text
+    return Cell(tuple(found), shared)
 
 
-def _list(groups: Sequence[pd.DataFrame], metric: str, names: Sequence[str]) -> pd.DataFrame:
+def _list_runs(
+    runs: pd.DataFrame, metric: str, names: Sequence[str], axes: Sequence[str]
+) -> pd.DataFrame:
     """The runs of all cells with their values on the axes, as numbers or text."""
     own = ["seed", "status", metric, "folder"]
-    shown = [name for name in dict.fromkeys((*groups[0].attrs["axes"], *names)) if name not in own]
-    listed = pd.concat([runs[[*shown, *own]] for runs in groups], ignore_index=True).astype(
-        {"seed": "Int64"}
-    )
+    shown = [name for name in dict.fromkeys([*axes, *names]) if name not in own]
+    listed = runs[[*shown, *own]].astype({"seed": "Int64"})
     for name in shown:
         plain = listed[name].convert_dtypes()
-        listed[name] = (
-            plain if is_numeric_dtype(plain) else listed[name].map(label, na_action="ignore")
-        )
+        if not is_numeric_dtype(plain):
+            plain = listed[name].map(label, na_action="ignore")
+        listed[name] = plain
     return listed
 
 
 def arrange(
     frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Fill in missing rows and columns: the last varying axis for the columns, the others for the
-    rows.
+    """Fill in missing rows and columns: columns get the last varying axis, rows the others.
 
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
     """
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
-    free = [
-        name for name in settings.varying_axes(frame) or frame.attrs["axes"] if name not in named
-    ]
+    axes = settings.varying_axes(frame) or frame.attrs["axes"]
+    free = [name for name in axes if name not in named]
     if rows is None and not free:
         known = settings.settings(frame)
-        free = [name for name in known if name not in (*named, *settings.varying(frame, known))][
-            :1
-        ] or ["name"]
+        taken = [*named, *settings.varying(frame, known)]
+        free = [name for name in known if name not in taken][:1] or ["name"]
     if columns is None:
-        keep = 1 if rows is None else 0  # rows need an axis, columns do not
-        # Rows that a user chose for single runs, such as their names, may tell them apart already.
-        columns = free[keep:][-1:] if rows is None or frame.attrs["axes"] else []
-    return (rows if rows is not None else [name for name in free if name not in columns]), columns
+        if rows is None:
+            columns = free[1:][-1:]  # rows need an axis, columns do not
+        elif frame.attrs["axes"]:
+            columns = free[-1:]
+        else:
+            # Rows that a user chose for single runs, such as their names, may tell them apart
+            # already.
+            columns = []
+    if rows is None:
+        rows = [name for name in free if name not in columns]
+    return rows, columns
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: ResultTable) -> str:
     """The runs behind a table as CSV; missing values are empty."""
     return str(table.runs.to_csv(index=False, lineterminator="\n"))
 
 
-def write_parquet(table: Table, path: Path) -> None:
+def write_parquet(table: ResultTable, path: Path) -> None:
     """Write the runs behind a table to a Parquet file."""
     try:
         table.runs.to_parquet(path, engine="pyarrow", index=False)
@@ -240,7 +263,7 @@ def write_parquet(table: Table, path: Path) -> None:
         ) from error
 
 
-class Pair(NamedTuple):
+class PairedDifference(NamedTuple):
     """A cell compared with the baseline's, over the seeds that both have."""
 
     difference: float  # of the means; NaN without shared seeds
@@ -255,18 +278,21 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every cell of a table compared with the baseline's cell of its row, or of its column."""
+    """Every cell of a table compared with the baseline's cell of its row, or of its column.
+
+    The baseline itself has no difference.
+    """
 
     baseline: Labels
     test: Test
-    pairs: Mapping[
-        tuple[Labels, Labels], Pair | None
-    ]  # one for each cell of the table; None for the baseline itself
+    pairs: Mapping[tuple[Labels, Labels], PairedDifference | None]  # one for each cell
 
 
-def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
-    """Compare every cell with a baseline: a column or a row, whose labels of several axes are
-    separated by commas."""
+def compare(table: ResultTable, baseline: str, test: Test = "wilcoxon") -> Comparison:
+    """Compare every cell with a baseline: a column or a row.
+
+    Labels of several axes are separated by commas.
+    """
     wanted = tuple(word.strip() for word in baseline.split(","))
     in_columns, in_rows = wanted in table.columns, wanted in table.rows
     if not in_columns and not in_rows:
@@ -276,52 +302,50 @@ def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
         raise ReportError(
             f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ."
         )
-
-    pairs: dict[tuple[Labels, Labels], Pair | None] = {}
+    pairs: dict[tuple[Labels, Labels], PairedDifference | None] = {}
     for (row, column), cell in table.cells.items():
         base = table.cells[(row, wanted) if in_columns else (wanted, column)]
-        pairs[row, column] = None if base is cell else pair(cell, base, test)
+        pairs[row, column] = None if base is cell else compare_cells(cell, base, test)
     return Comparison(wanted, test, pairs)
 
 
-def pair(cell: Cell, base: Cell, test: Test) -> Pair:
+def compare_cells(cell: Cell, base: Cell, test: Test) -> PairedDifference:
     """Compare two cells over the seeds that both have."""
     shared = sorted(cell.by_seed.keys() & base.by_seed.keys())
     if not shared:
-        return Pair(math.nan, 0, None)
-    ours, theirs = (np.array([side.by_seed[seed] for seed in shared]) for side in (cell, base))
-    tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
-    enough = len(shared) >= SEEDS_NEEDED[test]
-    return Pair(
-        float((ours - theirs).mean()),
-        len(shared),
-        p_value(ours - theirs, test, tolerance) if enough else None,
-    )
+        return PairedDifference(math.nan, 0, None)
+    ours = np.array([cell.by_seed[seed] for seed in shared])
+    theirs = np.array([base.by_seed[seed] for seed in shared])
+    p = None
+    if len(shared) >= SEEDS_NEEDED[test]:
+        tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
+        p = p_value(ours - theirs, test, tolerance)
+    return PairedDifference(float((ours - theirs).mean()), len(shared), p)
 
 
 def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
-    """Two-sided p value of the hypothesis that paired differences are centred at zero; 1 if all of
-    them are zero.
+    """Two-sided p value of the hypothesis that paired differences are centred at zero.
 
-    Differences whose sizes are closer than the tolerance are tied, and those below it are zero.
+    It is 1 if all of them are zero. Differences whose sizes are closer than the tolerance are tied,
+    and those below it are zero.
     """
     from scipy import stats
 
-    if np.abs(differences).max() <= tolerance:
+    sizes = np.abs(differences)
+    if sizes.max() <= tolerance:
         return 1.0
     if test == "t":
-        return (
-            0.0
-            if np.ptp(differences) <= tolerance
-            else float(stats.ttest_1samp(differences, 0).pvalue)
-        )
+        if np.ptp(differences) <= tolerance:
+            return 0.0
+        return float(stats.ttest_1samp(differences, 0).pvalue)
     # Signed integers in the order of the sizes, equal for ties and 0 for zero, so that rounding
     # breaks no tie.
-    order = np.argsort(np.abs(differences))
+    order = np.argsort(sizes)
     levels = np.empty(len(order), dtype=int)
-    levels[order] = np.cumsum(np.diff(np.abs(differences)[order], prepend=0.0) > tolerance)
-    levels = (np.sign(differences).astype(int) * levels)[levels != 0]
-    if len(levels) == 1:
+    levels[order] = np.cumsum(np.diff(sizes[order], prepend=0.0) > tolerance)
+    signed = np.sign(differences).astype(int) * levels
+    signed = signed[signed != 0]
+    if len(signed) == 1:
         return 1.0
-    method = stats.PermutationMethod(n_resamples=2**EXACT) if len(levels) <= EXACT else "auto"
-    return float(stats.wilcoxon(levels, method=method).pvalue)
+    method = stats.PermutationMethod(n_resamples=2**EXACT) if len(signed) <= EXACT else "auto"
+    return float(stats.wilcoxon(signed, method=method).pvalue)

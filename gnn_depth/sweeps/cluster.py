@@ -32,10 +32,8 @@ class DaskPool(Pool):
 
     def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
         super().__init__()
-        for name in (
-            "distributed",
-            "distributed.client",
-        ):  # they log lost connections, which the futures report
+        # They log lost connections, which the futures report.
+        for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
         self._preload = tuple(preload)
@@ -66,14 +64,15 @@ class DaskPool(Pool):
     def _settle(self, future: "Future[Any]", inner: "Future[Any]") -> None:
         if inner.cancelled():
             future.set_exception(CancelledError() if self._stopped else self._lost())
-        elif isinstance(error := inner.exception(), KilledWorker):
-            future.set_exception(
-                WorkerDied("it killed several workers of the cluster; see their logs")
-            )
-        elif error is not None:
-            future.set_exception(error)
-        else:
+            return
+        error = inner.exception()
+        if error is None:
             future.set_result(inner.result())
+        elif isinstance(error, KilledWorker):
+            reason = "it killed several workers of the cluster; see their logs"
+            future.set_exception(WorkerDied(reason))
+        else:
+            future.set_exception(error)
 
     def _end(self) -> None:
         if self._client.status == "closed":
@@ -100,8 +99,7 @@ _STARTING = threading.Lock()
 
 
 def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Make a call in a fresh process of this worker, which imports the modules once for all its
-    calls."""
+    """Make a call in a fresh process of this worker, which imports the modules once for all."""
     with _STARTING:
         multiprocessing.set_forkserver_preload(list(preload))
         # Dask's workers are daemons, which multiprocessing does not let start processes.
@@ -128,27 +126,24 @@ def _follow() -> None:
 
 
 def _check_address(address: str) -> None:
-    """Check that a Dask scheduler answers, because a Client that cannot connect takes long and
-    warns at exit."""
+    """Check that a Dask scheduler answers: a Client that cannot connect takes long and warns."""
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), PATIENCE + 1))
         reason = "" if kind == "Scheduler" else f"there is a {kind}"
     except FAILURES as error:
         reason = str(error)
-    except (
-        Exception
-    ):  # a web server's answer read as if it were Dask's may raise anything, such as a MemoryError
+    except Exception:
+        # A web server's answer read as if it were Dask's may raise anything, such as a MemoryError.
         reason = "the answer uses another protocol"
     if reason:
         raise PoolError(
             f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and "
-            "prints its address, "
-            "such as tcp://192.168.0.1:8786."
+            "prints its address, such as tcp://192.168.0.1:8786."
         )
 
 
 async def _kind(address: str) -> str:
-    async with rpc(
-        address, timeout=PATIENCE, connection_args=Security().get_connection_args("client")
-    ) as there:
-        return (await there.identity())["type"]
+    arguments = Security().get_connection_args("client")
+    async with rpc(address, timeout=PATIENCE, connection_args=arguments) as there:
+        identity = await there.identity()
+    return identity["type"]

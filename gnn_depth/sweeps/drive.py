@@ -11,8 +11,8 @@ from pathlib import Path
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.progress import SweepProgress
-from gnn_depth.sweeps.store import CLAIMS, Place, Record, Store
-from gnn_depth.sweeps.worker import ELSEWHERE, Task, Train, work
+from gnn_depth.sweeps.store import CLAIMS, Record, RunKey, Store
+from gnn_depth.sweeps.worker import ELSEWHERE, Job, Train, work
 
 LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
@@ -21,24 +21,22 @@ GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 def carry_out(
     plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")
 ) -> "Sweep":
-    """Run all unfinished runs of a plan, whose folder exists, and show the progress; returns the
-    sweep that has ended.
+    """Run all unfinished runs of a plan, whose folder exists, and show the progress.
 
-    No run starts after the deadline, a reading of the monotonic clock.
+    The sweep that has ended is returned. No run starts after the deadline, a reading of the
+    monotonic clock.
     """
     done = {identity for identity, record in plan.store.records().items() if record.is_result}
     there = Store(plan.store.root.absolute(), plan.store.name)
-    stop = (
-        there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
-    )  # once it exists, this sweep's runs stop, on any machine
+    # Once this file exists, this sweep's runs stop, on any machine.
+    stop = there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
-    left = [run for run in plan.runs if run.place.identity not in done]
-    tasks = [Task(there, run, command, retries, str(stop), train) for run in left]
+    left = [run for run in plan.runs if run.key.identity not in done]
+    jobs = [Job(there, run, command, retries, str(stop), train) for run in left]
+    finished = len(plan.runs) - len(jobs)
     try:
-        with SweepProgress(
-            len(plan.runs), len(plan.runs) - len(tasks), pool, plan.grid.metric
-        ) as progress:
-            return Sweep(plan, pool, progress, deadline).run(tasks)
+        with SweepProgress(len(plan.runs), finished, pool, plan.grid.metric) as progress:
+            return Sweep(plan, pool, progress, deadline).run(jobs)
     finally:
         stop.unlink(missing_ok=True)
 
@@ -55,16 +53,16 @@ class Sweep:
         self.deadline = deadline
         self.outcomes: dict[str, Record] = {}  # by identity; runs that were not started have none
         self.interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
-        self._waiting: deque[Task] = deque()
-        self._running: dict[Future[Record], Task] = {}
-        self._elsewhere: list[Task] = []
+        self._waiting: deque[Job] = deque()
+        self._running: dict[Future[Record], Job] = {}
+        self._elsewhere: list[Job] = []
         self._said_elsewhere: set[str] = set()
         self._looked = 0.0
         self._deaths: Counter[str] = Counter()
 
-    def run(self, tasks: Iterable[Task]) -> "Sweep":
-        """Run all tasks; returns when all are done, when interrupted, or when the time is up."""
-        self._waiting.extend(tasks)
+    def run(self, jobs: Iterable[Job]) -> "Sweep":
+        """Run all jobs; returns when all are done, when interrupted, or when the time is up."""
+        self._waiting.extend(jobs)
         try:
             while self._step():
                 pass
@@ -74,8 +72,7 @@ class Sweep:
         return self
 
     def _step(self) -> bool:
-        """Start as many runs as there is room for and take finished ones; False when nothing is
-        left to do."""
+        """Start as many runs as there is room for and take finished ones; False at the end."""
         now = time.monotonic()
         in_time = now < self.deadline
         if not self._waiting and now - self._looked > LOOK_SECONDS:
@@ -83,9 +80,9 @@ class Sweep:
             self._waiting.extend(self._elsewhere)
             self._elsewhere.clear()
         while in_time and self._waiting and len(self._running) < self.pool.workers:
-            task = self._waiting.popleft()
-            self.progress.start(task.run.place.label)
-            self._running[self.pool.submit(work, task)] = task
+            job = self._waiting.popleft()
+            self.progress.start(job.run.key.label)
+            self._running[self.pool.submit(work, job)] = job
         if self._running:
             ready, _ = wait(self._running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in ready:
@@ -94,77 +91,67 @@ class Sweep:
             time.sleep(LOOK_SECONDS)
         return bool(self._running or (in_time and (self._waiting or self._elsewhere)))
 
-    def _take(self, task: Task, future: "Future[Record]") -> None:
+    def _take(self, job: Job, future: "Future[Record]") -> None:
         try:
             outcome = future.result()
         except WorkerDied as death:
-            self._retry(task, str(death))
+            self._retry(job, str(death))
             return
         except PoolError:
             raise
         except Exception as error:  # such as a full disk; other runs may have more luck
-            self._fail(task, f"{type(error).__name__}: {error}")
+            self._fail(job, f"{type(error).__name__}: {error}")
             return
         if outcome.status == ELSEWHERE:
-            self._leave(task)
-        elif (
-            outcome.status == "interrupted"
-        ):  # not by this sweep: by a signal to its worker, or because it called exit
-            self._retry(task, f"it was stopped: {outcome.reason}")
+            self._leave(job)
+        elif outcome.status == "interrupted":
+            # Not by this sweep: by a signal to its worker, or because it called exit.
+            self._retry(job, f"it was stopped: {outcome.reason}")
         else:
-            self._end(task, outcome)
+            self._end(job, outcome)
 
-    def _retry(self, task: Task, reason: str) -> None:
-        """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier
-        sweeps count too."""
-        self._deaths[task.run.place.identity] += 1
-        if self._deaths[task.run.place.identity] > task.retries + 1:
-            self._fail(task, reason)
+    def _retry(self, job: Job, reason: str) -> None:
+        """Restart a run whose worker died; attempts on disk count deaths in earlier sweeps too."""
+        self._deaths[job.run.key.identity] += 1
+        if self._deaths[job.run.key.identity] > job.retries + 1:
+            self._fail(job, reason)
             return
-        self.progress.retry(task.run.place.label, reason)
-        self._waiting.appendleft(task)
+        self.progress.retry(job.run.key.label, reason)
+        self._waiting.appendleft(job)
 
-    def _leave(self, task: Task) -> None:
-        """Leave a run to the other process that works on it, and check later whether that process
-        died."""
-        self.progress.retry(task.run.place.label, "")
-        if task.run.place.identity not in self._said_elsewhere:
-            self._said_elsewhere.add(task.run.place.identity)
-            self.progress.print(f"{task.run.place.label} is being run by another process")
-        self._elsewhere.append(task)
+    def _leave(self, job: Job) -> None:
+        """Leave a run to the other process that works on it, and look later whether that died."""
+        self.progress.retry(job.run.key.label, "")
+        if job.run.key.identity not in self._said_elsewhere:
+            self._said_elsewhere.add(job.run.key.identity)
+            self.progress.print(f"{job.run.key.label} is being run by another process")
+        self._elsewhere.append(job)
 
-    def _fail(self, task: Task, reason: str) -> None:
-        self._end(
-            task,
-            Record(self.plan.store.place(task.run.place), {"status": "failed", "reason": reason}),
-        )
+    def _fail(self, job: Job, reason: str) -> None:
+        folder = self.plan.store.folder_of(job.run.key)
+        self._end(job, Record(folder, {"status": "failed", "reason": reason}))
 
-    def _end(self, task: Task, outcome: Record) -> None:
-        self.outcomes[task.run.place.identity] = outcome
-        self.progress.metric = (
-            self.progress.metric or outcome.main_metric
-        )  # the first run's task decides
+    def _end(self, job: Job, outcome: Record) -> None:
+        self.outcomes[job.run.key.identity] = outcome
+        if not self.progress.metric:
+            self.progress.metric = outcome.main_metric  # the first run's task decides
         value = outcome.value(self.progress.metric) if self.progress.metric else None
-        self.progress.end(task.run.place.label, outcome.status, value, outcome.seconds)
+        self.progress.end(job.run.key.label, outcome.status, value, outcome.seconds)
         if outcome.status == "failed":
-            self.progress.print(f"{task.run.place.label} failed: {outcome.reason}")
-        self._summarise(task.run.place)
+            self.progress.print(f"{job.run.key.label} failed: {outcome.reason}")
+        self._summarise(job.run.key)
 
-    def _summarise(self, ended: Place) -> None:
+    def _summarise(self, ended: RunKey) -> None:
         """Write the mean curves of a run's group if all its runs are done."""
         store = self.plan.store
-        records = [
-            store.find(run.place) for run in self.plan.runs if run.place.group == ended.group
-        ]
+        records = [store.find(run.key) for run in self.plan.runs if run.key.group == ended.group]
         folders = [record.folder for record in records if record and record.is_result]
         if len(folders) < len(records) or len(records) < 2:
             return
-        from gnn_depth.sweeps.summary import (
-            write_summary,
-        )  # pandas, which the start need not wait for
+        from gnn_depth.sweeps.summary import write_summary  # pandas: the start need not wait for it
 
         try:
-            write_summary(store.folder, store.place(ended).parent.name, folders)
+            write_summary(store.folder, store.folder_of(ended).parent.name, folders)
         except Exception as error:  # the runs themselves are safe, and others are under way
             self.progress.print(f"no summary of {ended.group}: {error}")
 
@@ -174,29 +161,26 @@ class Sweep:
             f"stopping: runs have up to {GRACE_SECONDS:.0f} s to save; a second signal stops them "
             "at once."
         )
-        for task in self._running.values():
-            Path(task.stop).touch()
+        for job in self._running.values():
+            Path(job.stop).touch()
         try:
             self.pool.stop(GRACE_SECONDS)
         except KeyboardInterrupt:
             self.pool.stop(0)
-        for future, task in self._running.items():
+        for future, job in self._running.items():
             try:
-                self._settle(future, task)
-            except (
-                OSError
-            ) as error:  # such as a full disk; a run still marked as running counts as died
-                self.progress.print(
-                    f"{task.run.place.label} cannot be marked as interrupted: {error}"
-                )
+                self._settle(future, job)
+            except OSError as error:
+                # Such as a full disk; a run still marked as running counts as died.
+                self.progress.print(f"{job.run.key.label} cannot be marked as interrupted: {error}")
 
-    def _settle(self, future: "Future[Record]", task: Task) -> None:
+    def _settle(self, future: "Future[Record]", job: Job) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:
             outcome = future.result()
             if outcome.status != ELSEWHERE:
-                self._end(task, outcome)
+                self._end(job, outcome)
             return
-        with self.plan.store.claim(task.run.place.identity) as mine:
-            record = self.plan.store.find(task.run.place) if mine else None
+        with self.plan.store.claim(job.run.key.identity) as mine:
+            record = self.plan.store.find(job.run.key) if mine else None
             if record and record.status == "running":
                 self.plan.store.mark(record, "interrupted", "interrupted")

@@ -11,9 +11,8 @@ from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
 
 Label: TypeAlias = str | int | float | bool | None
-Settings: TypeAlias = dict[
-    str, Any
-]  # dotted option -> value; `config` -> a config file to lay over the base
+# Dotted option -> value; `config` -> a config file to lay over the base.
+Settings: TypeAlias = dict[str, Any]
 Where: TypeAlias = tuple[str | int, ...]
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
@@ -34,7 +33,7 @@ class GridError(ValueError):
 
 
 @dataclass(frozen=True)
-class Axis:
+class GridAxis:
     """One or more options that are varied; each label stands for some settings."""
 
     name: str
@@ -43,8 +42,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for some combinations, or their exclusion; ``when`` gives the matching labels of
-    each axis."""
+    """Settings for some combinations, or their exclusion.
+
+    ``when`` gives the matching labels of each axis.
+    """
 
     when: dict[str, tuple[Label, ...]]
     settings: Settings
@@ -56,8 +57,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Combination:
-    """A point of the grid: a label of every axis, and all settings; later ones override earlier
-    ones."""
+    """A point of the grid: a label of every axis, and all settings, of which later ones win."""
 
     labels: dict[str, Label]
     settings: tuple[Settings, ...]
@@ -65,13 +65,10 @@ class Combination:
     @property
     def group(self) -> str:
         """The name that runs with different seeds share: ``data=Cora,depth=10``."""
-        return (
-            ",".join(
-                f"{axis.rpartition('.')[2]}={label_text(label)}"
-                for axis, label in self.labels.items()
-            )
-            or "all"
-        )
+        parts = []
+        for axis, label in self.labels.items():
+            parts.append(f"{axis.rpartition('.')[2]}={label_text(label)}")
+        return ",".join(parts) or "all"
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class Grid:
 
     name: str  # of the sweep, and of its folder
     base: tuple[str, ...]  # config files that every run starts from
-    axes: tuple[Axis, ...]  # the first one varies slowest
+    axes: tuple[GridAxis, ...]  # the first one varies slowest
     seeds: tuple[int, ...]  # every combination is run with each
     rules: tuple[Rule, ...] = ()  # applied in order
     metric: str | None = None  # that runs are compared by; by default that of their task
@@ -91,24 +88,24 @@ class Grid:
             sizes = " x ".join(str(len(axis.values)) for axis in self.axes)
             raise GridError(
                 f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most "
-                f"{MOST_RUNS:,} are "
-                "accepted: split it into several grids."
+                f"{MOST_RUNS:,} are accepted: split it into several grids."
             )
 
     def combinations(self) -> Iterator[Combination]:
         """Every combination that no rule skips."""
         for values in itertools.product(*(axis.values.items() for axis in self.axes)):
-            labels = {axis.name: label for axis, (label, _) in zip(self.axes, values, strict=True)}
+            labels = {}
+            settings = []
+            for axis, (label, of_label) in zip(self.axes, values, strict=True):
+                labels[axis.name] = label
+                settings.append(of_label)
             rules = [rule for rule in self.rules if rule.applies(labels)]
+            settings += [rule.settings for rule in rules]
             if not any(rule.skip for rule in rules):
-                yield Combination(
-                    labels,
-                    (*(settings for _, settings in values), *(rule.settings for rule in rules)),
-                )
+                yield Combination(labels, tuple(settings))
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
-        """The part of the grid with these labels of some axes, as text, and with the seeds from 0
-        on."""
+        """The part of the grid with these labels of some axes, as text, and the first seeds."""
         axes = {axis.name: axis for axis in self.axes}
         for name, labels in chosen.items():
             key = self.axis_called(name)
@@ -116,58 +113,60 @@ class Grid:
             for label in labels:
                 if label not in by_text:
                     raise GridError(unknown(f"value of axis {key!r}", label, by_text))
-            kept = [by_text[text] for text in by_text if text in labels]
-            axes[key] = Axis(key, {label: axes[key].values[label] for label in kept})
+            values = axes[key].values
+            kept = {by_text[text]: values[by_text[text]] for text in by_text if text in labels}
+            axes[key] = GridAxis(key, kept)
         kept_seeds = self.seeds if seeds is None else _seeds(seeds)
         return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
 
     def labels_of(self, name: str) -> dict[str, Label]:
         """The labels of an axis by their text."""
-        return {
-            label_text(label): label
-            for axis in self.axes
-            if axis.name == name
-            for label in axis.values
-        }
+        (values,) = [axis.values for axis in self.axes if axis.name == name]
+        return {label_text(label): label for label in values}
 
     def axis_called(self, name: str) -> str:
         """The full name of an axis, given that or its last word."""
         names = [axis.name for axis in self.axes]
-        last = [full for full in names if full.rpartition(".")[2] == name]
-        if name not in names and len(last) != 1:
+        if name in names:
+            return name
+        matches = [full for full in names if full.rpartition(".")[2] == name]
+        if len(matches) != 1:
             raise GridError(unknown("axis", name, names))
-        return name if name in names else last[0]
+        return matches[0]
 
 
 def label_text(label: Label) -> str:
     """A label as YAML text."""
     if label is None:
         return "null"
-    return str(label).lower() if isinstance(label, bool) else str(label)
+    if isinstance(label, bool):
+        return str(label).lower()
+    return str(label)
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> Grid:
-    """Build a grid from the content of a grid file; the name is that of the sweep if the file has
-    none."""
+    """Build a grid from the content of a grid file; the name is for a file that has none."""
     for key in content:
         if key not in KEYS:
             raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
-    axes = tuple(
-        _axis(key, values) for key, values in _checked(dict, content.get("axes"), ("axes",)).items()
-    )
+    axes = {}
+    for key, values in _checked(dict, content.get("axes"), ("axes",)).items():
+        axes[key] = _axis(key, values)
     base = content.get("base")
-    files = [] if base is None else base if isinstance(base, list) else [base]
+    files: list[Any] = base if isinstance(base, list) else [base]
+    if base is None:
+        files = []
     if not all(isinstance(file, str) for file in files):
         raise GridError(f"base names config files, not {base!r}.", ("base",))
-    by_name = {axis.name: axis for axis in axes}
-    listed = _checked(list, content.get("rules"), ("rules",))
-    rules = tuple(_rule(rule, by_name, ("rules", place)) for place, rule in enumerate(listed))
+    rules = []
+    for place, rule in enumerate(_checked(list, content.get("rules"), ("rules",))):
+        rules.append(_rule(rule, axes, ("rules", place)))
     grid = Grid(
         _name(content.get("name") or name),
         tuple(files),
-        axes,
+        tuple(axes.values()),
         _seeds(content.get("seeds", 1)),
-        rules,
+        tuple(rules),
         _checked(str, content.get("metric"), ("metric",)) or None,
     )
     if next(grid.combinations(), None) is None:
@@ -186,7 +185,7 @@ def _name(value: Any) -> str:
     return name
 
 
-def _axis(name: Any, values: Any) -> Axis:
+def _axis(name: Any, values: Any) -> GridAxis:
     where = ("axes", name)
     if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
         raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
@@ -204,8 +203,7 @@ def _axis(name: Any, values: Any) -> Axis:
     else:
         raise GridError(
             f"axis {name!r} is a list of values, or labels with their settings, or options with "
-            "equally long lists, "
-            f"not {values!r}.",
+            f"equally long lists, not {values!r}.",
             where,
         )
     if not pairs:
@@ -216,20 +214,19 @@ def _axis(name: Any, values: Any) -> Axis:
     for text in texts:
         if not _is_line(text):
             raise GridError(f"a label of axis {name!r} is a line of text, not {text!r}.", where)
-    return Axis(name, dict(pairs))
+    return GridAxis(name, dict(pairs))
 
 
 def _together(options: dict[str, list[Any]], where: Where) -> list[tuple[Label, Settings]]:
     """Options that change together; the values of the first are the labels."""
-    lengths = {key: len(values) for key, values in options.items()}
-    if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+    if len(set(map(len, options.values()))) > 1:
+        said = ", ".join(f"{key} has {len(values)}" for key, values in options.items())
         raise GridError(f"options that change together need equally many values: {said}.", where)
-    rows = zip(*options.values(), strict=True)
-    return [
-        (_label(row[0], where), _settings(dict(zip(options, row, strict=True)), where))
-        for row in rows
-    ]
+    pairs = []
+    for row in zip(*options.values(), strict=True):
+        settings = dict(zip(options, row, strict=True))
+        pairs.append((_label(row[0], where), _settings(settings, where)))
+    return pairs
 
 
 def _is_line(text: str) -> bool:
@@ -266,7 +263,7 @@ def _settings(value: Any, where: Where) -> Settings:
     return settings
 
 
-def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
+def _rule(rule: Any, axes: Mapping[str, GridAxis], where: Where) -> Rule:
     rule = _checked(dict, rule, where)
     for key in rule:
         if key not in RULE_KEYS:
@@ -280,42 +277,28 @@ def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
         here = (*where, "when", name)
         if name not in axes:
             raise GridError(unknown("axis", str(name), axes), here)
-        when[name] = tuple(
-            _label(label, here) for label in (labels if isinstance(labels, list) else [labels])
-        )
+        listed = labels if isinstance(labels, list) else [labels]
+        when[name] = tuple(_label(label, here) for label in listed)
         for label in when[name]:
             if label not in axes[name].values:
-                raise GridError(
-                    unknown(
-                        f"value of axis {name!r}",
-                        label_text(label),
-                        map(label_text, axes[name].values),
-                    ),
-                    here,
-                )
+                known = map(label_text, axes[name].values)
+                what = f"value of axis {name!r}"
+                raise GridError(unknown(what, label_text(label), known), here)
     return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:
-    if isinstance(seeds, int) and not isinstance(seeds, bool) and 0 < seeds <= MOST_SEEDS:
+    if type(seeds) is int and 0 < seeds <= MOST_SEEDS:  # True is an int too
         return tuple(range(seeds))
-    right = isinstance(seeds, list) and all(
-        isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds
+    if isinstance(seeds, list) and all(type(seed) is int for seed in seeds):
+        in_range = all(0 <= seed <= LARGEST_SEED for seed in seeds)
+        if seeds and in_range and len(set(seeds)) == len(seeds):
+            return tuple(seeds)
+    raise GridError(
+        f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to "
+        f"{LARGEST_SEED}, not {seeds!r}.",
+        ("seeds",),
     )
-    if (
-        not right
-        or not seeds
-        or len(set(seeds)) < len(seeds)
-        or min(seeds) < 0
-        or max(seeds) > LARGEST_SEED
-    ):
-        raise GridError(
-            f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to "
-            f"{LARGEST_SEED}, "
-            f"not {seeds!r}.",
-            ("seeds",),
-        )
-    return tuple(seeds)
 
 
 def _checked(kind: type[Kind], value: Any, where: Where) -> Kind:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gnn_depth._version import __version__
 from gnn_depth.sweeps.grid import Combination, Grid, Label
-from gnn_depth.sweeps.store import Place, Record, Store, StoreError
+from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
 
 
 class PlanError(ValueError):
@@ -23,7 +23,7 @@ class AbsentDataError(PlanError):
 class PlannedRun:
     """A run of a grid, ready to start."""
 
-    place: Place
+    key: RunKey
     labels: dict[str, Label]  # on every axis
     config: dict[str, Any]  # resolved
     data_sha256: str  # checksum of its data
@@ -40,7 +40,8 @@ class Plan:
     def found(self) -> list[Record]:
         """The records of this plan's runs."""
         records = self.store.records()
-        return [records[run.place.identity] for run in self.runs if run.place.identity in records]
+        found = [records.get(run.key.identity) for run in self.runs]
+        return [record for record in found if record]
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
@@ -48,20 +49,19 @@ class Plan:
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
-        shape = [
-            *(f"{len(axis.values)} {axis.name}" for axis in self.grid.axes),
-            f"{len(self.grid.seeds)} seeds",
-        ]
+        shape = [f"{len(axis.values)} {axis.name}" for axis in self.grid.axes]
+        shape.append(f"{len(self.grid.seeds)} seeds")
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
-            groups[run.place.group].append(run)
+            groups[run.key.group].append(run)
         records = self.store.records()
         width = max(map(len, groups))
-        rows = [
-            f"  {name:<{width}}  {_counted(runs, records, _to_do)}" for name, runs in groups.items()
-        ]
-        head = f"sweep {self.grid.name}: {len(self.runs)} runs of {' x '.join(shape)}, in {self.store.folder}"
-        return "\n".join([head, *rows, f"in all: {_counted(self.runs, records, _to_do)}"])
+        size = f"{len(self.runs)} runs of {' x '.join(shape)}"
+        lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
+        for name, runs in groups.items():
+            lines.append(f"  {name:<{width}}  {_counted(runs, records, _to_do)}")
+        lines.append(f"in all: {_counted(self.runs, records, _to_do)}")
+        return "\n".join(lines)
 
 
 def make_plan(
@@ -90,14 +90,14 @@ def make_plan(
         _check_alone(combination, config)
         for seed in grid.seeds:
             mine = copy.deepcopy(config) | {"seed_everything": seed}
-            place = Place(combination.group, seed, identity(mine, data_sha256))
-            runs.append(PlannedRun(place, combination.labels, mine, data_sha256))
+            key = RunKey(combination.group, seed, identity(mine, data_sha256))
+            runs.append(PlannedRun(key, combination.labels, mine, data_sha256))
     seen: dict[str, PlannedRun] = {}
     for run in runs:
-        other = seen.setdefault(run.place.identity, run)
+        other = seen.setdefault(run.key.identity, run)
         if other is not run:
             raise PlanError(
-                f"{other.place.label!r} and {run.place.label!r} are the same run: "
+                f"{other.key.label!r} and {run.key.label!r} are the same run: "
                 "the difference between them has no effect. Exclude one of them by a rule with "
                 "skip: true."
             )
@@ -114,8 +114,8 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
     if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
         raise PlanError(
             f"{combination.group}: each run of a sweep is one process on one device, and "
-            "trainer.devices is "
-            f"{trainer.get('devices')}; several runs at once use the other devices."
+            f"trainer.devices is {trainer.get('devices')}; several runs at once use the other "
+            "devices."
         )
     if trainer.get("fast_dev_run") or config.get("ckpt_path"):
         key = "ckpt_path" if config.get("ckpt_path") else "trainer.fast_dev_run"
@@ -127,7 +127,7 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
 
 def _archive(runs: list[PlannedRun], store: Store) -> None:
     """Archive the results of these runs, and those of other versions."""
-    wanted = {run.place.identity for run in runs}
+    wanted = {run.key.identity for run in runs}
     for record in store.records().values():
         if record.identity not in wanted and record.version == __version__:
             continue
@@ -142,7 +142,7 @@ def _archive(runs: list[PlannedRun], store: Store) -> None:
 def _counted(
     runs: list[PlannedRun], records: dict[str, Record], describe: Callable[[Record | None], str]
 ) -> str:
-    counts = Counter(describe(records.get(run.place.identity)) for run in runs)
+    counts = Counter(describe(records.get(run.key.identity)) for run in runs)
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 

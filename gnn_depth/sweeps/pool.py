@@ -40,7 +40,7 @@ class WorkerDied(Exception):
 
 
 class Pool(contextlib.AbstractContextManager["Pool"]):
-    """Runs calls in fresh processes; a context manager that leaves none of them behind.
+    """Runs calls in fresh processes; a context manager that ends those still running.
 
     A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the
     process died (the call is not repeated), `PoolError` if the pool itself is lost, and
@@ -57,8 +57,10 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
     def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
-        """Start a call of a function that the worker can import; its arguments and its result are
-        pickled."""
+        """Start a call of a function that the worker can import.
+
+        Its arguments and its result are pickled.
+        """
         assert not self._stopped, "the pool has been stopped"
         future = self._submit(function, args)
         self._futures = {future, *(other for other in self._futures if not other.done())}
@@ -83,13 +85,15 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
 
 
 class LocalPool(Pool):
-    """Processes of this machine, forked from a server that imports `preload` in the background,
-    once.
+    """Processes of this machine, forked from a server that imports `preload` in the background.
 
     By default there is a worker for each visible GPU, or for each physical core without GPUs. The
     cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides
     what becomes of its calls. If the driver is killed, running calls come to their end and nothing
     is left behind.
+
+    A process has one server, which ends with it: the first pool chooses what is imported, and the
+    number of threads of libraries that read it when they are imported.
     """
 
     def __init__(
@@ -100,18 +104,21 @@ class LocalPool(Pool):
     ) -> None:
         super().__init__()
         gpus = visible_gpus() if gpus is None else gpus
-        number = workers if workers is not None else len(gpus) or cores()
+        number = len(gpus) or cores()
+        if workers is not None:
+            number = workers
+        limits = threads(max(1, cores() // number))
         self._number = number
-        self._environments: SimpleQueue[dict[str, str]] = (
-            SimpleQueue()
-        )  # one for each call that may run
+        # One environment for each call that may run.
+        self._environments: SimpleQueue[dict[str, str]] = SimpleQueue()
         for index in range(number):
-            self._environments.put(
-                {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
-            )
+            environment = dict(limits)
+            if gpus:
+                environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
+            self._environments.put(environment)
         self._processes: set[FreshProcess] = set()
         self._starting = threading.Lock()
-        _start_server(preload, threads(max(1, cores() // number)))
+        _start_server(preload, limits)
         # Each thread waits for one process. Interrupts are left to the main thread.
         self._threads = ThreadPoolExecutor(
             number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})
@@ -148,18 +155,15 @@ class LocalPool(Pool):
             self._environments.put(environment)
 
     def _end(self) -> None:
-        if self._starting.locked():  # by a call that waits for the server to finish its imports
-            _kill_server()
+        # A call that waits for the server to finish its imports holds the lock until then.
         with self._starting:
             for mine in list(self._processes):
                 mine.kill()
         self._threads.shutdown()
-        _stop_server()
 
 
 class FreshProcess:
-    """A process that makes one call and exits; an EOFError if the server that forks processes has
-    died."""
+    """A process that makes one call and exits; an EOFError if the server of processes has died."""
 
     # multiprocessing polls all its children whenever one is started, which two threads must not do
     # at once.
@@ -190,7 +194,8 @@ class FreshProcess:
         connection.wait([self._answer, self._process.sentinel])
         answer = None
         with self._answer, contextlib.suppress(EOFError, OSError):
-            answer = self._answer.recv() if self._answer.poll() else None
+            if self._answer.poll():
+                answer = self._answer.recv()
         if not connection.wait([self._process.sentinel], EXIT_SECONDS):
             self.kill()
         with self._table:
@@ -198,11 +203,9 @@ class FreshProcess:
             code = self._process.exitcode
             self._process.close()
         if answer is None:
-            cause = (
-                signal.Signals(-code).name
-                if code and -code in set(signal.Signals)
-                else f"exit code {code}"
-            )
+            cause = f"exit code {code}"
+            if code and -code in set(signal.Signals):
+                cause = signal.Signals(-code).name
             raise WorkerDied(f"the worker process died ({cause}): killed, crashed or out of memory")
         value, error = answer
         if error is not None:
@@ -231,9 +234,8 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
         message = pickle.dumps(result)
         pickle.loads(message)
     except Exception as error:  # of a class that cannot be pickled
-        message = pickle.dumps(
-            (None, RuntimeError(f"{type(result[1] or error).__name__}: {result[1] or error}"))
-        )
+        cause = result[1] or error
+        message = pickle.dumps((None, RuntimeError(f"{type(cause).__name__}: {cause}")))
     with contextlib.suppress(OSError):  # the driver is gone
         answer.send_bytes(message)
 
@@ -242,7 +244,7 @@ def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> Non
     """Start the server, whose child processes inherit this environment and ignore Ctrl-C."""
     resource_tracker.ensure_running()  # started while the signal is blocked, it would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    mine = {name: os.environ.get(name) for name in environment}
+    mine = {name: os.environ[name] for name in environment if name in os.environ}
     os.environ.update(environment)
     try:
         multiprocessing.set_forkserver_preload(list(preload))
@@ -250,45 +252,32 @@ def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> Non
     finally:
         for name in environment:
             del os.environ[name]
-        os.environ.update({name: value for name, value in mine.items() if value is not None})
+        os.environ.update(mine)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _kill_server() -> None:
-    server: Any = forkserver._forkserver
-    with contextlib.suppress(ProcessLookupError):
-        if server._forkserver_pid is not None:
-            os.kill(server._forkserver_pid, signal.SIGKILL)
-
-
-def _stop_server() -> None:
-    """Stop the server, which would otherwise live as long as the driver; multiprocessing has no
-    public function."""
-    _kill_server()
-    server: Any = forkserver._forkserver
-    with contextlib.suppress(ChildProcessError):
-        server._stop()
-
-
 def threads(share: int) -> dict[str, str]:
-    """Environment variables that limit a process to this number of threads, or to the user's
-    smaller limit."""
-    asked = {name: os.environ.get(name, "") for name in THREADS}
-    fewer = {
-        name: value for name, value in asked.items() if value.isdigit() and 0 < int(value) < share
-    }
-    return dict.fromkeys(THREADS, str(share)) | fewer
+    """Environment variables that limit a process to this number of threads.
+
+    A smaller limit of the user stays.
+    """
+    limits = dict.fromkeys(THREADS, str(share))
+    for name in THREADS:
+        asked = os.environ.get(name, "")
+        if asked.isdigit() and 0 < int(asked) < share:
+            limits[name] = asked
+    return limits
 
 
 def cores() -> int:
     """Number of physical cores that this process may use; affinity and container limits count."""
     if sys.platform != "linux":
         return os.cpu_count() or 1
-    usable = os.sched_getaffinity(0)
-    siblings = [
-        Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in usable
-    ]
-    number = len({path.read_text() if path.exists() else path for path in siblings})
+    physical = set()
+    for cpu in os.sched_getaffinity(0):
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        physical.add(path.read_text() if path.exists() else str(cpu))
+    number = len(physical)
     with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit
         quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
         number = min(number, math.ceil(quota / period))
@@ -296,14 +285,14 @@ def cores() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them; CUDA is not
-    initialised."""
+    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them.
+
+    CUDA is not initialised.
+    """
     import torch
 
     count = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return (
-        [name.strip() for name in named.split(",")][:count]
-        if named
-        else [str(gpu) for gpu in range(count)]
-    )
+    if named:
+        return [name.strip() for name in named.split(",")][:count]
+    return [str(gpu) for gpu in range(count)]

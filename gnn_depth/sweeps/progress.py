@@ -1,5 +1,4 @@
-"""The progress of a sweep: a line for each run that has ended, and a bar below them on a
-terminal."""
+"""The progress of a sweep: a line for each run that has ended, and a bar on a terminal."""
 
 import math
 import sys
@@ -18,15 +17,16 @@ TROUBLE = ("diverged", "failed", "interrupted")
 
 
 def duration(seconds: float) -> str:
-    """An estimated time, no more precise than an estimate is: ``40 s``, ``4 min``, ``2 h 10 min``,
-    ``3 d 4 h``."""
+    """An estimated time, no more precise than an estimate is: ``40 s``, ``2 h 10 min``."""
     minutes = round(seconds / 60)
     if seconds < 59.5:
         return f"{seconds:.0f} s"
     if minutes < 60:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
 
 
 class _Screen(Console):
@@ -39,8 +39,8 @@ class _Screen(Console):
 class SweepProgress(AbstractContextManager["SweepProgress"]):
     """Shows a sweep's progress on standard error; a context manager.
 
-    By the metric the best run is chosen: the lowest for a loss or an error, the highest for
-    anything else.
+    By the metric the best of the finished runs is chosen: the lowest for a loss or an error, the
+    highest for anything else.
     """
 
     def __init__(
@@ -58,20 +58,17 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
         self.ended: Counter[str] = Counter()
         self.best: float | None = None
         self._pool = pool
-        self._seconds: list[
-            float
-        ] = []  # of runs that tell how long a run takes; a failed one may have failed at once
+        # Of runs that tell how long a run takes; a failed one may have failed at once.
+        self._seconds: list[float] = []
         self._console = console or _Screen(stderr=True)
         # FORCE_COLOR makes rich treat a log file as a terminal: colours are fine, but lines cannot
         # be redrawn.
         self._draws = self._console.is_interactive and self._console.file.isatty()
         self._bar = Progress(
-            *(
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.description}"),
-            ),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
             console=self._console,
             refresh_per_second=2,
             # What others print to a terminal goes above the bar; what they print to a file stays
@@ -105,15 +102,21 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
         shown = status
         if value is not None:
             shown += f" {value:.3f}" if abs(value) < 1e4 else f" {value:.2e}"
-            sign = -1 if self.metric and lower_is_better(self.metric) else 1
-            counts = status in RESULTS and math.isfinite(value)
-            if counts and (self.best is None or sign * value > sign * self.best):
+            # What a diverged run reached before it diverged is no result to compare with.
+            if status == "finished" and math.isfinite(value) and self._is_better(value):
                 self.best = value
                 shown += " (best so far)"
         self._update()
         self.print(
             f"[{self.over}/{self.total}] {label}: {shown} in {seconds:.1f} s; {self._state()}"
         )
+
+    def _is_better(self, value: float) -> bool:
+        if self.best is None:
+            return True
+        if self.metric and lower_is_better(self.metric):
+            return value < self.best
+        return value > self.best
 
     def retry(self, label: str, reason: str) -> None:
         """A run has stopped and will be restarted; printed if there is a reason."""
@@ -125,15 +128,13 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
     def print(self, text: str) -> None:
         """Print permanent text, above the bar if there is one."""
         try:
-            self._console.print(
-                Text(text), soft_wrap=not self._draws
-            )  # lines of a log are not broken at 80 columns
+            # Lines of a log are not broken at 80 columns.
+            self._console.print(Text(text), soft_wrap=not self._draws)
         except OSError:  # a closed pipe or terminal, or a full disk: the sweep goes on unseen
             self._console.quiet = True
 
     def _state(self) -> str:
-        """Counts of runs, and the time left if all others take the mean time of those that have
-        ended."""
+        """Counts of runs, and the time left if each takes the mean time of those before it."""
         parts = [f"{self.ended[status]} {status}" for status in TROUBLE if self.ended[status]]
         parts.append(f"{len(self.running)} running")
         left = self.total - self.over

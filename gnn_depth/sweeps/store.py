@@ -1,5 +1,4 @@
-"""The folder of a sweep: one folder per run, the state of each run, and locks on the runs being
-worked on."""
+"""The folder of a sweep: a folder for each run, its state, and locks on runs being worked on."""
 
 import contextlib
 import datetime as dt
@@ -34,8 +33,8 @@ class ResultWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Place:
-    """The place of a run in a sweep."""
+class RunKey:
+    """What tells a run of a sweep from all others."""
 
     group: str  # the name that runs with different seeds share
     seed: int
@@ -86,11 +85,9 @@ class Record:
     @property
     def main_metric(self) -> str | None:
         """The metric of the test set that its task is judged by; None if it measured nothing."""
-        return (
-            on_test_set(self.result.get("monitor", "val/acc"))
-            if self.result.get("metrics")
-            else None
-        )
+        if not self.result.get("metrics"):
+            return None
+        return on_test_set(self.result.get("monitor", "val/acc"))
 
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""
@@ -111,36 +108,44 @@ class Store:
         self.folder = self.root / name
 
     def make_folder(self) -> None:
-        """Make the folder of the sweep, and check that it can be written and that files in it can
-        be locked."""
+        """Make the folder of the sweep, and check that its files can be written and locked."""
         with self.claim("first"):
             pass
 
-    def place(self, place: Place) -> Path:
+    def folder_of(self, key: RunKey) -> Path:
         """The folder of a run."""
-        group = place.group.replace("/", "-")
-        if group != place.group or len(group.encode()) > MAX_NAME_BYTES:
-            group = f"{group.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}-{digest(place.group)[:8]}"
-        return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
+        group = key.group.replace("/", "-")
+        if group != key.group or len(group.encode()) > MAX_NAME_BYTES:
+            # Names that became equal, or were cut, are told apart by a checksum.
+            short = group.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+            group = f"{short}-{digest(key.group)[:8]}"
+        return self.folder / group / f"seed_{key.seed}-{key.identity[:8]}"
 
     def records(self) -> dict[str, Record]:
         """All runs that have been started, by identity."""
         found: dict[str, Record] = {}
         for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
-            if record := _read(path.parent):
-                known = found.get(record.identity)
-                if known is None or (record.is_result and not known.is_result):
-                    found[record.identity] = record
+            record = _read(path.parent)
+            if record is None:
+                continue
+            known = found.get(record.identity)
+            if known is None or (record.is_result and not known.is_result):
+                found[record.identity] = record
         return found
 
-    def find(self, place: Place) -> Record | None:
+    def find(self, key: RunKey) -> Record | None:
         """The record of a run if it has been started, in any group."""
-        own = _record_in(self.place(place))  # looking there is much cheaper than in every group
-        if own.is_result and own.identity == place.identity:
+        own = _record_in(self.folder_of(key))  # looking there is much cheaper than in every group
+        if own.is_result and own.identity == key.identity:
             return own
-        records = map(_record_in, sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}")))
-        mine = [record for record in records if record.identity in ("", place.identity)]
-        return max(mine, key=lambda record: record.is_result, default=None)
+        begun = None
+        for folder in sorted(self.folder.glob(f"*/seed_*-{key.identity[:8]}")):
+            record = _record_in(folder)
+            if record.identity in ("", key.identity):
+                if record.is_result:
+                    return record
+                begun = begun or record
+        return begun
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
@@ -162,11 +167,11 @@ class Store:
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
         return record.folder.rename(target.with_name(f"{target.name}_{stamp}"))
 
-    def begin(self, place: Place, facts: dict[str, Any]) -> Path:
+    def begin(self, key: RunKey, facts: dict[str, Any]) -> Path:
         """Make the folder of a run that starts now, and describe the run in ``result.json``."""
-        folder = self.place(place)
+        folder = self.folder_of(key)
         folder.mkdir(parents=True)
-        write_result(folder, {"format": FORMAT, "status": "running", "seed": place.seed, **facts})
+        write_result(folder, {"format": FORMAT, "status": "running", "seed": key.seed, **facts})
         return folder
 
     def mark(self, record: Record, status: str, reason: str) -> None:
@@ -175,15 +180,13 @@ class Store:
 
     def check_version(self, version: str) -> None:
         """Refuse results of another version, in which the same config may give other numbers."""
-        others = {record.version for record in self.records().values() if record.is_result} - {
-            version
-        }
+        versions = {record.version for record in self.records().values() if record.is_result}
+        others = sorted(versions - {version})
         if others:
             raise StoreError(
-                f"{str(self.folder)!r} has results of gnn-depth {', '.join(sorted(others))}, and "
-                f"this is {version}.\n"
-                "Choose another folder with --root, or --force to archive them and run everything "
-                "again."
+                f"{str(self.folder)!r} has results of gnn-depth {', '.join(others)}, and this is "
+                f"{version}.\nChoose another folder with --root, or --force to archive them and "
+                "run everything again."
             )
 
 
@@ -201,4 +204,5 @@ def _read(folder: Path) -> Record | None:
 
 def _record_in(folder: Path) -> Record:
     """The record in a folder; an empty one, of status failed, if there is no readable result."""
-    return (_read(folder) if (folder / "result.json").exists() else None) or Record(folder, {})
+    record = _read(folder) if (folder / "result.json").exists() else None
+    return record or Record(folder, {})

@@ -12,8 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 FOLDER = "summary"
-# Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed
-# at first.
+# Sorts after every metric: TensorBoard shows these charts last, in closed sections.
 BAND = "~band"
 TRAINING = "~runs/still_training"
 EVENTS = "events.out.tfevents.*"
@@ -21,10 +20,11 @@ TITLE = "mean and standard deviation over seeds"
 
 
 def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None:
-    r"""Write the mean curve of each metric over the finished runs of a group, with its band, for
-    TensorBoard.
+    r"""Write the mean curve of each metric over a group of runs, with its band, for TensorBoard.
 
-    .. math:: \bar x_t = \tfrac1n \sum_i x_{i,t}, \qquad s_t^2 = \tfrac1{n-1} \sum_i (x_{i,t} - \bar x_t)^2
+    .. math::
+        \bar x_t = \tfrac1n \sum_i x_{i,t}, \qquad
+        s_t^2 = \tfrac1{n-1} \sum_i (x_{i,t} - \bar x_t)^2
 
     The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart
     with the seeds, and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom
@@ -35,28 +35,28 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
     An existing summary is replaced, whole or not at all. The event file is returned, None where no
     run has curves yet.
     """
-    tables = {run: table for run in runs if (table := read_curves(run)) is not None}
-    curves = summarise(list(tables.values())) if tables else None
-    if curves is None or curves.empty:
+    tables = []
+    when = 0.0  # the time of the newest curves rather than of the writing
+    for run in runs:
+        table = read_metrics(run)
+        if table is not None:
+            tables.append(table)
+            when = max(when, (run / "metrics.csv").stat().st_mtime)
+    if not tables:
         return None
-    # The time of the newest curves rather than of the writing.
-    when = max((run / "metrics.csv").stat().st_mtime for run in tables)
+    curves = summarise(tables)
+    if curves.empty:
+        return None
     with tempfile.TemporaryDirectory() as place:
         return _replace(folder / FOLDER / group, _write_events(Path(place), curves, when))
 
 
-def read_curves(run: Path) -> pd.DataFrame | None:
-    """The metrics of a run, one row per step; None if there are none yet or, with a warning, if
-    they are damaged."""
+def read_metrics(run: Path) -> pd.DataFrame | None:
+    """The metrics of a run, one row per step; None if it has none, with a warning if damaged."""
     path = run / "metrics.csv"
     try:
-        table = (
-            pd.read_csv(path)
-            .groupby("step")
-            .last()
-            .drop(columns="epoch", errors="ignore")
-            .astype(float)
-        )
+        table = pd.read_csv(path).groupby("step").last()
+        table = table.drop(columns="epoch", errors="ignore").astype(float)
     except (FileNotFoundError, pd.errors.EmptyDataError):
         return None
     except (OSError, ValueError, KeyError) as error:
@@ -74,7 +74,8 @@ def average(curves: Sequence[pd.Series]) -> pd.DataFrame:
     the same reason the mean starts where all have begun. A curve without any finite value cannot be
     averaged and is left out.
     """
-    finite = [kept for curve in curves if len(kept := curve[curve.abs() < math.inf])]
+    finite = [curve[curve.abs() < math.inf] for curve in curves]
+    finite = [curve for curve in finite if len(curve)]
     if not finite:
         return pd.DataFrame({"mean": [], "std": []}, dtype=float)
     values = pd.concat(finite, axis=1).sort_index().ffill().dropna()
@@ -82,10 +83,12 @@ def average(curves: Sequence[pd.Series]) -> pd.DataFrame:
 
 
 def summarise(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All curves of a summary, one column each, by step: means, bands and the number of runs still
-    training."""
+    """All curves of a summary by step: means, bands and the number of runs still training."""
     columns: dict[str, pd.Series] = {}
-    for tag in dict.fromkeys(tag for table in tables for tag in table):
+    tags: dict[str, None] = {}
+    for table in tables:
+        tags |= dict.fromkeys(table)
+    for tag in tags:
         curve = average([table[tag] for table in tables if tag in table])
         columns[tag] = curve["mean"]
         lower, upper = band(tag)
@@ -118,8 +121,7 @@ def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
 
 
 def _replace(folder: Path, written: Path) -> Path:
-    """Make an event file the only non-empty one of a folder, in which a running TensorBoard moves
-    on to it.
+    """Make an event file the only non-empty one of a folder, for a running TensorBoard too.
 
     Without its data server TensorBoard stays forever at a file that vanishes, so the files before
     it are only emptied.

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from gnn_depth.runs import Origin, read_result
 from gnn_depth.sweeps.plan import PlannedRun
-from gnn_depth.sweeps.store import Place, Record, ResultWarning, Store
+from gnn_depth.sweeps.store import Record, ResultWarning, Store
 
 OUTPUT = "output.txt"
 ELSEWHERE = "elsewhere"  # the status of a run that another process works on
@@ -22,7 +22,7 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Task:
+class Job:
     """A run that a worker is asked to do."""
 
     store: Store
@@ -30,56 +30,56 @@ class Task:
     command: tuple[str, ...]  # the command line of the sweep
     retries: int  # how often the run is started again if its process dies
     stop: str  # a file; the run stops once it exists
-    train: "Train"  # trains a task's config in its folder; a function that workers can import
+    train: "Train"  # trains a job's config in its folder; a function that workers can import
 
 
-Train: TypeAlias = Callable[[Task, Origin], None]
+Train: TypeAlias = Callable[[Job, Origin], None]
 
 
-def work(task: Task) -> Record:
-    """Do a task, unless it is already done or another process works on it, and return what became
-    of the run."""
-    place = task.run.place
-    with warnings.catch_warnings(), task.store.claim(place.identity) as mine:
+def work(job: Job) -> Record:
+    """Do a job, unless it is done or another process works on it; returns the run's record."""
+    key = job.run.key
+    with warnings.catch_warnings(), job.store.claim(key.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
-        return (
-            _run(task, task.store, place)
-            if mine
-            else Record(task.store.place(place), {"status": ELSEWHERE})
-        )
+        if not mine:
+            return Record(job.store.folder_of(key), {"status": ELSEWHERE})
+        return _run(job)
 
 
-def _run(task: Task, store: Store, place: Place) -> Record:
-    known, attempt = store.find(place), 1
-    own = store.place(place)
+def _run(job: Job) -> Record:
+    """Train the run of a claimed job unless it has a result; earlier attempts are archived."""
+    store, key = job.store, job.run.key
+    known = store.find(key)
+    attempt = 1
     if known and known.is_result:
         return known
     if known:
-        if known.status == "running" and known.attempt > task.retries:
-            store.mark(
-                known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why."
-            )
+        if known.status == "running" and known.attempt > job.retries:
+            reason = f"its process died {known.attempt} times; {OUTPUT} may say why."
+            store.mark(known, "failed", reason)
             return _read(known.folder)
-        attempt = known.attempt + 1 if known.status in ("running", "failed") else 1
+        if known.status in ("running", "failed"):
+            attempt = known.attempt + 1
         if known.status == "running":
             store.mark(known, "failed", "its process died.")
         store.archive(known)
-    if Path(task.stop).exists():
+    own = store.folder_of(key)
+    if Path(job.stop).exists():
         return Record(own, {"status": "interrupted"})
     if own.exists():  # it holds the result of another run, moved or edited by hand
         store.archive(Record(own, {}))
     facts = {
         "sweep": store.name,
-        "group": place.group,
-        "axes": task.run.labels,
-        "identity": place.identity,
-        "data_sha256": task.run.data_sha256,
-        "command": list(task.command),
+        "group": key.group,
+        "axes": job.run.labels,
+        "identity": key.identity,
+        "data_sha256": job.run.data_sha256,
+        "command": list(job.command),
         "attempt": attempt,
     }
-    folder = store.begin(place, facts)
+    folder = store.begin(key, facts)
     with _output_to(folder / OUTPUT):
-        status, reason = _train(task, Origin(facts, folder))
+        status, reason = _train(job, Origin(facts, folder))
     record = _read(folder)
     # Either the run ended before its recorder wrote the outcome, or the recorder knows only the
     # error's message.
@@ -89,10 +89,10 @@ def _run(task: Task, store: Store, place: Place) -> Record:
     return record
 
 
-def _train(task: Task, origin: Origin) -> tuple[str, str]:
+def _train(job: Job, origin: Origin) -> tuple[str, str]:
     """Train, and return status and reason in case the run has recorded neither."""
     try:
-        task.train(task, origin)
+        job.train(job, origin)
     except RunFailed as error:
         return "failed", str(error)
     except (KeyboardInterrupt, SystemExit):  # Lightning turns the first into the second

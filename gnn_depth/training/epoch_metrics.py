@@ -219,14 +219,14 @@ class EpochMetrics:
         sums = trainer.strategy.reduce(sums, reduce_op="sum")
         head = 2 + len(self.names)
         weighted_loss, number, *sizes = sums[:head].tolist()
-        loss: Tensor | None = None
+        mean_loss: Tensor | None = None
         counts: Tensor | None = None
         if number:
             dtype = self._losses[0][0].dtype if self._losses else torch.float32
-            loss = sums.new_tensor(weighted_loss / number).to(dtype)
+            mean_loss = sums.new_tensor(weighted_loss / number).to(dtype)
         if self._counts is not None:
             counts = sums[head:].view_as(self._counts).long()
-        return counts, sizes, loss
+        return counts, sizes, mean_loss
 
 
 def _keeps_all(metric: Metric) -> bool:

@@ -125,7 +125,7 @@ class TestCache:
         monkeypatch.setattr(catalogue, "version", lambda package: "9.9")
         assert self.ask() == 3
 
-    @pytest.mark.parametrize("damage", ["", "null", '{"key": 1}', "\x00\xff"])
+    @pytest.mark.parametrize("damage", ["", "null", '{"key": 1}', "\x00\xff", "[" * 100_000])
     def test_a_damaged_entry_is_replaced(self, damage: str, tmp_path: Path):
         self.ask()
         self.entry(tmp_path).write_text(damage)

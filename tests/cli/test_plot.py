@@ -56,21 +56,15 @@ def test_every_kind_is_written_as_a_picture_and_as_a_page(runs, tmp_path, capsys
 
 
 def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
-    main(
-        [
-            "depth",
-            str(runs),
-            "--where",
-            "norm=lip",
-            "num_layers=3,5",
-            "--output",
-            str(tmp_path / "a.html"),
-        ]
-    )
-    assert "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2." in capsys.readouterr().out
-    text = (tmp_path / "a.html").read_text()
-    assert "model.norm=lip" in text
-    assert "model.norm=gat" not in text
+    output = str(tmp_path / "a.html")
+    where = ["--where", "norm=lip", "num_layers=3", "--line", "norm"]
+    main(["convergence", str(runs), *where, "--output", output])
+    caption = capsys.readouterr().out.splitlines()[1]
+    assert "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2." in caption
+    page = (tmp_path / "a.html").read_text()
+    assert caption in page
+    assert "lip" in page
+    assert "gat" not in page
 
 
 @pytest.mark.parametrize(
@@ -92,3 +86,13 @@ def test_wrong_words_are_answered_with_the_right_ones(refused, runs, words, mess
     kind, *options = words.split()
     assert message in refused("plot", kind, str(runs), *options, "--output", "figure.png")
     assert list(Path().iterdir()) == []
+
+
+def test_codes_for_terminals_in_the_name_of_a_measure_are_shown_as_text(tmp_path, capsys):
+    folder = make_run(tmp_path / "runs", {"depth": 3}, measures=[similarity("gradients")])
+    known = folder / "measures" / "gradients.npz"
+    known.with_name("\x1b[31mred.npz").write_bytes(known.read_bytes())
+    main(["heatmap", str(tmp_path / "runs"), "--output", str(tmp_path / "a.png")])
+    answer = capsys.readouterr()
+    assert "\x1b" not in answer.out + answer.err
+    assert "red" in answer.err

@@ -37,7 +37,7 @@ PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
 SCRIPT = """
 import os, signal, sys, threading, warnings
 import argcomplete, lightning as L, pandas, torch, torch.utils.tensorboard, torch_geometric, tqdm
-import lightning.pytorch.cli, matplotlib.pyplot, plotly.tools, torch._inductor.config, torchmetrics
+import lightning.pytorch.cli, matplotlib.pyplot, torch._inductor.config, torchmetrics
 
 def state():
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}

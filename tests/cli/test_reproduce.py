@@ -154,4 +154,4 @@ def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, sai
 
 def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "lipschitz/depth" in reproduce.names()
+    assert "lipschitz/depth" in reproduce.item_files()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli.sweep import load_grid, parser, part, split_overrides
+from gnn_depth.cli.sweep import chosen_part, load_grid, parser, split_overrides
 
 DATA = {
     "class_path": "SyntheticCitation",
@@ -158,7 +158,7 @@ LABELS = {
 )
 def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     options = parser().parse_args([grid(axes={"m": LABELS}, seeds=2), "--subset", *words])
-    chosen = part(load_grid(options.file), options)
+    chosen = chosen_part(load_grid(options.file), options)
     assert list(chosen.axes[0].values) == labels
     assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
 

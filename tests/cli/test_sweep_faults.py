@@ -18,6 +18,7 @@ import yaml
 
 from tests.cli.conftest import PoolHere
 from tests.cli.test_sweep import BASE
+from tests.sweeps.waiting import end_server
 
 SEEDS = 2
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -153,6 +154,7 @@ def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_
 def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later(
     folder, gnn_depth, monkeypatch, number, code
 ):
+    end_server()  # of tests before, which has not imported what runs need
     stopper = threading.Thread(target=stop_in_the_middle, args=(folder / "runs", number))
     stopper.start()
     answer = gnn_depth("sweep", "grid.yaml", "--workers=2")

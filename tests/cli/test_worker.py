@@ -9,19 +9,20 @@ import yaml
 
 from gnn_depth.cli import grid_runs, main
 from gnn_depth.cli.config import read_arguments
-from gnn_depth.cli.cost import measure
+from gnn_depth.cli.cost import measure_cost
 from gnn_depth.cli.grid_runs import plan_of, train
 from gnn_depth.cli.sweep import PRELOAD, load_grid
 from gnn_depth.sweeps.pool import LocalPool
 from gnn_depth.sweeps.store import Store
-from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Task, work
+from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Job, work
 from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
+from tests.sweeps.waiting import end_server
 
 
 @pytest.fixture
-def task(tmp_path):
-    """``task("--model.dropout=0.5")``: the task of a small run."""
+def job(tmp_path):
+    """``job("--model.dropout=0.5")``: the job of a small run."""
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE))
     (tmp_path / "grid.yaml").write_text("base: base.yaml\n")
     root = tmp_path / "runs"
@@ -31,13 +32,14 @@ def task(tmp_path):
         (run,) = plan_of(
             load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)
         ).runs
-        return Task(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train)
+        return Job(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train)
 
     return make
 
 
 @pytest.fixture(scope="module")
 def pool():
+    end_server()  # of tests before, which has not imported what runs need
     with LocalPool(1, PRELOAD, gpus=[]) as pool:
         yield pool
 
@@ -47,10 +49,10 @@ def result_of(outcome):
 
 
 def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_and_is_not_run_again(
-    task, pool, tmp_path
+    job, pool, tmp_path
 ):
-    assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
-    mine = task("--model.dropout=0.5", "--model.norm=pair")
+    assert pool.submit(work, job("--trainer.precision=64-true")).result(120).status == "finished"
+    mine = job("--model.dropout=0.5", "--model.norm=pair")
     outcome = pool.submit(work, mine).result(120)
     assert (
         outcome.value("test_acc_at_best_val")
@@ -69,55 +71,53 @@ def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_an
     assert work(mine) == outcome
 
 
-def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(task, pool, bad):
+def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(job, pool, bad):
     with pytest.raises(Exception, match="SIGSEGV"):
-        pool.submit(work, mine := task(*bad("Crashes"))).result(120)
-    folder = mine.store.find(mine.run.place).folder
+        pool.submit(work, mine := job(*bad("Crashes"))).result(120)
+    folder = mine.store.find(mine.run.key).folder
     said = (folder / OUTPUT).read_text()
     assert "from compiled code" in said
     assert "on_train_epoch_end" in said
 
 
-def test_a_measured_run_may_diverge_and_leaves_no_files(task, pool, tmp_path):
+def test_a_measured_run_may_diverge_and_leaves_no_files(job, pool, tmp_path):
     saver = '[{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint"}]'
-    mine = task("--model.optimizer.lr=1e30", f"--trainer.callbacks={saver}")
+    mine = job("--model.optimizer.lr=1e30", f"--trainer.callbacks={saver}")
     before = sorted(tmp_path.rglob("*"))
-    cost = pool.submit(measure, mine.run.config).result(120)
+    cost = pool.submit(measure_cost, mine.run.config).result(120)
     assert cost.setup > 0
     assert cost.epochs == 3
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_run_that_another_process_works_on_is_left_to_it(task):
-    mine = task()
-    with mine.store.claim(mine.run.place.identity):
+def test_a_run_that_another_process_works_on_is_left_to_it(job):
+    mine = job()
+    with mine.store.claim(mine.run.key.identity):
         assert work(mine).status == ELSEWHERE
 
 
 def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number_of_times(
-    task, tmp_path
+    job, tmp_path
 ):
-    mine = task()
+    mine = job()
     store = mine.store
     for attempt in (1, 2):
-        folder = store.begin(
-            mine.run.place, {"identity": mine.run.place.identity, "attempt": attempt}
-        )
+        folder = store.begin(mine.run.key, {"identity": mine.run.key.identity, "attempt": attempt})
         if attempt < 2:
-            store.archive(store.find(mine.run.place))
+            store.archive(store.find(mine.run.key))
     outcome = work(mine)
     assert (outcome.status, result_of(outcome)["attempt"]) == ("finished", 3)
     assert len(list((tmp_path / "runs/archive").rglob("result.json"))) == 2
 
-    other = task("--model.dropout=0.5", retries=0)
-    folder = store.begin(other.run.place, {"identity": other.run.place.identity, "attempt": 1})
+    other = job("--model.dropout=0.5", retries=0)
+    folder = store.begin(other.run.key, {"identity": other.run.key.identity, "attempt": 1})
     outcome = work(other)
     assert (outcome.status, outcome.folder) == ("failed", folder)
     assert "its process died 1 times" in outcome.reason
 
 
 def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(
-    task, tmp_path, monkeypatch
+    job, tmp_path, monkeypatch
 ):
     class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
@@ -127,11 +127,11 @@ def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(
             super().on_train_batch_end(trainer, *rest)
 
     monkeypatch.setattr(grid_runs, "StopWhenAsked", Asked)
-    outcome = work(task("--trainer.max_epochs=1000"))
+    outcome = work(job("--trainer.max_epochs=1000"))
     assert outcome.status == "interrupted"
     assert result_of(outcome)["epochs"] == 3
     assert (outcome.folder / "checkpoints" / "last.ckpt").exists()
-    assert work(task("--model.dropout=0.5")).status == "interrupted"
+    assert work(job("--model.dropout=0.5")).status == "interrupted"
     assert len(list((tmp_path / "runs").rglob("result.json"))) == 1, (
         "a run was begun although it was to stop"
     )
@@ -174,22 +174,20 @@ def bad(tmp_path):
     sys.modules.pop("my_bad", None)
 
 
-def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_result(task, bad):
-    outcome = work(task(*bad("Raises")))
+def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_result(job, bad):
+    outcome = work(job(*bad("Raises")))
     assert outcome.status == "failed"
     assert "my_bad.py" in outcome.reason
     assert "untidy" in outcome.reason
     said = (outcome.folder / OUTPUT).read_text()
     assert "Traceback" in said
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
-    outcome = work(task(*bad("Leaves")))
+    outcome = work(job(*bad("Leaves")))
     assert (outcome.status, outcome.reason) == ("interrupted", "3")
 
 
-def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
-    task, bad, tmp_path
-):
-    planned = task(*bad("Leaves"))
+def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(job, bad, tmp_path):
+    planned = job(*bad("Leaves"))
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)
     assert outcome.status == "failed"
@@ -197,7 +195,7 @@ def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
 
 
 def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
-    task, tmp_path, monkeypatch
+    job, tmp_path, monkeypatch
 ):
     saved_as = []
     save = RunRecorder._save_checkpoints
@@ -207,8 +205,8 @@ def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished
         save(self, trainer)
 
     monkeypatch.setattr(RunRecorder, "_save_checkpoints", watched)
-    mine = task()
-    folder = mine.store.place(mine.run.place)
+    mine = job()
+    folder = mine.store.folder_of(mine.run.key)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps({"identity": "other", "status": "finished"}))
     assert work(mine).status == "finished"

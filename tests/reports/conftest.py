@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gnn_depth.reports import load
-from gnn_depth.reports.table import Cell, Run, Table, tabulate
+from gnn_depth.reports import read_runs
+from gnn_depth.reports.table import Cell, CellRun, ResultTable, tabulate
 from tests.reports.made import METRIC, make_run
 
 
@@ -55,7 +55,7 @@ def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
     """A cell of finished runs with consecutive seeds."""
     return Cell(
         tuple(
-            Run(seed, "finished", value, "folder")
+            CellRun(seed, "finished", value, "folder")
             for seed, value in enumerate(values, start=first_seed)
         ),
         settings,
@@ -63,7 +63,7 @@ def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
 
 
 @pytest.fixture
-def table(run: Callable[..., Path], runs: Path) -> Table:
+def table(run: Callable[..., Path], runs: Path) -> ResultTable:
     """Two depths and two norms with two seeds each, and in one cell a failed and a diverged run."""
     for depth in (2, 10):
         for norm in ("none", "a|b_c"):
@@ -71,4 +71,4 @@ def table(run: Callable[..., Path], runs: Path) -> Table:
                 run(depth / 100 + seed / 10, seed, depth=depth, norm=norm)
     run(None, 2, "failed", depth=2, norm="none")
     run("nan", 3, "diverged", depth=2, norm="none")
-    return tabulate(load(runs), "depth", "norm")
+    return tabulate(read_runs(runs), "depth", "norm")

@@ -1,4 +1,5 @@
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 
 from gnn_depth.measurements import Measurement, save
-from gnn_depth.reports import ReportError, ReportWarning, curves, load, measures
+from gnn_depth.reports import ReportError, ReportWarning, read_curves, read_measures, read_runs
 from gnn_depth.reports.figures import chart
 from gnn_depth.runs import COLUMNS
 from tests.reports.made import METRIC, balance, make_run, similarity
@@ -16,7 +17,7 @@ def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
     folder = run(
         0.75, seed=3, depth=10, norm=None, result={"seconds": 1.5, "epochs": 20, "best_epoch": None}
     )
-    frame = load(runs)
+    frame = read_runs(runs)
     row = frame.iloc[0]
     assert list(frame.columns[: len(COLUMNS)]) == list(COLUMNS)
     assert (row["folder"], row["status"], row["seed"], row["seconds"]) == (
@@ -37,9 +38,9 @@ def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
 
 def test_every_result_is_read_once_wherever_it_lies(run: Callable, runs: Path):
     folders = [run(seed=seed, depth=depth) for depth in (2, 10) for seed in range(3)]
-    assert sorted(load(runs)["folder"]) == sorted(map(str, folders))
-    assert len(load(runs, runs / "grid", folders[0])) == 6
-    assert list(load(folders[4])["folder"]) == [str(folders[4])]
+    assert sorted(read_runs(runs)["folder"]) == sorted(map(str, folders))
+    assert len(read_runs(runs, runs / "grid", folders[0])) == 6
+    assert list(read_runs(folders[4])["folder"]) == [str(folders[4])]
 
 
 def test_an_axis_wins_over_a_hyperparameter_of_its_name(run: Callable, runs: Path):
@@ -50,29 +51,29 @@ def test_an_axis_wins_over_a_hyperparameter_of_its_name(run: Callable, runs: Pat
             "hparams": {"model.norm": "gnn_depth.nn.norms.PairNorm"},
         }
     )
-    assert list(load(runs)["model.norm"]) == ["['lipschitz', 'layer']", "pair"], (
+    assert list(read_runs(runs)["model.norm"]) == ["['lipschitz', 'layer']", "pair"], (
         "text, where it is not a scalar"
     )
 
 
 def test_names_of_numbers_that_are_not_finite_become_such_numbers(run: Callable, runs: Path):
     run("nan", result={"metrics": {METRIC: "nan", "train/loss": "inf", "val/loss": "-inf"}})
-    row = load(runs).iloc[0]
+    row = read_runs(runs).iloc[0]
     assert math.isnan(row[METRIC])
     assert (row["train/loss"], row["val/loss"]) == (math.inf, -math.inf)
 
 
 def test_codes_for_terminals_in_a_result_are_written_out(run: Callable, runs: Path):
     run(result={"axes": {"norm": "\x1b[31mred"}})
-    assert load(runs)["norm"].tolist() == ["\\x1b[31mred"]
+    assert read_runs(runs)["norm"].tolist() == ["\\x1b[31mred"]
 
 
 def test_archived_runs_are_skipped_unless_asked_for(run: Callable, runs: Path):
     kept, archived = run(seed=0), run(seed=1)
     (runs / "archive").mkdir()
     archived.rename(runs / "archive" / "old")
-    assert list(load(runs)["folder"]) == [str(kept)]
-    assert list(load(runs / "archive")["folder"]) == [str(runs / "archive" / "old")]
+    assert list(read_runs(runs)["folder"]) == [str(kept)]
+    assert list(read_runs(runs / "archive")["folder"]) == [str(runs / "archive" / "old")]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,8 @@ def test_archived_runs_are_skipped_unless_asked_for(run: Callable, runs: Path):
         ('{"status": "finished", "format": 2}', "format 2 .* up to 1"),
         ('{"status": "finished", "metrics": [1]}', "metrics .*mapping"),
         ('{"status": "finished", "axes": {"status": 1}}', "axis 'status'"),
+        ('{"status": "finished", "metrics": {"val/acc": "high"}}', "metric 'val/acc' .* 'high'"),
+        ('{"status": "finished", "metrics": {"x": 1%s}}' % ("0" * 400), "'x' that is not a number"),
     ],
 )
 def test_a_result_that_cannot_be_read_is_skipped_with_a_warning_that_names_it(
@@ -92,7 +95,16 @@ def test_a_result_that_cannot_be_read_is_skipped_with_a_warning_that_names_it(
     bad = run(0.9) / "result.json"
     bad.write_text(content)
     with pytest.warns(ReportWarning, match=f"{bad}' .*{reason}"):
-        assert load(runs)[METRIC].tolist() == [0.5]
+        assert read_runs(runs)[METRIC].tolist() == [0.5]
+
+
+def test_a_result_that_is_no_file_is_skipped_without_waiting_for_it(run: Callable, runs: Path):
+    run(0.5)
+    bad = run(0.9) / "result.json"
+    bad.unlink()
+    os.mkfifo(bad)
+    with pytest.warns(ReportWarning, match="is not a file"):
+        assert read_runs(runs)[METRIC].tolist() == [0.5]
 
 
 def test_a_warning_names_few_files_and_counts_the_others(run: Callable, runs: Path):
@@ -100,7 +112,7 @@ def test_a_warning_names_few_files_and_counts_the_others(run: Callable, runs: Pa
     for seed in range(8):
         (run(seed=seed, depth=2) / "result.json").write_text("{")
     with pytest.warns(ReportWarning, match=r"and 3 more") as caught:
-        load(runs)
+        read_runs(runs)
     assert str(caught[0].message).count("result.json") == 5
 
 
@@ -110,12 +122,12 @@ def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
         (tmp_path / "loops" / name).mkdir(parents=True)
         save(tmp_path / "loops" / name, similarity("gradient_similarity"))
     (tmp_path / "loops" / "plain" / "inside" / "measures").mkdir(parents=True)
-    frame = load(tmp_path / "loops")
+    frame = read_runs(tmp_path / "loops")
     folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
     assert list(frame["folder"]) == list(frame["run"]) == folders
-    assert set(measures(frame, "gradient_similarity")["run"]) == {0, 1}
+    assert set(read_measures(frame, "gradient_similarity")["run"]) == {0, 1}
     assert len(chart("heatmap", frame).panels) == 2
-    mixed = load(tmp_path)
+    mixed = read_runs(tmp_path)
     assert set(mixed["folder"]) == {*folders, str(ours)}
     assert mixed["seed"].notna().sum() == 1
 
@@ -123,13 +135,13 @@ def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
 @pytest.mark.filterwarnings("ignore::gnn_depth.reports.ReportWarning")
 def test_a_folder_without_results_is_an_error_that_names_it(runs: Path, run: Callable):
     with pytest.raises(ReportError, match=r"there is no folder '.*runs'"):
-        load(runs)
+        read_runs(runs)
     (runs / "empty").mkdir(parents=True)
     with pytest.raises(ReportError, match=r"no runs below '.*runs'"):
-        load(runs)
+        read_runs(runs)
     (run() / "result.json").write_text("{")
     with pytest.raises(ReportError, match=r"no .*result.json"):
-        load(runs)
+        read_runs(runs)
 
 
 def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(
@@ -142,7 +154,7 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(
     run(0.4, status="failed", result=same | {"started": "2026-01-04"})
     other = run(0.5, seed=1)
     with pytest.warns(ReportWarning, match=r"3 of 5 runs repeat others"):
-        frame = load(runs)
+        frame = read_runs(runs)
     assert sorted(frame[METRIC]) == [0.2, 0.5]
     assert str(other) in set(frame["folder"])
 
@@ -151,7 +163,7 @@ def test_single_fits_repeat_each_other_by_config_and_seed(run: Callable, runs: P
     for seed in (0, 0, 1):
         run(seed=seed, result={"identity": None, "config_sha256": "c"})
     with pytest.warns(ReportWarning, match=r"1 of 3 runs"):
-        assert sorted(load(runs)["seed"]) == [0, 1]
+        assert sorted(read_runs(runs)["seed"]) == [0, 1]
 
 
 def test_runs_of_several_versions_are_warned_of(run: Callable, runs: Path):
@@ -159,7 +171,7 @@ def test_runs_of_several_versions_are_warned_of(run: Callable, runs: Path):
     run(seed=1)
     run(seed=2, result={"packages": {"gnn-depth": "0.2.0"}})
     with pytest.warns(ReportWarning, match=r"0.1.0 \(2 runs\), 0.2.0 \(1 runs\)"):
-        assert len(load(runs)) == 3
+        assert len(read_runs(runs)) == 3
 
 
 def test_curves_hold_every_epoch_that_has_the_metric(run: Callable, runs: Path):
@@ -168,17 +180,21 @@ def test_curves_hold_every_epoch_that_has_the_metric(run: Callable, runs: Path):
         "epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n"
     )
     (second / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.25\n")
-    frame = load(runs)
-    assert curves(frame, "val/acc").values.tolist() == [[0, 0, 0.5], [0, 2, 0.75], [1, 0, 0.25]]
-    losses = curves(frame, "train/loss")
+    frame = read_runs(runs)
+    assert read_curves(frame, "val/acc").values.tolist() == [
+        [0, 0, 0.5],
+        [0, 2, 0.75],
+        [1, 0, 0.25],
+    ]
+    losses = read_curves(frame, "train/loss")
     assert losses["epoch"].tolist() == [0, 1, 2]
     assert losses["value"].isna().tolist() == [False, True, False]
-    assert curves(frame, "val/acc").join(frame["seed"], on="run")["seed"].tolist() == [0, 0, 1]
+    assert read_curves(frame, "val/acc").join(frame["seed"], on="run")["seed"].tolist() == [0, 0, 1]
 
 
 def test_a_row_that_was_cut_off_in_the_writing_is_no_epoch(run: Callable, runs: Path):
     (run() / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.5\n1,1,0.7")
-    assert curves(load(runs), "val/acc")["value"].tolist() == [0.5]
+    assert read_curves(read_runs(runs), "val/acc")["value"].tolist() == [0.5]
 
 
 @pytest.mark.parametrize("text", ["epoch,step,val/acc\n0,0,O.5\n", "step,val/acc\n0,0.5\n"])
@@ -189,13 +205,13 @@ def test_damaged_curves_are_skipped_with_a_warning_that_names_them(
     bad.write_text(text)
     (run(seed=1) / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.5\n")
     with pytest.warns(ReportWarning, match=f"skipped '{bad}'"):
-        assert curves(load(runs), "val/acc")["value"].tolist() == [0.5]
+        assert read_curves(read_runs(runs), "val/acc")["value"].tolist() == [0.5]
 
 
 def test_a_metric_that_no_curve_has_is_answered_with_the_nearest(run: Callable, runs: Path):
     (run() / "metrics.csv").write_text("epoch,step,val/acc,val/loss\n0,0,0.5,1.0\n")
     with pytest.raises(ReportError, match=r"'val/ac'.*'val/acc'"):
-        curves(load(runs), "val/ac")
+        read_curves(read_runs(runs), "val/ac")
 
 
 def test_every_value_has_its_run_step_and_layer(tmp_path):
@@ -203,8 +219,8 @@ def test_every_value_has_its_run_step_and_layer(tmp_path):
     for seed, measure in made.items():
         make_run(tmp_path, {"norm": "gat"}, seed, measures=[measure])
     make_run(tmp_path, {"norm": "lip"}, 0)
-    frame = load(tmp_path)
-    table = measures(frame, "mu")
+    frame = read_runs(tmp_path)
+    table = read_measures(frame, "mu")
     found = table.join(frame["seed"], on="run")
     expected = [
         (seed, step, layer, one.values[row, column])
@@ -220,7 +236,7 @@ def test_every_value_has_its_run_step_and_layer(tmp_path):
 
 def test_neurons_have_a_column(tmp_path):
     make_run(tmp_path, {"init": "xavier"}, measures=[balance()])
-    found = measures(load(tmp_path), "balance")
+    found = read_measures(read_runs(tmp_path), "balance")
     assert list(found.columns) == ["run", "step", "layer", "neuron", "value"]
     for row in found.iloc[::17].itertuples():
         assert row.value == balance().values[row.step, row.layer - 1, row.neuron]
@@ -232,13 +248,13 @@ def test_what_is_not_finite_is_kept(tmp_path):
     make_run(
         tmp_path, {"depth": 3}, measures=[Measurement("mu", np.array([0]), values, log10=True)]
     )
-    np.testing.assert_array_equal(measures(load(tmp_path), "mu")["value"], values[0])
+    np.testing.assert_array_equal(read_measures(read_runs(tmp_path), "mu")["value"], values[0])
 
 
 def test_a_measure_that_no_run_has_is_answered_with_those_there_are(tmp_path):
     make_run(tmp_path, {"norm": "gat"}, measures=[similarity("gradient_similarity")])
     with pytest.raises(ReportError, match=r"'gradient_similrity'.*'gradient_similarity'"):
-        measures(load(tmp_path), "gradient_similrity")
+        read_measures(read_runs(tmp_path), "gradient_similrity")
 
 
 def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
@@ -250,11 +266,11 @@ def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
         measures=[Measurement("mu", np.arange(2), np.ones((2, 5)), "mu")],
     )
     with pytest.raises(ReportError, match=r"'mu', 'mu' as log10"):
-        measures(load(tmp_path), "mu")
+        read_measures(read_runs(tmp_path), "mu")
 
 
 def test_a_damaged_file_is_named(tmp_path):
     folder = make_run(tmp_path, {"norm": "gat"}, measures=[similarity("mu")])
     (folder / "measures" / "mu.npz").write_bytes(b"PK")
     with pytest.raises(ReportError, match=r"mu\.npz.*damaged"):
-        measures(load(tmp_path), "mu")
+        read_measures(read_runs(tmp_path), "mu")

@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from gnn_depth.reports import ReportError, load
-from gnn_depth.reports.published import Number, agreement_of, compare_published, parse, read
+from gnn_depth.reports import ReportError, read_runs
+from gnn_depth.reports.published import (
+    PublishedNumber,
+    agreement_of,
+    compare_published,
+    parse_published,
+    read_published,
+)
 from gnn_depth.reports.table import tabulate
 from tests.reports.conftest import cell
 
@@ -20,7 +26,7 @@ ENTRY = {
 
 
 def test_numbers_are_read_in_the_unit_of_our_metrics():
-    (entry,) = parse([ENTRY])
+    (entry,) = parse_published([ENTRY])
     means = {label: number.mean for label, number in entry.numbers.items()}
     assert means == pytest.approx({"2": 0.821, "5": 0.771, "10": 0.78, "20": 0.722})
     assert [number.half for number in entry.numbers.values()] == [None, 0.005, 0.0125, 0.02]
@@ -29,12 +35,18 @@ def test_numbers_are_read_in_the_unit_of_our_metrics():
 
 
 def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_interval():
-    (fractions,) = parse([ENTRY | {"unit": "fraction", "values": {2: 0.5, None: -1.5e-3, True: 1}}])
-    assert fractions.numbers == {"2": Number(0.5), "null": Number(-0.0015), "true": Number(1.0)}
-    (entry,) = parse(
+    (fractions,) = parse_published(
+        [ENTRY | {"unit": "fraction", "values": {2: 0.5, None: -1.5e-3, True: 1}}]
+    )
+    assert fractions.numbers == {
+        "2": PublishedNumber(0.5),
+        "null": PublishedNumber(-0.0015),
+        "true": PublishedNumber(1.0),
+    }
+    (entry,) = parse_published(
         {"published": [{"source": "A", "over": "depth", "values": {2: 50}}], "grid": "other keys"}
     )
-    assert (entry.numbers, entry.interval, entry.where) == ({"2": Number(0.5)}, None, {})
+    assert (entry.numbers, entry.interval, entry.where) == ({"2": PublishedNumber(0.5)}, None, {})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +65,7 @@ def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], messag
     with pytest.raises(
         ReportError, match=r"^numbers.yaml, entry 2 \(Mustafa et al. 2023, table 6\).*" + message
     ):
-        parse([ENTRY, ENTRY | change], "numbers.yaml")
+        parse_published([ENTRY, ENTRY | change], "numbers.yaml")
 
 
 def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
@@ -61,30 +73,42 @@ def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
     for content, message in [("a: [", "YAML"), ("a: 1", "a list"), ("- 1", "entry 1")]:
         path.write_text(content)
         with pytest.raises(ReportError, match=f"numbers.yaml.*{message}"):
-            read(path)
+            read_published(path)
     with pytest.raises(ReportError, match=r"missing.yaml' cannot be read \(No such file"):
-        read(tmp_path / "missing.yaml")
+        read_published(tmp_path / "missing.yaml")
 
 
 @pytest.mark.parametrize(
     ("ours", "number", "interval", "word"),
     [
-        ([0.80, 0.82], Number(0.82, 0.01), "std", "inside"),  # exactly on the edge
-        ([0.80, 0.82], Number(0.825, 0.005), "std", "overlapping"),  # ours 0.81 +- 0.01414
-        ([0.80, 0.82], Number(0.85, 0.01), "std", "outside"),
+        ([0.80, 0.82], PublishedNumber(0.82, 0.01), "std", "inside"),  # exactly on the edge
+        ([0.80, 0.82], PublishedNumber(0.825, 0.005), "std", "overlapping"),  # ours 0.81 +- 0.01414
+        ([0.80, 0.82], PublishedNumber(0.85, 0.01), "std", "outside"),
         (
             [0.80, 0.82],
-            Number(0.90, 0.01),
+            PublishedNumber(0.90, 0.01),
             "ci",
             "overlapping",
         ),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
-        ([0.80, 0.82], Number(0.81), None, "overlapping"),  # no published interval: never inside
-        ([0.81], Number(0.815, 0.01), "std", "inside"),
-        ([0.81], Number(0.81), None, "outside"),  # one run against one number: nothing to say
-        ([], Number(0.81, 0.01), "std", "no value"),
+        (
+            [0.80, 0.82],
+            PublishedNumber(0.81),
+            None,
+            "overlapping",
+        ),  # no published interval: never inside
+        ([0.81], PublishedNumber(0.815, 0.01), "std", "inside"),
+        (
+            [0.81],
+            PublishedNumber(0.81),
+            None,
+            "outside",
+        ),  # one run against one number: nothing to say
+        ([], PublishedNumber(0.81, 0.01), "std", "no value"),
     ],
 )
-def test_the_agreement_of_a_cell(ours: list[float], number: Number, interval: Any, word: str):
+def test_the_agreement_of_a_cell(
+    ours: list[float], number: PublishedNumber, interval: Any, word: str
+):
     assert agreement_of(cell(*ours), number, interval) == word
 
 
@@ -94,14 +118,14 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: 
             for depth in (2, 10):
                 for seed, value in enumerate((0.80, 0.82)):
                     run(value, seed, data=data, norm=norm, depth=depth)
-    table = tabulate(load(runs), ["data", "depth"], "norm")
+    table = tabulate(read_runs(runs), ["data", "depth"], "norm")
     other = ENTRY | {
         "source": "B",
         "where": {"norm": "lipschitz"},
         "interval": "none",
         "values": {"10.0": 81},
     }
-    found = compare_published(table, parse([ENTRY, other]))
+    found = compare_published(table, parse_published([ENTRY, other]))
     assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
         (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),
         (("Cora", "2"), ("lipschitz",), ENTRY["source"], "overlapping"),
@@ -114,24 +138,28 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: 
 def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run: Callable, runs: Path):
     run(0.8, data="Cora", depth=2)
     run(0.8, data="Cora", depth=10)
-    table = tabulate(load(runs), "depth")
+    table = tabulate(read_runs(runs), "depth")
     entry = {"source": "A", "over": "depth", "values": {2: 80}}
-    assert len(compare_published(table, parse([entry | {"where": {"data": "Cora"}}]))) == 1
-    assert len(compare_published(table, parse([entry | {"where": {"layer": "gat"}}]))) == 1
-    assert compare_published(table, parse([entry | {"where": {"data": "PubMed"}}])) == []
+    assert (
+        len(compare_published(table, parse_published([entry | {"where": {"data": "Cora"}}]))) == 1
+    )
+    assert (
+        len(compare_published(table, parse_published([entry | {"where": {"layer": "gat"}}]))) == 1
+    )
+    assert compare_published(table, parse_published([entry | {"where": {"data": "PubMed"}}])) == []
     with pytest.raises(ReportError, match=r"'dats'.*'data'"):
-        compare_published(table, parse([entry | {"where": {"dats": "Cora"}}]))
+        compare_published(table, parse_published([entry | {"where": {"dats": "Cora"}}]))
 
 
 def test_a_cell_without_runs_is_shown_beside_its_published_number(run: Callable, runs: Path):
     run(0.8, data="Cora", norm="lipschitz", depth=2)
     run(0.8, data="Cora", norm="none", depth=10)
-    found = compare_published(tabulate(load(runs), "depth", "norm"), parse([ENTRY]))
+    found = compare_published(tabulate(read_runs(runs), "depth", "norm"), parse_published([ENTRY]))
     assert [(one.row, one.level) for one in found] == [(("2",), "outside"), (("10",), "no value")]
 
 
 def test_runs_that_record_no_settings_are_compared_by_their_columns(run: Callable, runs: Path):
     run(0.8, seed=3, result={"axes": {}, "hparams": {}})
     entry = {"source": "A", "over": "seed", "values": {3: 80}}
-    (found,) = compare_published(tabulate(load(runs), "seed"), parse([entry]))
+    (found,) = compare_published(tabulate(read_runs(runs), "seed"), parse_published([entry]))
     assert found.row == ("3",)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.reports import ReportError, load
+from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.settings import choose, full_name, label, number, same
 
 
@@ -30,7 +30,7 @@ def test_an_axis_is_called_by_its_name_or_its_last_word(run: Callable, runs: Pat
             "hparams": {"model.layer": "gat", "a.lr": 1, "b.lr": 1},
         }
     )
-    frame = load(runs)
+    frame = read_runs(runs)
     assert full_name(frame, "data") == "data"
     assert full_name(frame, "num_layers") == "model.num_layers"
     assert full_name(frame, "layer") == "model.layer"
@@ -45,7 +45,7 @@ def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callab
     for norm in ("lipschitz", "none", "pair"):
         for depth in (2, 10):
             run(seed=depth, depth=depth, norm=norm)
-    frame = choose(load(runs), {"norm": ["pair", "lipschitz"], "depth": ["2.0"]})
+    frame = choose(read_runs(runs), {"norm": ["pair", "lipschitz"], "depth": ["2.0"]})
     assert frame["norm"].tolist() == ["pair", "lipschitz"]
     assert set(frame["depth"]) == {2}
     assert frame.attrs["axes"] == ["depth", "norm"]
@@ -54,7 +54,7 @@ def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callab
 def test_what_no_run_has_is_answered(run: Callable, runs: Path):
     run(depth=2, norm="pair")
     run(depth=10, norm="none")
-    frame = load(runs)
+    frame = read_runs(runs)
     with pytest.raises(ReportError, match=r"'norm' 'pari'.*'pair'.*none, pair"):
         choose(frame, {"norm": ["pari"]})
     with pytest.raises(ReportError, match=r"depth=2 and norm=none"):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.reports import load
+from gnn_depth.reports import read_runs
 from gnn_depth.reports.formats import html_page, latex, latex_text, markdown, terminal
-from gnn_depth.reports.published import compare_published, parse
+from gnn_depth.reports.published import compare_published, parse_published
 from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
@@ -20,7 +20,7 @@ from gnn_depth.reports.sheets import (
     format_value,
     table_sheet,
 )
-from gnn_depth.reports.table import Table, compare, tabulate
+from gnn_depth.reports.table import ResultTable, compare, tabulate
 from tests.reports.made import METRIC
 
 
@@ -44,10 +44,10 @@ def test_the_bold_number_is_the_best_of_what_is_compared(run: Callable, runs: Pa
     for (norm, depth), value in values.items():
         for seed in range(2):
             run(value, seed, norm=norm, depth=depth)
-    frame = load(runs)
+    frame = read_runs(runs)
     upright, flat = tabulate(frame, "depth", "norm"), tabulate(frame, "norm", "depth")
 
-    def bold(table: Table, **options: Any) -> set[str]:
+    def bold(table: ResultTable, **options: Any) -> set[str]:
         sheet = table_sheet(table, **options)
         return {sheet.lines[row][column].partition(" ")[0] for row, column in sheet.best}
 
@@ -67,7 +67,7 @@ def test_the_best_of_a_row_is_the_larger_mean_and_of_losses_the_smaller(
     for norm, value in {"none": 0.5, "pair": 0.8001, "layer": 0.8002, "batch": "nan"}.items():
         run(norm=norm, depth=2, result={"metrics": {metric: value}})
     run(norm="none", depth=3, result={"metrics": {metric: 0.5}})  # without competitors
-    sheet = table_sheet(tabulate(load(runs), "depth", "norm", metric))
+    sheet = table_sheet(tabulate(read_runs(runs), "depth", "norm", metric))
     assert {(row, sheet.head[column]) for row, column in sheet.best} == {(0, norm) for norm in best}
 
 
@@ -81,7 +81,7 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run: Call
     run(0.5, 3, "failed", depth=30, data="Cora")
     run(None, 4, "running", depth=30, data="Cora")
     run(None, 0, "failed", depth=40, data="Cora")
-    sheet = table_sheet(tabulate(load(runs), "depth"))
+    sheet = table_sheet(tabulate(read_runs(runs), "depth"))
     notes = [line[1].partition("\n")[2] for line in sheet.lines]
     assert notes == ["", "4 of 5, 1 diverged", "4 diverged", "n = 3", "1 failed"]
     assert sheet.lines[-1][1].startswith("-\n")
@@ -98,7 +98,7 @@ def test_significant_differences_have_a_star_that_is_explained(run: Callable, ru
         run(0.5 + (seed % 2) / 100, seed, norm="layer", depth=2)
         if seed < 3:
             run(0.6, seed, norm="batch", depth=2)
-    table = tabulate(load(runs), "depth", "norm")
+    table = tabulate(read_runs(runs), "depth", "norm")
     comparison = compare(table, "none")
     sheet = table_sheet(table, comparison)
     assert {name for name, text in zip(sheet.head, sheet.lines[0]) if "*" in text} == {"pair"}
@@ -119,36 +119,36 @@ def test_agreement_with_published_numbers_is_listed_with_the_sources_below(
 ):
     for seed, value in enumerate((0.80, 0.82)):
         run(value, seed, norm="lipschitz", depth=2)
-    table = tabulate(load(runs), "depth", "norm")
+    table = tabulate(read_runs(runs), "depth", "norm")
     entries = [
         {"source": source, "interval": "std", "over": "depth", "values": {2: value}}
         for source, value in [("A", "82 +- 1"), ("B", 75)]
     ]
-    sheet = agreement_sheet(table, compare_published(table, parse(entries)))
+    sheet = agreement_sheet(table, compare_published(table, parse_published(entries)))
     assert sheet.lines == (
         ("2", "lipschitz", "81.0 ± 1.4", "82.0 ± 1.0 [1]", "-1.0", "inside"),
         ("2", "lipschitz", "81.0 ± 1.4", "75.0 [2]", "+6.0", "outside"),
     )
     assert "1 inside, 1 outside" in sheet.notes[0]
     assert sheet.notes[1:] == ("[1] A", "[2] B")
-    misspelt = parse([entries[0] | {"where": {"norm": "lipshitz"}}])
+    misspelt = parse_published([entries[0] | {"where": {"norm": "lipshitz"}}])
     notes = agreement_sheet(table, compare_published(table, misspelt), misspelt).notes
     assert re.match(r"\[1\] A: .*no cell", notes[1])
 
 
 def test_axes_are_named_by_their_last_parts_where_these_differ(run: Callable, runs: Path):
     run(result={"axes": {"model.layer": "gat", "a.lr": 1, "b.lr": 2}})
-    table = tabulate(load(runs), ["model.layer", "a.lr"], "b.lr")
+    table = tabulate(read_runs(runs), ["model.layer", "a.lr"], "b.lr")
     assert table_sheet(table).head == ("layer", "a.lr", "2")
 
 
 def test_readers_see_words_and_programs_names(run: Callable, runs: Path):
     run(0.5, result={"axes": {"model.num_layers": 2, "norm": "pair"}})
-    sheet = table_sheet(tabulate(load(runs), "num_layers", "norm"))
+    sheet = table_sheet(tabulate(read_runs(runs), "num_layers", "norm"))
     assert (sheet.head, sheet.label) == (("layers", "pair"), "tab:num_layers-norm")
     assert sheet.notes[0].startswith("Test accuracy at best validation (%)")
     own = table_sheet(
-        tabulate(load(runs), "num_layers"), caption="Deeper is better.", label="tab:mine"
+        tabulate(read_runs(runs), "num_layers"), caption="Deeper is better.", label="tab:mine"
     )
     assert own.notes == ("Deeper is better.", "All runs: norm=pair.")
     text = latex([own])
@@ -171,7 +171,7 @@ def read_markdown(text: str) -> list[list[str]]:
     return [[re.sub(r"\\(.)", r"\1", field.replace("**", "")) for field in row] for row in fields]
 
 
-def test_markdown_reads_back_as_the_same_table(table: Table):
+def test_markdown_reads_back_as_the_same_table(table: ResultTable):
     head, *lines = read_markdown(markdown([table_sheet(table)]))
     assert head == ["depth", "a|b_c", "none"]
     for row, (label, *fields) in zip(table.rows, lines):
@@ -202,7 +202,7 @@ def test_no_label_breaks_a_markdown_table(labels: list[str]):
 
 
 def test_latex_is_a_booktabs_table_with_equally_many_fields_in_every_line_and_balanced_braces(
-    table: Table,
+    table: ResultTable,
 ):
     text = latex([table_sheet(table), sheet("2", "2", note="4 of 5")])
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2

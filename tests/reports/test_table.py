@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnn_depth.reports import ReportError, load
+from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.table import (
     Cell,
-    Table,
+    ResultTable,
     arrange,
     compare,
+    compare_cells,
     p_value,
-    pair,
     tabulate,
     to_csv,
     write_parquet,
@@ -36,7 +36,7 @@ def test_a_cell_is_the_mean_and_spread_over_its_seeds(run: Callable, runs: Path)
     for (depth, norm), seeds in values.items():
         for seed, value in enumerate(seeds):
             run(value, seed, depth=int(depth), norm=norm)
-    table = tabulate(load(runs), "depth", "norm")
+    table = tabulate(read_runs(runs), "depth", "norm")
     for (depth, norm), seeds in values.items():
         found = table.cells[(depth,), (norm,)]
         mean = sum(seeds) / len(seeds)
@@ -56,8 +56,14 @@ def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run: Cal
     run("nan", 3)
     for seed, status in enumerate(["failed", "failed", "interrupted", "running"], start=4):
         run(0.99, seed, status)
-    assert [cell.n for cell in tabulate(load(runs), "status").cells.values()] == [1, 1, 0, 0, 0]
-    (one,) = tabulate(load(runs), "layer").cells.values()
+    assert [cell.n for cell in tabulate(read_runs(runs), "status").cells.values()] == [
+        1,
+        1,
+        0,
+        0,
+        0,
+    ]
+    (one,) = tabulate(read_runs(runs), "layer").cells.values()
     assert (one.mean, one.n, one.results) == (0.375, 2, 4)
     assert one.statuses == {
         "finished": 2,
@@ -74,7 +80,7 @@ def test_numbers_stand_by_size_and_words_as_they_come(run: Callable, runs: Path)
         for norm in ("b", "a"):
             run(depth=depth, norm=norm)
     run(depth=2)
-    table = tabulate(load(runs).iloc[::-1], "depth", "norm")
+    table = tabulate(read_runs(runs).iloc[::-1], "depth", "norm")
     assert table.rows == (("2",), ("2.5",), ("10",), ("100",))
     assert table.columns == (("b",), ("a",), ("-",))
 
@@ -82,7 +88,7 @@ def test_numbers_stand_by_size_and_words_as_they_come(run: Callable, runs: Path)
 def test_rows_of_several_axes_are_the_combinations_that_there_are(run: Callable, runs: Path):
     for data, depth in (("Cora", 2), ("Cora", 10), ("CiteSeer", 10)):
         run(data=data, depth=depth, norm="none")
-    table = tabulate(load(runs), ["data", "depth"], "norm")
+    table = tabulate(read_runs(runs), ["data", "depth"], "norm")
     assert table.rows == (("CiteSeer", "10"), ("Cora", "2"), ("Cora", "10"))
     assert (*table.row_names, *table.column_names) == ("data", "depth", "norm")
 
@@ -94,8 +100,8 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
     with pytest.raises(
         ReportError, match=r"data \(CiteSeer, Cora\): .*--rows norm data, .*--where data=CiteSeer"
     ):
-        tabulate(load(runs), "norm")
-    assert tabulate(load(runs), "norm", "data").cells[("pair",), ("Cora",)].n == 1
+        tabulate(read_runs(runs), "norm")
+    assert tabulate(read_runs(runs), "norm", "data").cells[("pair",), ("Cora",)].n == 1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_an_option_that_differs_is_named_also_where_only_some_runs_have_it(
     run(seed=0, depth=2, result={"hparams": first})
     run(seed=1, depth=2, result={"hparams": second})
     with pytest.raises(ReportError, match=message):
-        tabulate(load(runs), "depth")
+        tabulate(read_runs(runs), "depth")
 
 
 def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run: Callable, runs: Path):
@@ -130,35 +136,35 @@ def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run: Cal
             result={"hparams": {"seed_everything": seed, "data.root": root, "model.layer": "gat"}},
         )
     run(seed=2, depth=2, result={"hparams": {}})
-    assert tabulate(load(runs), "depth").cells[("2",), ()].n == 3
+    assert tabulate(read_runs(runs), "depth").cells[("2",), ()].n == 3
 
 
 def test_one_seed_does_not_count_twice(run: Callable, runs: Path):
     first, second = run(seed=1, depth=2), run(seed=1, depth=2)
     with pytest.raises(ReportError, match=f"seed 1 .*'{first}' and '{second}'"):
-        tabulate(load(runs), "depth")
+        tabulate(read_runs(runs), "depth")
 
 
 def test_wrong_axes_and_spreads_are_answered(run: Callable, runs: Path):
     run(depth=2, norm="none")
     with pytest.raises(ReportError, match="at least one"):
-        tabulate(load(runs), [], "depth")
+        tabulate(read_runs(runs), [], "depth")
     with pytest.raises(ReportError, match=r"'sdt'.*'std'"):
-        tabulate(load(runs), "depth", "norm", spread="sdt")
+        tabulate(read_runs(runs), "depth", "norm", spread="sdt")
 
 
 def test_runs_without_any_metric_say_what_became_of_them(run: Callable, runs: Path):
     run(None, 0, "running", depth=2)
     run(None, 1, "failed", depth=2)
     with pytest.raises(ReportError, match=r"1 running, 1 failed"):
-        tabulate(load(runs), "depth")
+        tabulate(read_runs(runs), "depth")
 
 
 def test_the_last_axis_that_varies_is_of_the_columns_where_nobody_said(run: Callable, runs: Path):
     for depth in (2, 10):
         for norm in ("none", "pair"):
             run(data="Cora", depth=depth, norm=norm)
-    frame = load(runs)
+    frame = read_runs(runs)
     assert arrange(frame, None, None) == (["depth"], ["norm"])
     assert arrange(frame, ["norm"], None) == (["norm"], ["depth"])
     assert arrange(frame, None, ["depth"]) == (["norm"], ["depth"])
@@ -173,7 +179,7 @@ def test_what_differs_between_single_fits_becomes_rows_and_columns(run: Callable
                 known = {"data": "Cora", "model.num_layers": depth, "seed_everything": seed}
                 part = {"model.layer": layer, "model.layer.heads": heads}  # follows from the layer
                 run(seed=seed, result={"axes": {}, "hparams": known | part})
-    frame = load(runs)
+    frame = read_runs(runs)
     assert arrange(frame, None, None) == (["model.num_layers"], ["model.layer"])
     assert arrange(frame, ["name"], None) == (["name"], [])
     assert arrange(frame, ["layers"], ["layer"]) == (["layers"], ["layer"])
@@ -188,11 +194,11 @@ def test_what_differs_between_single_fits_becomes_rows_and_columns(run: Callable
 def test_a_part_with_two_values_of_an_option_differs_in_both(run: Callable, runs: Path):
     for norm, scale in (("none", None), ("pair", 1), ("pair", 2)):
         run(result={"axes": {}, "hparams": {"model.norm": norm, "model.norm.scale": scale}})
-    frame = load(runs)
+    frame = read_runs(runs)
     assert arrange(frame, None, None) == (["model.norm"], ["model.norm.scale"])
 
 
-def test_every_run_is_listed_also_those_that_do_not_count(table: Table):
+def test_every_run_is_listed_also_those_that_do_not_count(table: ResultTable):
     lines = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert list(lines[0]) == ["depth", "norm", "seed", "status", METRIC, "folder"]
     assert len(lines) == 10
@@ -206,7 +212,9 @@ def test_every_run_is_listed_also_those_that_do_not_count(table: Table):
     assert {line["seed"] for line in lines} == {"0", "1", "2", "3"}
 
 
-def test_parquet_holds_the_same(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_parquet_holds_the_same(
+    table: ResultTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     write_parquet(table, tmp_path / "runs.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs.parquet"), table.runs)
     assert table.runs["depth"].tolist() == [2] * 6 + [10] * 4
@@ -215,11 +223,11 @@ def test_parquet_holds_the_same(table: Table, tmp_path: Path, monkeypatch: pytes
         write_parquet(table, tmp_path / "again.parquet")
 
 
-def one_row(**cells: Cell) -> Table:
+def one_row(**cells: Cell) -> ResultTable:
     """A table of one row and a column for each cell."""
     columns = tuple((name,) for name in cells)
     by_place = {(("2",), column): one for column, one in zip(columns, cells.values())}
-    return Table("test/acc", "std", ("depth",), ("norm",), (("2",),), columns, by_place)
+    return ResultTable("test/acc", "std", ("depth",), ("norm",), (("2",),), columns, by_place)
 
 
 def signed_rank_p(differences: list[float]) -> float:
@@ -254,7 +262,7 @@ def test_noise_of_single_precision_breaks_no_ties(pairs: list[tuple[int, int]]):
     ours = [float(np.float32((nodes + more) / 1000)) for nodes, more in pairs]
     differences = [more for _, more in pairs]
     expected = signed_rank_p(differences) if any(differences) else 1.0
-    assert pair(cell(*ours), cell(*base), "wilcoxon").p == pytest.approx(expected)
+    assert compare_cells(cell(*ours), cell(*base), "wilcoxon").p == pytest.approx(expected)
 
 
 def test_the_paired_t_test_by_hand():
@@ -270,16 +278,16 @@ def test_equal_differences_leave_no_doubt_and_none_at_all_no_effect():
 
 def test_only_shared_seeds_are_compared():
     ours, base = cell(0.5, 0.75, 1.0, first_seed=1), cell(0.25, 0.25, 0.5, first_seed=0)
-    found = pair(ours, base, "t")
+    found = compare_cells(ours, base, "t")
     assert (found.shared, found.difference) == (2, ((0.5 - 0.25) + (0.75 - 0.5)) / 2)
 
 
 def test_too_few_shared_seeds_have_no_p_value():
     base = cell(*[0.5] * 6)
-    assert pair(cell(*[0.6] * 5), base, "wilcoxon").p is None
-    assert pair(cell(*[0.6] * 6), base, "wilcoxon").p == pytest.approx(2 / 2**6)
-    assert pair(cell(0.6), base, "t").p is None
-    nothing = pair(cell(0.6, first_seed=9), base, "t")
+    assert compare_cells(cell(*[0.6] * 5), base, "wilcoxon").p is None
+    assert compare_cells(cell(*[0.6] * 6), base, "wilcoxon").p == pytest.approx(2 / 2**6)
+    assert compare_cells(cell(0.6), base, "t").p is None
+    nothing = compare_cells(cell(0.6, first_seed=9), base, "t")
     assert (nothing.shared, nothing.p, nothing.significant) == (0, None, False)
 
 

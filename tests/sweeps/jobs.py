@@ -12,6 +12,10 @@ def pid() -> int:
     return os.getpid()
 
 
+def parent() -> int:
+    return os.getppid()
+
+
 def mark(folder: Path) -> int:
     """Leave a file named after this process."""
     (folder / str(os.getpid())).touch()

@@ -9,8 +9,8 @@ from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
-from gnn_depth.sweeps.store import Place, Record, Store
-from gnn_depth.sweeps.worker import ELSEWHERE, Task
+from gnn_depth.sweeps.store import Record, RunKey, Store
+from gnn_depth.sweeps.worker import ELSEWHERE, Job
 
 
 def ended(status):
@@ -38,8 +38,8 @@ class Scripted(Pool):
     def _submit(self, function, args):
         (task,) = args
         future = Future()
-        self.calls.append(task.run.place.seed)
-        answers = self.script.get(task.run.place.seed)
+        self.calls.append(task.run.key.seed)
+        answers = self.script.get(task.run.key.seed)
         answer = answers.pop(0) if answers else None
         if isinstance(answer, Exception):
             future.set_exception(answer)
@@ -83,8 +83,8 @@ def sweep(tmp_path, monkeypatch):
 
     def run(engine, seeds, retries=1):
         tasks = [
-            Task(store, PlannedRun(place, {}, {}, ""), (), retries, str(tmp_path / "stop"), print)
-            for place in (Place("all", seed, f"{seed}" * 64) for seed in range(seeds))
+            Job(store, PlannedRun(place, {}, {}, ""), (), retries, str(tmp_path / "stop"), print)
+            for place in (RunKey("all", seed, f"{seed}" * 64) for seed in range(seeds))
         ]
         run.tally = Sweep(Plan(None, [], store), engine, live).run(tasks)
         return {
@@ -128,7 +128,7 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
 
         def _submit(self, function, args):
             future = super()._submit(function, args)
-            if args[0].run.place.seed == 0:
+            if args[0].run.key.seed == 0:
                 self.first = future
             elif future.result().status == "finished":
                 self.first.set_result(ended("finished"))
@@ -158,7 +158,7 @@ class Interrupted(Scripted):
 
 def begin(sweep, seeds):
     for seed in seeds:
-        sweep.store.begin(Place("all", seed, f"{seed}" * 64), {"identity": f"{seed}" * 64})
+        sweep.store.begin(RunKey("all", seed, f"{seed}" * 64), {"identity": f"{seed}" * 64})
 
 
 def on_disk(sweep):

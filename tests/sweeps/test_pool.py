@@ -1,5 +1,6 @@
 """The pool of this machine, with real processes that are really killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import torch
 from gnn_depth.sweeps import pool
 from gnn_depth.sweeps.pool import THREADS, LocalPool, WorkerDied, cores, threads, visible_gpus
 from tests.sweeps import jobs
-from tests.sweeps.waiting import alive, eventually
+from tests.sweeps.waiting import alive, end_server, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,19 +42,31 @@ def test_calls_run_at_once_each_in_a_fresh_process_of_its_own(two, tmp_path):
     assert not any(map(alive, seen))
 
 
-def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interrupts_to_the_driver(
-    monkeypatch,
-):
-    for name in THREADS:
-        monkeypatch.delenv(name, raising=False)
-    with LocalPool(1, ["torch", "no.such.module"], gpus=[]) as one:
-        assert one.submit(jobs.is_imported, "torch").result(60)
-        assert not one.submit(jobs.is_imported, "wave").result(60)
-        known, used = one.submit(jobs.threads_used).result(60)
-        assert one.submit(jobs.interrupt_is_ignored).result(60)
+# In a process of its own: the first pool of a process chooses what its server imports.
+FRESH = """
+import json, os
+from gnn_depth.sweeps.pool import LocalPool
+from tests.sweeps import jobs
+
+before = dict(os.environ)
+with LocalPool(1, ["torch", "no.such.module"], gpus=[]) as one:
+    imported = [one.submit(jobs.is_imported, name).result(60) for name in ("torch", "wave")]
+    threads = one.submit(jobs.threads_used).result(60)
+    ignored = one.submit(jobs.interrupt_is_ignored).result(60)
+print(json.dumps([imported, threads, ignored, before == dict(os.environ)]))
+"""
+
+
+def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interrupts_to_the_driver():
+    kept = {name: value for name, value in os.environ.items() if name not in THREADS}
+    command = [sys.executable, "-c", FRESH]
+    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True, check=True)
+    imported, (known, used), interrupt_is_ignored, unchanged = json.loads(done.stdout)
+    assert imported == [True, False]
     assert known == cores()
     assert used >= known, "OpenMP works in a forked process"
-    assert not any(name in os.environ for name in THREADS), "the driver's environment has changed"
+    assert interrupt_is_ignored
+    assert unchanged, "the driver's environment has changed"
 
 
 def test_errors_come_out_with_the_trace_of_the_worker(two):
@@ -111,13 +124,9 @@ def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_pa
 
 
 def test_the_server_of_the_processes_is_replaced_when_it_has_died(two):
-    two.submit(jobs.pid).result(60)
-    (server,) = (
-        child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
-    )
-    server.kill()
-    assert eventually(lambda: not alive(server.pid))
-    assert two.submit(jobs.pid).result(60)
+    parent = two.submit(jobs.parent).result(60)
+    end_server()
+    assert two.submit(jobs.parent).result(60) not in (parent, os.getpid())
 
 
 def test_a_process_that_does_not_exit_by_itself_is_ended(two, monkeypatch):
@@ -140,18 +149,15 @@ def test_stopping_waits_for_a_call_that_ends_in_time_and_kills_the_other(two, tm
         two.submit(jobs.pid)
 
 
-def test_leaving_the_pool_leaves_no_process_behind_even_while_the_server_imports(tmp_path):
-    for preload in (["pandas"], []):  # calls stopped while the server imports, and while they run
-        with LocalPool(2, preload, gpus=[]) as here:
-            calls = [here.submit(jobs.mark_and_sleep, tmp_path, 600) for _ in range(2)]
-            if not preload:
-                assert eventually(lambda: len(list(tmp_path.iterdir())) >= 2)
-        assert len(wait(calls, timeout=0).done) == 2
-        assert all(isinstance(call.exception(), CancelledError) for call in calls)
+@pytest.mark.parametrize("begun", [False, True])
+def test_leaving_the_pool_ends_all_calls_whether_they_have_begun_or_not(tmp_path, begun):
+    with LocalPool(2, gpus=[]) as here:
+        calls = [here.submit(jobs.mark_and_sleep, tmp_path, 600) for _ in range(2)]
+        if begun:
+            assert eventually(lambda: len(list(tmp_path.iterdir())) >= 2)
+    assert len(wait(calls, timeout=0).done) == 2
+    assert all(isinstance(call.exception(), CancelledError) for call in calls)
     assert not any(alive(int(mark.name)) for mark in tmp_path.iterdir())
-    assert not [
-        child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
-    ]
 
 
 DRIVER = """

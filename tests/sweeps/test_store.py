@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from gnn_depth.sweeps.store import MAX_NAME_BYTES, Place, ResultWarning, Store, StoreError
+from gnn_depth.sweeps.store import MAX_NAME_BYTES, ResultWarning, RunKey, Store, StoreError
 
-PLACE = Place("depth=2", 0, "a" * 64)
+PLACE = RunKey("depth=2", 0, "a" * 64)
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def test_a_run_that_has_begun_is_found_whatever_its_group_is_called(store):
     assert store.find(PLACE) is None
     folder = begin(store)
     assert folder == store.folder / "depth=2" / "seed_0-aaaaaaaa"
-    assert store.find(Place("layers=2", 0, PLACE.identity)).folder == folder
+    assert store.find(RunKey("layers=2", 0, PLACE.identity)).folder == folder
     assert store.records()[PLACE.identity].status == "running"
-    assert store.find(Place("depth=2", 0, "a" * 63 + "b")) is None, "an identity that begins alike"
+    assert store.find(RunKey("depth=2", 0, "a" * 63 + "b")) is None, "an identity that begins alike"
 
 
 def test_a_claim_ends_with_its_process_even_if_that_is_killed(store, tmp_path):
@@ -76,7 +76,7 @@ def test_a_damaged_result_is_named_and_counts_as_begun_but_not_done(store, text)
 def test_a_mark_keeps_what_the_result_says_already(store):
     begin(store, axes={"depth": 2})
     store.mark(store.find(PLACE), "interrupted", "why")
-    result = json.loads((store.place(PLACE) / "result.json").read_text())
+    result = json.loads((store.folder_of(PLACE) / "result.json").read_text())
     assert (result["status"], result["reason"], result["axes"]) == (
         "interrupted",
         "why",
@@ -106,9 +106,11 @@ def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their
 
 
 def test_names_that_are_no_folder_names_become_some(store):
-    short = {store.place(Place(name, 0, "a" * 64)).parent.name for name in ("data=a/b", "data=a-b")}
+    short = {
+        store.folder_of(RunKey(name, 0, "a" * 64)).parent.name for name in ("data=a/b", "data=a-b")
+    }
     assert len(short) == 2
-    assert len(store.place(Place("☃" * 120, 0, "a" * 64)).parent.name.encode()) < 255
-    long = [store.place(Place(f"x={'y' * 400}{end}", 0, "a" * 64)).parent.name for end in "ab"]
+    assert len(store.folder_of(RunKey("☃" * 120, 0, "a" * 64)).parent.name.encode()) < 255
+    long = [store.folder_of(RunKey(f"x={'y' * 400}{end}", 0, "a" * 64)).parent.name for end in "ab"]
     assert len(set(long)) == 2
     assert max(map(len, long)) <= MAX_NAME_BYTES + 9

@@ -20,3 +20,11 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def end_server() -> None:
+    """End the server that forks workers, if there is one: the next pool then starts its own."""
+    for child in psutil.Process().children():
+        if "forkserver" in " ".join(child.cmdline()):
+            child.kill()
+            assert eventually(lambda pid=child.pid: not alive(pid))

@@ -5,10 +5,10 @@ import statistics
 
 import pytest
 
-from gnn_depth.cli.reproduce import load as load_item
+from gnn_depth.cli.reproduce import load_item
 from gnn_depth.cli.sweep import load_grid
-from gnn_depth.reports.published import Number, agreement_of
-from gnn_depth.reports.table import Cell, Run
+from gnn_depth.reports.published import PublishedNumber, agreement_of
+from gnn_depth.reports.table import Cell, CellRun
 from tools import measured, verify_numbers
 from tools.measured import PAGE, ROOT, Claim, Results, load, page, save, take
 
@@ -48,7 +48,7 @@ def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
     values = [81.0, 79.5, 80.1, 82.2, 80.4]
     claim = Claim({"values": values}, "std")
     cell = Cell(
-        tuple(Run(seed, "finished", value / 100, "") for seed, value in enumerate(values)), {}
+        tuple(CellRun(seed, "finished", value / 100, "") for seed, value in enumerate(values)), {}
     )
     assert claim.mean == pytest.approx(cell.mean)
     for spread in ("std", "ci"):
@@ -58,7 +58,11 @@ def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
         )
         for asked in ("std", "ci"):
             assert stated.half_width(asked) == pytest.approx(cell.half_width(asked))
-        for number in (Number(0.8), Number(0.825, 0.01), Number(0.9, 0.01)):
+        for number in (
+            PublishedNumber(0.8),
+            PublishedNumber(0.825, 0.01),
+            PublishedNumber(0.9, 0.01),
+        ):
             assert agreement_of(stated, number, spread) == agreement_of(cell, number, spread)
 
 

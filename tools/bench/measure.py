@@ -15,18 +15,14 @@ import lightning  # noqa: F401  (both sides have imported the same when memory i
 import torch
 import torch_geometric  # noqa: F401
 
-from gnn_depth.graph import Graph
 from tools.bench import graphs, memory, sides, timing
 from tools.bench.cases import CASES, Case
-from tools.bench.floors import Sizes, floor
-from tools.bench.rates import Rates
 
 
 def time_case(
     case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan
 ) -> dict[str, Any]:
-    """All sides in this process: warm up, check that they are the same model, interleave, find the
-    floor."""
+    """All sides in this process: warm up, check that they are the same model, interleave."""
     ours = sides.ours(case, data, compiling)
     others = {kind: sides.peer(case, data, kind) for kind in case.peers}
     first, difference = _seconds(ours), 0.0
@@ -40,7 +36,6 @@ def time_case(
     rounds = timing.interleave({**others, "ours": ours}, plan)
     pairs = {kind: timing.compare(rounds, kind) for kind in others}
     fastest = min(pairs, key=lambda kind: pairs[kind].peer)
-    least = floor(case, sizes(data, case.layers), Rates(plan.patience))
     return {
         "origin": data.origin,
         "path": ours.path,
@@ -50,8 +45,6 @@ def time_case(
         **asdict(pairs["peer"]),
         "peers": {kind: pair.peer for kind, pair in pairs.items()},
         "fastest": {"name": fastest, **asdict(pairs[fastest])},
-        "floor": least.seconds,
-        "floor_parts": asdict(least),
     }
 
 
@@ -65,27 +58,6 @@ def peak_of_side(
     if compiling == "on":
         import_module("torch._inductor.compile_fx")
     return asdict(memory.peak_of(partial(sides.ours, case, data, compiling)))
-
-
-def sizes(data: graphs.Data, layers: int) -> Sizes:
-    """What the floor needs to know of the graph."""
-    graph = data.graph.with_self_loops()
-    counts = (
-        graph.num_nodes,
-        graph.num_edges,
-        data.x.shape[1],
-        int(data.x.count_nonzero()),
-        data.classes,
-    )
-    return Sizes(*counts, blocks(graph, len(data.train), layers) if data.trees else ())
-
-
-def blocks(graph: Graph, read: int, layers: int) -> tuple[tuple[int, int, int], ...]:
-    """Sources, targets and edges of every layer of a model of which the first nodes are read."""
-    found = [graph.prefix(read)]
-    while len(found) < layers:
-        found.insert(0, graph.prefix(found[0].num_sources))
-    return tuple((block.num_sources, block.num_nodes, block.num_edges) for block in found)
 
 
 def _seconds(call: Callable[[], object]) -> float:

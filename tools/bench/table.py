@@ -3,61 +3,45 @@
 from collections.abc import Sequence
 from typing import Any
 
-HEADER = (
-    "case",
-    "data, malloc",
-    "path",
-    "peer ms",
-    "ours ms",
-    "ours/peer",
-    "floor",
-    "ours/floor",
-    "GB",
-)
+HEADER = ("case", "data, malloc", "path", "peer ms", "ours ms", "ours/peer", "GB")
 DETAILS = (
-    *(
-        "case",
-        "malloc",
-        "rounds",
-        "fastest peer ms",
-        "ours/it",
-        "first step s",
-        "GB with it",
-        "difference",
-    ),
-    *("products ms", "nodes ms", "edges ms"),
+    "case",
+    "malloc",
+    "rounds",
+    "fastest peer ms",
+    "ours/it",
+    "first step s",
+    "GB with it",
+    "difference",
 )
 LEGEND = """\
 One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full batch; peer: PyTorch
 Geometric with torch's default Adam, ours with its fused one, as trained by default. ours/peer: median over interleaved
 rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. fastest peer: of
 PyTorch Geometric as it is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
-keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. floor, ms: dense products at the rate of the faster library,
-tensors at the rate of copying (tools/bench/floors.py). GB: peer -> ours, the peak above imports and data over 3 warm
+keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. GB: peer -> ours, the peak above imports and data over 3 warm
 steps, default malloc, fresh processes; + where it has to include the first one. first step: ours, with compiling.
-difference: of both sides' scores, over the largest score. ms: parts of the floor."""
+difference: of both sides' scores, over the largest score."""
 
 Row = dict[str, Any]
 
 
 def render(rows: Sequence[Row]) -> str:
     """Table, details, failures and legend."""
-    measured = [row for row in rows if "error" not in row]
-    failed = [
-        f"FAILED {row['case']} ({row['malloc']} malloc): {row['error']}"
-        for row in rows
-        if "error" in row
-    ]
-    failed += [
-        f"{row['case']} was not compiled: {row['failure']}"
-        for row in measured
-        if row.get("failure")
-    ]
-    tables = [
-        markdown([HEADER, *map(cells, measured)]),
-        markdown([DETAILS, *map(details, measured)]),
-    ]
-    return "\n\n".join([*(tables if measured else []), *failed, LEGEND])
+    measured = []
+    failed = []
+    for row in rows:
+        if "error" in row:
+            failed.append(f"FAILED {row['case']} ({row['malloc']} malloc): {row['error']}")
+            continue
+        measured.append(row)
+        if row.get("failure"):
+            failed.append(f"{row['case']} was not compiled: {row['failure']}")
+    parts = [*failed, LEGEND]
+    if measured:
+        first = markdown([HEADER, *map(cells, measured)])
+        parts = [first, markdown([DETAILS, *map(details, measured)]), *parts]
+    return "\n\n".join(parts)
 
 
 def summary(row: Row) -> str:
@@ -70,23 +54,17 @@ def summary(row: Row) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    return (
-        row["case"],
-        f"{row['origin']}{' tuned' if row['malloc'] == 'tuned' else ''}",
-        row["path"],
-        number(row["peer"] * 1e3),
-        number(row["ours"] * 1e3),
-        f"{'~' if row['noisy'] else ''}{row['ratio']:.3f} "
-        f"({_short(row['low'])}-{_short(row['high'])})",
-        number(row["floor"] * 1e3),
-        f"{row['ours'] / row['floor']:.2f}",
-        peaks(row.get("memory")),
-    )
+    data = f"{row['origin']} tuned" if row["malloc"] == "tuned" else row["origin"]
+    ratio = f"{row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})"
+    if row["noisy"]:
+        ratio = f"~{ratio}"
+    peer, ours = number(row["peer"] * 1e3), number(row["ours"] * 1e3)
+    return (row["case"], data, row["path"], peer, ours, ratio, peaks(row.get("memory")))
 
 
 def details(row: Row) -> tuple[str, ...]:
     """What explains a line of the table."""
-    memory, parts = row.get("memory"), row["floor_parts"]
+    memory = row.get("memory")
     return (
         row["case"],
         row["malloc"],
@@ -96,7 +74,6 @@ def details(row: Row) -> tuple[str, ...]:
         f"{row['first_step_s']:.1f}",
         f"{memory['ours']['first'] / 1e9:.2f}" if memory else "-",
         f"{row['difference']:.0e}",
-        *(number(parts[part] * 1e3) for part in ("products", "nodes", "edges")),
     )
 
 
@@ -115,8 +92,11 @@ def _short(value: float) -> str:
 
 def number(value: float) -> str:
     """Three significant digits, without an exponent."""
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:.{digits}f}"
+    if value < 10:
+        return f"{value:.2f}"
+    if value < 100:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:

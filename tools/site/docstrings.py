@@ -5,9 +5,8 @@ import textwrap
 from re import Match
 from typing import Any
 
-from griffe import Extension, Object
-
 from gnn_depth.cli.plain import FORMULA, ROLE
+from griffe import Extension, Object
 
 LITERAL = re.compile(
     r"^ *::\n", re.MULTILINE

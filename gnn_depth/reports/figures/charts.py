@@ -1,9 +1,5 @@
-"""The content of a figure as numbers and text. Both ``paper`` (Matplotlib) and ``page`` (Plotly)
-draw these charts."""
+"""The content of a figure as numbers and text; `drawing` turns it into a picture."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,26 +8,21 @@ import numpy as np
 # Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on
 # white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # Matplotlib's
-SYMBOLS = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "triangle-down",
-    "cross",
-    "x",
-    "star",
-)  # Plotly's
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # On, off, on, off in line widths; the first is solid.
 DASHES: tuple[tuple[float, ...], ...] = (
-    *((), (5, 1.6), (1.2, 1.4), (6, 1.6, 1.2, 1.6), (9, 2.2), (3, 1.2, 3, 3.4)),
-    *((6, 1.6, 1.2, 1.6, 1.2, 1.6), (1.2, 3.2)),
+    (),
+    (5, 1.6),
+    (1.2, 1.4),
+    (6, 1.6, 1.2, 1.6),
+    (9, 2.2),
+    (3, 1.2, 3, 3.4),
+    (6, 1.6, 1.2, 1.6, 1.2, 1.6),
+    (1.2, 3.2),
 )
 START_DASH = (2.5, 1.5)
-CENTRED = (
-    0.2  # smaller extreme over larger one, by size, above which a colour scale is centred at zero
-)
+# Smaller extreme over larger one, by size, above which a colour scale is centred at zero.
+CENTRED = 0.2
 
 
 @dataclass(frozen=True)
@@ -39,21 +30,17 @@ class Axis:
     """One axis of a chart."""
 
     label: str  # with the unit
-    ticks: tuple[
-        tuple[float, str], ...
-    ] = ()  # positions and names; chosen automatically where empty
+    ticks: tuple[tuple[float, str], ...] = ()  # positions and names; automatic where empty
     categories: bool = False  # positions are categories, which no line connects
     log: bool = False
     whole: bool = False  # only integers get ticks
-    within: tuple[float, float] | None = (
-        None  # outermost limits, however far bands reach: no accuracy is above 100%
-    )
+    # Outermost limits, however far bands reach: no accuracy is above 100%.
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Points in the order of x, NaN where there is none, and bands around them from the widest to
-    the narrowest.
+    """Points in the order of x, NaN where there is none, and bands around them, the widest first.
 
     A band is its low and its high edge. Lines of the same thing share their style, the number of
     colour, marker and dashes. As a part, ``start`` is thin and dotted with open markers, ``end``
@@ -66,8 +53,6 @@ class Line:
     bands: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     style: int = 0
     part: Literal["whole", "start", "end", "published"] = "whole"
-    notes: tuple[str, ...] = ()  # more text for hovering over each point
-    note: str = ""  # and text that all points share
 
     def apart(self, axis: Axis) -> bool:
         """True if nothing connects the points on this x axis."""
@@ -76,20 +61,22 @@ class Line:
     @property
     def dashes(self) -> tuple[float, ...]:
         """The dashes of its style, but solid for an end and dotted for a start."""
-        return {"start": START_DASH, "end": ()}.get(self.part, stroke(self.style).dashes)
+        if self.part == "start":
+            return START_DASH
+        if self.part == "end":
+            return ()
+        return stroke(self.style).dashes
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with one marker; where the chart has a colour scale, a point without a colour (NaN) is
-    open."""
+    """Points with one marker; where the chart has a colour scale, a NaN colour leaves them open."""
 
     label: str
     x: np.ndarray
     y: np.ndarray
     colour: np.ndarray
     style: int = 0  # number of the marker, and of the colour in a chart without a colour scale
-    notes: tuple[str, ...] = ()  # text for hovering over each point
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,15 +87,18 @@ class HeatMap:
     y: np.ndarray
     values: np.ndarray
     log10: bool = False  # the values are logarithms: -inf stands for an exact zero
-    note: str = ""  # text for hovering that all cells share
 
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
-        """Name -> mask of the values that have no place on a colour scale, for the names that
-        occur."""
+        """Masks of the values that have no place on a colour scale, by name; no empty ones."""
         zero = np.isneginf(self.values) & self.log10
-        found = {"not finite": ~np.isfinite(self.values) & ~zero, "exactly zero": zero}
-        return {name: where for name, where in found.items() if where.any()}
+        found = {}
+        lost = ~np.isfinite(self.values) & ~zero
+        if lost.any():
+            found["not finite"] = lost
+        if zero.any():
+            found["exactly zero"] = zero
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +133,9 @@ class Chart:
     @property
     def columns(self) -> int:
         """Panels side by side: three at most."""
-        return 2 if len(self.panels) == 4 else min(len(self.panels), 3)
+        if len(self.panels) == 4:
+            return 2
+        return min(len(self.panels), 3)
 
     @property
     def rows(self) -> int:
@@ -152,59 +144,41 @@ class Chart:
 
     @property
     def colours(self) -> ColourScale:
-        """From the smallest to the largest finite value, with a margin around a single one; 0 to 1
-        without values.
+        """From the smallest to the largest finite value; 0 to 1 without values.
 
         Heat maps whose values lie on both sides of zero get a diverging scale, symmetric around
         zero.
         """
-        values = [points.colour for panel in self.panels for points in panel.points]
-        values += [panel.map.values.ravel() for panel in self.panels if panel.map]
-        finite = np.concatenate([part[np.isfinite(part)] for part in values] or [np.array([])])
-        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        parts = [np.array([])]
+        has_map = False
+        for panel in self.panels:
+            parts += [points.colour for points in panel.points]
+            if panel.map:
+                has_map = True
+                parts.append(panel.map.values.ravel())
+        values = np.concatenate(parts)
+        finite = values[np.isfinite(values)]
+        low, high = 0.0, 1.0
+        if len(finite):
+            low, high = float(finite.min()), float(finite.max())
         largest = max(-low, high)
-        if any(panel.map for panel in self.panels) and min(-low, high) > CENTRED * largest:
+        if has_map and min(-low, high) > CENTRED * largest:
             return ColourScale(-largest, largest, diverging=True)
-        margin = 0.0 if low < high else 0.5
-        return ColourScale(low - margin, high + margin, diverging=False)
+        if low == high:  # a single value stands in the middle of the scale
+            low, high = low - 0.5, high + 0.5
+        return ColourScale(low, high, diverging=False)
 
 
 class Stroke(NamedTuple):
-    """The colour, dashes and marker that distinguish a line, on paper and on a page."""
+    """The colour, marker and dashes that distinguish a line."""
 
     colour: str
     marker: str
-    symbol: str
     dashes: tuple[float, ...]
 
 
 def stroke(style: int) -> Stroke:
-    """The stroke of a style number: the first eight differ in everything, the first 64 in
-    something."""
+    """The stroke of a style number: the first eight differ in everything, 64 in something."""
     turn, place = divmod(style, len(COLOURS))
     other = (place + turn) % len(COLOURS)
-    return Stroke(COLOURS[place], MARKERS[other], SYMBOLS[other], DASHES[other])
-
-
-def stretches(there: np.ndarray) -> list[slice]:
-    """The stretches of consecutive places where a mask is true."""
-    found: list[slice] = np.ma.clump_unmasked(np.ma.array(there, mask=~there))  # type: ignore[no-untyped-call]
-    return found
-
-
-def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
-    """Split a band into the stretches drawn as areas and the points drawn as error bars: all, if
-    points are apart."""
-    found = stretches(np.isfinite(low) & np.isfinite(high))
-    areas = [part for part in found if part.stop - part.start > 1 and not apart]
-    return areas, [
-        place for part in found if part not in areas for place in range(part.start, part.stop)
-    ]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Compute statistics of NaN and infinities without warnings."""
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", over="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
+    return Stroke(COLOURS[place], MARKERS[other], DASHES[other])

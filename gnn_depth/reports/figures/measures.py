@@ -1,29 +1,26 @@
-"""Figures of measures: over layers and steps, at start and end, over neurons, and against a
-metric."""
+"""Figures of measures: over layers and steps, over training, over neurons, and against a metric."""
 
-import math
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
 from gnn_depth import measurements
 from gnn_depth.registry import unknown
-from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, quiet
-from gnn_depth.reports.figures.groups import (
+from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points
+from gnn_depth.reports.figures.grouping import (
     Group,
-    Names,
+    Grouping,
+    choose_grouping,
     count_of,
-    folder_list,
     groups,
     into_panels,
     metric_axis,
-    names,
     scale,
     sentences,
     span,
@@ -31,13 +28,14 @@ from gnn_depth.reports.figures.groups import (
     with_result,
 )
 from gnn_depth.reports.load import ReportError, ReportWarning, read_measure
-from gnn_depth.reports.settings import label, main_metric, metric_words, plural, varying_axes, words
+from gnn_depth.reports.settings import main_metric, metric_words, plural
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)
 PLACES = ("first", "last", "mean")  # layers of a scatter
 CAPTIONS = {
-    "both": "Dotted, open: start of training. Solid, filled: end. Band: least to largest value during training.",
+    "both": "Dotted, open: start of training. Solid, filled: end. Band: least to largest value "
+    "during training.",
     "start": "At the first measured step.",
     "end": "At the last measured step.",
 }
@@ -45,105 +43,119 @@ MAX_LAYERS = 6  # panels of a history, unless layers are chosen
 STEP, LAYER = Axis("step", whole=True), Axis("layer", whole=True)
 
 
+@contextmanager
+def _without_nan_warnings() -> Iterator[None]:
+    """Compute statistics of NaN and infinities without warnings."""
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", over="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """One measure of runs that differ only in their seed, at every step that any of them
-    reached."""
+class MeasuredRuns:
+    """One measure of runs that differ only in their seed, at every step that any of them reached.
+
+    Values have the shape (runs, steps, layers, neurons), and are NaN at steps that a run did not
+    reach or measure; ``reached``, of shape (runs, steps), tells which these are.
+    """
 
     label: str  # of an axis
     log10: bool
     steps: np.ndarray
     layers: np.ndarray
-    values: (
-        np.ndarray
-    )  # shape (runs, steps, layers, neurons); NaN at steps that a run did not reach or measure
-    reached: np.ndarray  # which steps each run measured, shape (runs, steps)
-    folders: tuple[str, ...]
+    values: np.ndarray
+    reached: np.ndarray
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.values)
+
+    @property
+    def neurons(self) -> int:
+        """Number of neurons; 1 for a measure of whole layers."""
+        return int(self.values.shape[3])
 
     @property
     def of_layers(self) -> np.ndarray:
         """Mean over neurons, shape (runs, steps, layers)."""
-        with quiet():
+        with _without_nan_warnings():
             return np.nanmean(self.values, axis=3)
 
     @property
     def typical(self) -> np.ndarray:
         """Median over runs of the mean over neurons, shape (steps, layers)."""
-        with quiet():
+        with _without_nan_warnings():
             return np.nanmedian(self.of_layers, axis=0)
 
-    def at(self, when: When) -> "Measured":
+    def at(self, when: When) -> "MeasuredRuns":
         """The first or the last measured step of each run alone, or all steps."""
         if when == "both":
             return self
-        runs, count = self.reached.shape
-        place = (
-            self.reached.argmax(axis=1)
-            if when == "start"
-            else count - 1 - self.reached[:, ::-1].argmax(axis=1)
-        )
-        values = self.values[np.arange(runs), place][:, None]
-        return replace(
-            self, steps=self.steps[:1], values=values, reached=np.ones((runs, 1), dtype=bool)
-        )
+        place = self.reached.argmax(axis=1)
+        if when == "end":
+            place = len(self.steps) - 1 - self.reached[:, ::-1].argmax(axis=1)
+        values = self.values[np.arange(self.runs), place][:, None]
+        reached = np.ones((self.runs, 1), dtype=bool)
+        return replace(self, steps=self.steps[:1], values=values, reached=reached)
 
 
-def measured(folders: Iterable[str], name: str) -> Measured | None:
+def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
     """One measure of runs that differ only in their seed; None if no run has it."""
-    found = {
-        folder: read_measure(folder, name)
-        for folder in folders
-        if name in measurements.names(Path(folder))
-    }
-    # A run that diverged before anything was measured has a file without steps.
-    found = {folder: one for folder, one in found.items() if len(one.steps)}
+    found = {}
+    for folder in folders:
+        if name in measurements.names(Path(folder)):
+            one = read_measure(folder, name)
+            # A run that diverged before anything was measured has a file without steps.
+            if len(one.steps):
+                found[folder] = one
     if not found:
         return None
     first_folder, first = next(iter(found.items()))
     steps = np.unique(np.concatenate([one.steps for one in found.values()]))
-    shape = (
-        len(first.layers),
-        *(first.values.shape[2:] or (1,)),
-    )  # one neuron where they have none
+    # A measure of whole layers has one neuron.
+    shape = (len(first.layers), *(first.values.shape[2:] or (1,)))
     values = np.full((len(found), len(steps), *shape), np.nan)
     reached = np.zeros((len(found), len(steps)), dtype=bool)
     for run, (folder, one) in enumerate(found.items()):
-        kinds = [
-            (each.values.shape[1:], each.layers.tolist(), each.unit, each.log10)
-            for each in (one, first)
-        ]
-        if kinds[0] != kinds[1]:
+        same_kind = (one.unit, one.log10) == (first.unit, first.log10)
+        same_shape = one.values.shape[1:] == first.values.shape[1:]
+        if not same_kind or not same_shape or not np.array_equal(one.layers, first.layers):
             raise ReportError(
                 f"{one.name!r} of {folder!r} has other layers, neurons or units than that of "
-                f"{first_folder!r}: "
-                "runs of one panel may differ only in the seed."
+                f"{first_folder!r}: runs of one panel may differ only in the seed."
             )
         at = np.searchsorted(steps, one.steps)
         values[run, at] = one.values.reshape(-1, *shape)
         reached[run, at] = True
-    axis = (
-        f"log₁₀ {first.unit or first.name}"
-        if first.log10
-        else first.unit or first.name.replace("_", " ")
-    )
-    return Measured(axis, first.log10, steps, first.layers, values, reached, tuple(found))
+    label = first.unit or first.name
+    if first.log10:
+        label = f"log₁₀ {label}"
+    elif not first.unit:
+        label = label.replace("_", " ")
+    return MeasuredRuns(label, first.log10, steps, first.layers, values, reached)
 
 
 def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """The measures that a figure of so many shows: the requested ones, or all that at least one run
-    has if they fit.
+    """The measures of a figure of so many: the requested ones, or all of the runs if they fit.
 
     A figure of one shows the first that the runs have, with a warning that names the others.
     """
-    found = sorted(
-        {name for folder in frame["folder"] for name in measurements.names(Path(folder))}
-    )
+    names: set[str] = set()
+    for folder in frame["folder"]:
+        names.update(measurements.names(Path(folder)))
+    found = sorted(names)
     if not found:
         raise ReportError(
             "none of the runs has a measure: there is no file measures/NAME.npz in their folders."
         )
-    if missing := [name for name in wanted if name not in found]:
-        raise ReportError(unknown("measure", missing[0], found))
+    for name in wanted:
+        if name not in found:
+            raise ReportError(unknown("measure", name, found))
     if not wanted and len(found) > 1 and counts == [1]:
         others = " or ".join(found[1:])
         text = f"this figure shows one measure, {found[0]}. Another one: --measure {others}."
@@ -159,52 +171,64 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     return chosen
 
 
-def read(
-    frame: pd.DataFrame, measure: Sequence[str], by: Names, when: When = "both"
-) -> tuple[list[tuple[Group, Measured]], str]:
-    """Read a measure, by default the first, for every group that has it; with sentences about what
-    is missing."""
+def measured_groups(
+    frame: pd.DataFrame, measure: Sequence[str], by: Grouping, when: When = "both"
+) -> tuple[list[tuple[Group, MeasuredRuns]], str]:
+    """A measure, by default the first, of every group that has it; and what is missing."""
     (name,) = measures_shown(with_result(frame), measure, [1])
-    every = groups(frame, by)
-    each = [(group, measured(group.runs["folder"], name)) for group in every]
-    made = [(group, one.at(when)) for group, one in each if one is not None]
-    if len(labels := sorted({one.label for _, one in made})) > 1:
+    made = []
+    without = early = zeros = lost = total = 0
+    for group in groups(frame, by):
+        without += len(group.runs)
+        one = measured(group.runs["folder"], name)
+        if one is None:
+            continue
+        one = one.at(when)
+        made.append((group, one))
+        without -= one.runs
+        early += int((~one.reached[:, -1]).sum())
+        there = one.values[one.reached]
+        is_zero = np.isneginf(there) & one.log10
+        total += there.size
+        zeros += int(is_zero.sum())
+        lost += int((~np.isfinite(there) & ~is_zero).sum())
+    if not made:
+        raise ReportError(f"no run came to a step at which {name!r} was measured.")
+    labels = sorted({one.label for _, one in made})
+    if len(labels) > 1:
         raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
-    without = sum(len(group.runs) for group in every) - sum(len(one.folders) for _, one in made)
-    early = sum(int((~one.reached[:, -1]).sum()) for _, one in made)
-    there = np.concatenate([one.values[one.reached].ravel() for _, one in made])
-    zeros = np.isneginf(there) & made[0][1].log10
-    lost = ~np.isfinite(there) & ~zeros
-    return made, sentences(
-        f"Exactly zero, without a logarithm: {zeros.sum()} of {there.size} values."
-        if zeros.any()
-        else "",
-        f"Not finite: {lost.sum()} of {there.size} values." if lost.any() else "",
-        f"Ended earlier than other seeds: {plural(early)}." if early else "",
-        f"Without this measure: {plural(without)}." if without else "",
-        tally(frame),
-    )
+    said = []
+    if zeros:
+        said.append(f"Exactly zero, without a logarithm: {zeros} of {total} values.")
+    if lost:
+        said.append(f"Not finite: {lost} of {total} values.")
+    if early:
+        said.append(f"Ended earlier than other seeds: {plural(early)}.")
+    if without:
+        said.append(f"Without this measure: {plural(without)}.")
+    return made, sentences(*said, tally(frame))
 
 
 def heatmap(
     frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None
 ) -> Chart:
-    """A measure at every layer and step: of one run, or the median over runs that differ only in
-    their seed."""
-    made, missing = read(frame, measure, names(frame, panel, (), has_lines=False))
-    maps = [
-        HeatMap(one.steps, one.layers, one.typical.T, one.log10, folder_list(one.folders))
-        for _, one in made
-    ]
-    panels = into_panels(zip([group.panel for group, _ in made], maps, strict=True))
+    """A measure at every layer and step: of one run, or the median over seeds."""
+    by = choose_grouping(frame, panel, (), has_lines=False)
+    made, missing = measured_groups(frame, measure, by)
+    drawn = []
+    for group, one in made:
+        drawn.append((group.panel, HeatMap(one.steps, one.layers, one.typical.T, one.log10)))
     caption = sentences(_seeds(made, "Median over seeds") or "One run per panel.", missing)
-    return Chart(STEP, LAYER, panels, colour=Axis(made[0][1].label), caption=caption)
+    colour = Axis(made[0][1].label)
+    return Chart(STEP, LAYER, into_panels(drawn), colour=colour, caption=caption)
 
 
-def _seeds(made: Sequence[tuple[Group, Measured]], what: str) -> str:
+def _seeds(made: Sequence[tuple[Group, MeasuredRuns]], what: str) -> str:
     """A sentence on the number of runs behind each line or panel; empty if it is one."""
-    runs = {len(one.folders) for _, one in made}
-    return "" if runs == {1} else f"{what}, {count_of(runs)}."
+    runs = {one.runs for _, one in made}
+    if runs == {1}:
+        return ""
+    return f"{what}, {count_of(runs)}."
 
 
 def layers(
@@ -214,8 +238,7 @@ def layers(
     panel: Sequence[str] = (),
     when: When = "both",
 ) -> Chart:
-    """A measure in every layer at a run's first and last measured step, and a band from its least
-    to largest value.
+    """A measure in every layer at the first and last measured step, and a band between extremes.
 
     With several runs, which differ only in their seed, the lines are medians and the band covers
     all runs. With only one of the two steps, the band covers the runs at that step, and each line
@@ -223,47 +246,31 @@ def layers(
     """
     if when not in WHEN:
         raise ReportError(unknown("time", when, WHEN))
-    by = names(frame, panel, line)
-    made, missing = read(frame, measure, by, when)
-    panels = into_panels(
-        (group.panel, drawn) for group, one in made for drawn in _over_layers(group, one, when)
-    )
+    by = choose_grouping(frame, panel, line)
+    made, missing = measured_groups(frame, measure, by, when)
+    drawn = []
+    for group, one in made:
+        # Over all steps and runs, or over the runs at the only step.
+        finite = _finite(one.of_layers)
+        with _without_nan_warnings():
+            band = np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
+        if when == "both":
+            end, start = one.at("end").typical[0], one.at("start").typical[0]
+            both = (
+                Line(group.line, one.layers, end, (band,), group.style, "end"),
+                Line(group.line, one.layers, start, (), group.style, "start"),
+            )
+            drawn += [(group.panel, line_of_both) for line_of_both in both]
+        else:
+            bands = (band,) if one.runs > 1 else ()
+            only = Line(group.line, one.layers, one.typical[0], bands, group.style)
+            drawn.append((group.panel, only))
     seeds = _seeds(made, "Medians over seeds")
-    caption = sentences(
-        CAPTIONS[when], seeds, "Band: all seeds." if seeds and when != "both" else "", missing
-    )
-    return Chart(LAYER, Axis(made[0][1].label), panels, by.legend, caption=caption)
-
-
-def _over_layers(group: Group, one: Measured, when: When) -> Iterator[Line]:
-    """A line for the end and one for the start, or a single one; the first with a band over all
-    steps and runs."""
-    finite = np.where(np.isfinite(one.of_layers), one.of_layers, np.nan)
-    with quiet():
-        band = np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
-    folders = folder_list(one.folders)
-    if when == "both":
-        yield Line(
-            group.line,
-            one.layers,
-            one.at("end").typical[0],
-            (band,),
-            group.style,
-            "end",
-            note=folders,
-        )
-        yield Line(
-            group.line,
-            one.layers,
-            one.at("start").typical[0],
-            (),
-            group.style,
-            "start",
-            note=folders,
-        )
-    else:
-        bands = (band,) if len(one.folders) > 1 else ()
-        yield Line(group.line, one.layers, one.typical[0], bands, group.style, note=folders)
+    if seeds and when != "both":
+        seeds += " Band: all seeds."
+    caption = sentences(CAPTIONS[when], seeds, missing)
+    y = Axis(made[0][1].label)
+    return Chart(LAYER, y, into_panels(drawn), by.legend, caption=caption)
 
 
 def history(
@@ -273,59 +280,57 @@ def history(
     panel: Sequence[str] = (),
     layers: Sequence[int] = (),
 ) -> Chart:
-    """Mean, quartiles and extremes of a measure over the neurons of a layer at every step; a panel
-    for each layer.
+    """Mean, quartiles and extremes of a measure over the neurons of a layer at every step.
 
-    The neurons of several runs, which differ only in their seed, are pooled. By default six layers
-    are shown, from the first to the last.
+    Every layer has a panel. The neurons of several runs, which differ only in their seed, are
+    pooled. By default six layers are shown, from the first to the last.
     """
-    by = names(frame, panel, line)
-    made, missing = read(frame, measure, by)
+    by = choose_grouping(frame, panel, line)
+    made, missing = measured_groups(frame, measure, by)
     every = sorted({int(layer) for _, one in made for layer in one.layers})
-    if absent := [layer for layer in layers if layer not in every]:
-        raise ReportError(f"layer {absent[0]} was not measured. Available: {span(every)}.")
-    places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
-    shown = list(dict.fromkeys(layers)) or [every[place] for place in places]
-    panels = into_panels(
-        (", ".join(filter(None, [group.panel, f"layer {layer}"])), _distribution(group, one, layer))
-        for layer in shown
-        for group, one in made
-        if layer in one.layers
-    )
-    left = (
-        f"Layers shown: {', '.join(map(str, shown))} of {len(every)}."
-        if len(shown) < len(every)
-        else ""
-    )
-    caption = sentences(_pooled([one for _, one in made]), left, missing)
-    return Chart(STEP, Axis(made[0][1].label), panels, by.legend, caption=caption)
+    for layer in layers:
+        if layer not in every:
+            raise ReportError(f"layer {layer} was not measured. Available: {span(every)}.")
+    shown = list(dict.fromkeys(layers))
+    if not shown:
+        places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
+        shown = [every[place] for place in places]
+    drawn = []
+    for layer in shown:
+        for group, one in made:
+            if layer in one.layers:
+                title = ", ".join(filter(None, [group.panel, f"layer {layer}"]))
+                drawn.append((title, _distribution(group, one, layer)))
+    caption = _pooled([one for _, one in made])
+    if len(shown) < len(every):
+        shown_layers = ", ".join(map(str, shown))
+        caption = sentences(caption, f"Layers shown: {shown_layers} of {len(every)}.")
+    caption = sentences(caption, missing)
+    return Chart(STEP, Axis(made[0][1].label), into_panels(drawn), by.legend, caption=caption)
 
 
-def _pooled(made: Sequence[Measured]) -> str:
+def _pooled(made: Sequence[MeasuredRuns]) -> str:
     """A note on the values that a line and its bands summarise; empty for a single value."""
-    counts = [one.values.shape[0] * one.values.shape[3] for one in made]
-    runs = span(len(one.folders) for one in made)
-    several = any(one.values.shape[3] > 1 for one in made)
-    origin = (
-        f"neurons of {runs} {'run' if runs == '1' else 'runs'}" if several else "one of each run"
-    )
-    return (
-        ""
-        if max(counts) == 1
-        else f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
-    )
+    counts = [one.runs * one.neurons for one in made]
+    if max(counts) == 1:
+        return ""
+    origin = "one of each run"
+    if any(one.neurons > 1 for one in made):
+        runs = span(one.runs for one in made)
+        origin = "neurons of 1 run" if runs == "1" else f"neurons of {runs} runs"
+    return f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
 
 
-def _distribution(group: Group, one: Measured, layer: int) -> Line:
+def _distribution(group: Group, one: MeasuredRuns, layer: int) -> Line:
     at = int(np.flatnonzero(one.layers == layer)[0])
-    values = one.values[:, :, at].transpose(1, 0, 2).reshape(len(one.steps), -1)
-    values = np.where(np.isfinite(values), values, np.nan)
-    with quiet():
+    by_step = one.values[:, :, at].transpose(1, 0, 2)
+    values = _finite(by_step.reshape(len(one.steps), -1))
+    with _without_nan_warnings():
         mean = np.nanmean(values, axis=1)
         low, first, third, high = np.nanquantile(values, [0, 0.25, 0.75, 1], axis=1)
     # A single value has no distribution.
     bands = ((low, high), (first, third)) if values.shape[1] > 1 else ()
-    return Line(group.line, one.steps, mean, bands, group.style, note=folder_list(one.folders))
+    return Line(group.line, one.steps, mean, bands, group.style)
 
 
 def scatter(
@@ -336,13 +341,12 @@ def scatter(
     panel: Sequence[str] = (),
     metric: str | None = None,
 ) -> Chart:
-    """A point for each run: two measures at its last measured step, coloured by a metric, or a
-    metric against one.
+    """A point for each run at its last step: two measures coloured by a metric, or one against it.
 
     By default the gradients are on y, and each measure is taken at the layer that the signal
     reaches last: the last one going forward, the first one for gradients.
     """
-    metric = main_metric(frame) if metric is None else metric
+    metric = metric or main_metric(frame)
     if metric not in frame.attrs["metrics"]:
         raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
@@ -350,73 +354,68 @@ def scatter(
     if not measure:
         chosen.sort(key=lambda name: "grad" in name)
     layers = _layers_of_scatter(chosen, at)
-    each = [[measured([folder], name) for name in chosen] for folder in results["folder"]]
-    results = results[[None not in ones for ones in each]]
-    found = [[one for one in ones if one] for ones in each if None not in ones]
-    if not found:
-        raise ReportError(
-            f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}."
-        )
-    places = np.array([list(map(_at_layer, ones, layers)) for ones in found])
+    labels: list[str] = []
+    rows, kept = [], []
+    for run, folder in results["folder"].items():
+        found = [measured([folder], name) for name in chosen]
+        ones = [one for one in found if one is not None]
+        if len(ones) == len(chosen):
+            labels = labels or [one.label for one in ones]
+            rows.append([_at_layer(one, layer) for one, layer in zip(ones, layers, strict=True)])
+            kept.append(run)
+    if not rows:
+        both = "both " if len(chosen) == 2 else ""
+        raise ReportError(f"no run has {both}{' and '.join(chosen)}.")
+    results = results.loc[kept]
+    places = np.array(rows)
     reached = scale(metric) * results[metric].to_numpy(dtype=float)
-    x, y, colour = [*places.T, reached, reached][:3]  # with a single measure the metric is on y
-    by, named = names(frame, panel, line), varying_axes(frame)
-    texts = np.array(list(map(partial(_note, named, metric), results.to_dict("records"), places)))
+    axes = []
+    for label, layer in zip(labels, layers, strict=True):
+        where = "mean of layers" if layer == "mean" else f"{layer} layer"
+        axes.append(Axis(f"{label}, {where}"))
+    x = places[:, 0]
+    if len(chosen) == 2:
+        y, y_axis = places[:, 1], axes[1]
+        colour: Axis | None = Axis(metric_words(metric))
+        what = "a measure is not finite"
+    else:
+        y, y_axis, colour = reached, metric_axis(metric), None
+        what = "the measure or the metric is not finite"
+    by = choose_grouping(frame, panel, line)
     drawn = []
     for group in groups(results, by, check=False):
         runs = results.index.get_indexer(group.runs.index)
-        points = Points(group.line, x[runs], y[runs], colour[runs], group.style, tuple(texts[runs]))
+        points = Points(group.line, x[runs], y[runs], reached[runs], group.style)
         drawn.append((group.panel, points))
-    x_axis, *y_axis = [
-        Axis(f"{one.label}, {'mean of layers' if layer == 'mean' else f'{layer} layer'}")
-        for one, layer in zip(found[0], layers, strict=True)
-    ]
+    caption = "A point is a run at its last measured step."
     hidden = int((~np.isfinite(x + y)).sum())
-    what = "a measure is not finite" if y_axis else "the measure or the metric is not finite"
-    lost = f"Not drawn, because {what}: {hidden} of {plural(len(found))}." if hidden else ""
-    return Chart(
-        x_axis,
-        y_axis[0] if y_axis else metric_axis(metric),
-        into_panels(drawn),
-        by.legend,
-        colour=Axis(metric_words(metric)) if y_axis else None,
-        caption=sentences("A point is a run at its last measured step.", lost, tally(frame)),
-    )
+    if hidden:
+        caption += f" Not drawn, because {what}: {hidden} of {plural(len(rows))}."
+    caption = sentences(caption, tally(frame))
+    return Chart(axes[0], y_axis, into_panels(drawn), by.legend, colour, caption)
 
 
 def _layers_of_scatter(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     """The layer of each measure."""
     if at is None:
-        return (
-            ("last", "first")
-            if len(measures) == 2
-            else ("first" if "grad" in measures[0] else "last",)
-        )
-    if wrong := [layer for layer in at if layer not in PLACES]:
-        raise ReportError(unknown("layer", wrong[0], PLACES))
+        if len(measures) == 2:
+            return ("last", "first")
+        return ("first",) if "grad" in measures[0] else ("last",)
+    for layer in at:
+        if layer not in PLACES:
+            raise ReportError(unknown("layer", layer, PLACES))
     if len(at) != len(measures):
         both = f"{plural(len(at), 'layer')} for {plural(len(measures), 'measure')}"
         raise ReportError(f"each measure needs one layer: --at gives {both}.")
     return at
 
 
-def _at_layer(one: Measured, layer: str) -> float:
+def _at_layer(one: MeasuredRuns, layer: str) -> float:
     """A measure of one run at its last step, in a layer."""
     values = one.of_layers[0, -1]
-    with quiet():
-        return float({"first": values[0], "last": values[-1]}.get(layer, np.nanmean(values)))
-
-
-def _note(
-    named: Sequence[str], metric: str, run: dict[Hashable, Any], values: Iterable[float]
-) -> str:
-    settings = [f"{words(name)}={label(run[name])}" for name in named]
-    reached = "no value" if math.isnan(run[metric]) else f"{scale(metric) * run[metric]:.4g}"
-    return "\n".join(
-        [
-            ", ".join([*settings, f"seed {label(run['seed'])}"]),
-            f"{metric_words(metric)}: {reached} ({run['status']})",
-            ", ".join(f"{value:.4g}" for value in values),
-            run["folder"],
-        ]
-    )
+    if layer == "first":
+        return float(values[0])
+    if layer == "last":
+        return float(values[-1])
+    with _without_nan_warnings():
+        return float(np.nanmean(values))

@@ -1,8 +1,10 @@
-"""Draw charts for print with Matplotlib's Figure, without pyplot, so that no display or global
-state is needed."""
+"""Draw charts with Matplotlib's Figure, without pyplot: no display or global state is needed."""
 
+import html
+import io
 import math
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +20,14 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from gnn_depth.measurements import edges
-from gnn_depth.reports.figures.charts import (
-    Axis,
-    Chart,
-    HeatMap,
-    Line,
-    Points,
-    areas_and_bars,
-    stretches,
-    stroke,
-)
+from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, stroke
+from gnn_depth.web_page import web_page
 
 COLUMN, PAGE, PANEL_HEIGHT = 3.5, 7.2, 2.35  # inches: width of one column and of a two-column page
 FONT, SMALL, TITLE = 8.5, 8.0, 9.5
 LETTER = 0.56 / 72  # mean width of a letter of DejaVu Sans, in inches for each point of its size
 DPI = 200
+ON_A_PAGE = 1.6  # how much larger a web page shows a figure than paper
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": FONT,
@@ -51,53 +46,68 @@ RC: dict[Any, Any] = {
     "lines.markersize": 4.5,
     "hatch.linewidth": 0.5,
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
+    "svg.fonttype": "path",  # looks the same where the font is missing
+    "svg.hashsalt": "gnn-depth",  # the same chart gives the same file
     "text.parse_math": False,  # a dollar in a label is a dollar
 }
 ALL_MARKED, MARKS = 12, 8  # lines of more points get markers at some of them only
 MAP, MAP_OF_SIGNS = "viridis", "RdBu_r"
-UNCOLOURED: dict[str, dict[str, Any]] = {
-    "not finite": {
-        "facecolor": "#D9D9D9",
-        "edgecolor": "#8C8C8C",
-        "hatch": "////",
-        "linewidth": 0.0,
-    },
-    "exactly zero": {
-        "facecolor": "white",
-        "edgecolor": "#8C8C8C",
-        "hatch": "....",
-        "linewidth": 0.0,
-    },
-}
+HATCHES = {"not finite": ("#D9D9D9", "////"), "exactly zero": ("white", "....")}
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEGEND_COLUMNS = 6
 GAP = 0.05  # inches between legend and caption
+Size = tuple[float, float]  # width and height in inches
 
 
-def write_paper(
-    chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None
-) -> None:
-    """Draw a chart into a PNG or PDF file."""
-    figure = draw(chart, title, size)
+def write_figure(chart: Chart, path: Path, title: str = "", size: Size | None = None) -> None:
+    """Draw a chart into a PNG or PDF file, or as SVG into a web page that needs no other file."""
+    if path.suffix == ".html":
+        path.write_text(_page(chart, title, size), encoding="utf-8")
+        return
+    figure = draw_chart(chart, title, size)
     with matplotlib.rc_context(RC):
         figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.03)
 
 
-def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> Figure:
-    """Draw a chart: panels with shared axes, and the legend and caption below the figure so that
-    they hide nothing.
+def _page(chart: Chart, title: str, size: Size | None) -> str:
+    """A page with the title as its heading and the caption as text below the picture."""
+    if not title:
+        title = chart.y.label
+        if chart.colour and chart.panels[0].map:
+            title = chart.colour.label
+        if chart.panels[0].points:
+            title = f"{chart.y.label}, and {chart.x.label}"
+    figure = draw_chart(replace(chart, caption=""), "", size)
+    picture = io.StringIO()
+    with matplotlib.rc_context(RC):
+        figure.savefig(
+            picture, format="svg", bbox_inches="tight", pad_inches=0.03, metadata={"Date": None}
+        )
+    _, start, svg = picture.getvalue().partition("<svg")  # without the declaration of XML before it
+    width = ON_A_PAGE * figure.get_size_inches()[0]
+    body = (
+        f'<div style="max-width: {width:.2f}in">{start}{svg}</div>\n'
+        f"<p>{html.escape(chart.caption)}</p>"
+    )
+    return web_page(title, body)
 
-    The size is in inches, without legend and caption; by default that of a journal's column or
-    page.
+
+def draw_chart(chart: Chart, title: str = "", size: Size | None = None) -> Figure:
+    """Draw panels with shared axes; legend and caption lie below so that they hide nothing.
+
+    The size is without legend and caption; by default that of a journal's column or page.
     """
     with matplotlib.rc_context(RC):
-        size = size or (COLUMN if chart.columns == 1 else PAGE, chart.rows * PANEL_HEIGHT)
+        if size is None:
+            width = COLUMN if chart.columns == 1 else PAGE
+            size = (width, chart.rows * PANEL_HEIGHT)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = _axes(figure, chart, size[0] / chart.columns, size[1] / chart.rows)
         legend: dict[str, Artist] = {}
         low, high, diverging = chart.colours
-        shade = {"cmap": MAP_OF_SIGNS if diverging else MAP, "vmin": low, "vmax": high}
+        colour_map = MAP_OF_SIGNS if diverging else MAP
+        shade = {"cmap": colour_map, "vmin": low, "vmax": high}
         coloured: Any = None
         for ax, panel in zip(axes, chart.panels, strict=True):
             if panel.lines:
@@ -127,24 +137,27 @@ def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
 
 def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axes]:
     """One pair of axes for each panel, with labels on the left and below."""
-    every = figure.subplots(
-        chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False
-    ).ravel()
+    grid = figure.subplots(chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False)
+    every = list(grid.ravel())
     for spare in every[len(chart.panels) :]:
         spare.remove()
-    for place, (axes, panel) in enumerate(zip(every, chart.panels, strict=False)):
+    used = every[: len(chart.panels)]
+    for place, (axes, panel) in enumerate(zip(used, chart.panels, strict=True)):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_title(wrapped(panel.title, width - 0.3, FONT))
-        axes.set(
-            xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear"
-        )
-        lowest, leftmost = place + chart.columns >= len(chart.panels), place % chart.columns == 0
+        if chart.x.log:
+            axes.set_xscale("log")
+        if chart.y.log:
+            axes.set_yscale("log")
+        lowest = place + chart.columns >= len(chart.panels)
         axes.tick_params(labelbottom=lowest)
-        axes.set_xlabel(chart.x.label if lowest else "")
-        axes.set_ylabel(wrapped(chart.y.label, height - 0.5, FONT) if leftmost else "")
+        if lowest:
+            axes.set_xlabel(chart.x.label)
+        if place % chart.columns == 0:
+            axes.set_ylabel(wrapped(chart.y.label, height - 0.5, FONT))
         _ticks(axes.xaxis, chart.x, width)
         _ticks(axes.yaxis, chart.y, height)
-    return list(every[: len(chart.panels)])
+    return used
 
 
 def _ticks(target: Any, axis: Axis, width: float) -> None:
@@ -157,9 +170,8 @@ def _ticks(target: Any, axis: Axis, width: float) -> None:
                 label.set(rotation=30, ha="right", rotation_mode="anchor")
     elif axis.log:
         target.set_major_formatter(FuncFormatter(power_of_ten))
-        target.set_minor_formatter(
-            LogFormatter(minor_thresholds=(2, 0.5))
-        )  # numbers between, where powers are few
+        # Numbers between, where powers are few.
+        target.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
     else:
         target.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=axis.whole))
 
@@ -167,7 +179,9 @@ def _ticks(target: Any, axis: Axis, width: float) -> None:
 def power_of_ten(value: float, place: int | None = None) -> str:
     """``10⁻³`` for 0.001, and nothing for other numbers."""
     exponent = round(math.log10(value))
-    return "10" + str(exponent).translate(RAISED) if math.isclose(value, 10.0**exponent) else ""
+    if not math.isclose(value, 10.0**exponent):
+        return ""
+    return "10" + str(exponent).translate(RAISED)
 
 
 def wrapped(text: str, width: float, size: float) -> str:
@@ -176,39 +190,49 @@ def wrapped(text: str, width: float, size: float) -> str:
 
 
 def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
-    pen, apart, start = stroke(line.style), line.apart(x), line.part == "start"
+    pen = stroke(line.style)
+    apart = line.apart(x)
     for depth, (low, high) in enumerate(line.bands):
         # A light face, darker the further inside, and an edge that shows where bands of several
         # lines overlap.
         face, edge = to_rgba(pen.colour, 0.16 + 0.14 * depth), to_rgba(pen.colour, 0.6)
         areas, bars = areas_and_bars(low, high, apart)
         for part in areas:
-            look: dict[str, Any] = {
-                "facecolor": face,
-                "edgecolor": edge,
-                "linewidth": 0.4,
-                "zorder": 2,
-            }
-            ax.fill_between(line.x[part], low[part], high[part], **look)
+            ax.fill_between(
+                line.x[part],
+                low[part],
+                high[part],
+                facecolor=face,
+                edgecolor=edge,
+                linewidth=0.4,
+                zorder=2,
+            )
         if bars:
-            middle, half = (low + high)[bars] / 2, (high - low)[bars] / 2
-            look = {
-                "color": pen.colour,
-                "fmt": "none",
-                "capsize": 2.5,
-                "linewidth": 1.0,
-                "zorder": 2,
-            }
-            ax.errorbar(line.x[bars], middle, yerr=half, **look)
+            ax.errorbar(
+                line.x[bars],
+                (low + high)[bars] / 2,
+                yerr=(high - low)[bars] / 2,
+                color=pen.colour,
+                fmt="none",
+                capsize=2.5,
+                linewidth=1.0,
+                zorder=2,
+            )
+    linestyle: Any = "solid"
+    if apart:
+        linestyle = "none"
+    elif line.dashes:
+        linestyle = (0, line.dashes)
+    is_open = line.part in ("start", "published")
     (artist,) = ax.plot(
         line.x,
         line.y,
         color=pen.colour,
-        linestyle="none" if apart else (0, line.dashes) if line.dashes else "solid",
-        linewidth=1.0 if start else None,
+        linestyle=linestyle,
+        linewidth=1.0 if line.part == "start" else None,
         marker=pen.marker,
         markevery=marked(line),
-        markerfacecolor="white" if start or line.part == "published" else pen.colour,
+        markerfacecolor="white" if is_open else pen.colour,
         markeredgewidth=0.8,
         label=line.label,
         zorder=3,
@@ -216,19 +240,41 @@ def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
     return artist
 
 
+def stretches(there: np.ndarray) -> list[slice]:
+    """The stretches of consecutive places where a mask is true."""
+    found: list[slice] = np.ma.clump_unmasked(np.ma.array(there, mask=~there))  # type: ignore[no-untyped-call]
+    return found
+
+
+def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
+    """The stretches of a band drawn as areas, and the points drawn as error bars.
+
+    Points that nothing connects, as all are if they stand apart, get bars.
+    """
+    areas: list[slice] = []
+    bars: list[int] = []
+    for part in stretches(np.isfinite(low) & np.isfinite(high)):
+        if part.stop - part.start > 1 and not apart:
+            areas.append(part)
+        else:
+            bars += range(part.start, part.stop)
+    return areas, bars
+
+
 def marked(line: Line) -> list[int]:
-    """The points that get a marker: all if there are few, otherwise some, and always isolated
-    points."""
+    """The points that get a marker: all if they are few, otherwise some and all isolated ones."""
     there = np.isfinite(line.y)
     if len(line.y) <= ALL_MARKED:
         return np.flatnonzero(there).tolist()
-    step = len(line.y) / MARKS
     # Lines of other styles are marked elsewhere, so that markers of lines that coincide stay
     # visible.
-    some = ((np.arange(MARKS) + (line.style % MARKS) / MARKS) * step).astype(int)
-    around = np.concatenate([[False], there, [False]])
-    alone = np.flatnonzero(there & ~around[:-2] & ~around[2:])
-    return sorted({int(place) for place in (*some, *alone) if there[place]})
+    shift = (line.style % MARKS) / MARKS
+    some = ((np.arange(MARKS) + shift) * len(line.y) / MARKS).astype(int)
+    before = np.concatenate([[False], there[:-1]])
+    after = np.concatenate([there[1:], [False]])
+    chosen = there & ~before & ~after
+    chosen[some] = there[some]
+    return np.flatnonzero(chosen).tolist()
 
 
 def _draw_points(
@@ -242,45 +288,54 @@ def _draw_points(
         "linewidths": 0.5,
         "zorder": 3,
     }
-    there = np.isfinite(points.colour) | (chart.colour is None)
-    fill: dict[str, Any] = (
-        {"c": pen.colour} if chart.colour is None else {"c": points.colour[there], **shade}
-    )
-    drawn = ax.scatter(points.x[there], points.y[there], **look, **fill)
+    if chart.colour is None:
+        if points.label:
+            legend.setdefault(points.label, _key(pen.marker, pen.colour))
+        return ax.scatter(points.x, points.y, c=pen.colour, **look)
+    there = np.isfinite(points.colour)
+    colours = points.colour[there]
+    drawn = ax.scatter(points.x[there], points.y[there], c=colours, **look, **shade)
     if points.label:
-        legend.setdefault(points.label, _key(pen.marker, "0.6" if chart.colour else pen.colour))
-    if chart.colour and not there.all():
+        legend.setdefault(points.label, _key(pen.marker, "0.6"))
+    if not there.all():
         ax.scatter(points.x[~there], points.y[~there], c="white", **look)
         legend[f"no {chart.colour.label}"] = _key("o", "white")
     return drawn
 
 
 def _key(marker: str, colour: str) -> Line2D:
-    look: dict[str, Any] = {
-        "markerfacecolor": colour,
-        "markeredgecolor": "black",
-        "markeredgewidth": 0.5,
-    }
-    return Line2D([], [], linestyle="none", marker=marker, **look)
+    """A marker in the legend."""
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker=marker,
+        markerfacecolor=colour,
+        markeredgecolor="black",
+        markeredgewidth=0.5,
+    )
 
 
 def _draw_map(ax: Axes, map_: HeatMap, shade: dict[str, Any], legend: dict[str, Artist]) -> Any:
     """Draw the values, and hatch those without a colour."""
     x, y = edges(map_.x), edges(map_.y)
     for name, where in map_.uncoloured.items():
+        face, hatch = HATCHES[name]
+        look: dict[str, Any] = {
+            "facecolor": face,
+            "edgecolor": "#8C8C8C",
+            "hatch": hatch,
+            "linewidth": 0.0,
+        }
         for row in np.flatnonzero(where.any(axis=1)):
+            height = y[row + 1] - y[row]
             for part in stretches(where[row]):
-                corner, width, height = (
-                    (x[part.start], y[row]),
-                    x[part.stop] - x[part.start],
-                    y[row + 1] - y[row],
-                )
-                ax.add_patch(Rectangle(corner, width, height, zorder=1, **UNCOLOURED[name]))
-        legend[name] = Patch(label=name, **UNCOLOURED[name])
+                width = x[part.stop] - x[part.start]
+                ax.add_patch(Rectangle((x[part.start], y[row]), width, height, zorder=1, **look))
+        legend[name] = Patch(label=name, **look)
+    values = np.ma.masked_invalid(map_.values)
     # Thousands of cells would make a PDF slow.
-    return ax.pcolormesh(
-        x, y, np.ma.masked_invalid(map_.values), rasterized=True, zorder=2, **shade
-    )
+    return ax.pcolormesh(x, y, values, rasterized=True, zorder=2, **shade)
 
 
 def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: str) -> None:
@@ -302,8 +357,9 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
             handlelength=3.4 if chart.panels[0].lines else 1.4,
             columnspacing=1.4,
         )
-        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
-            below = -legend.get_window_extent().height / figure.bbox.height - GAP / height
+        extent = legend.get_window_extent()
+        if columns == 1 or extent.width <= figure.bbox.width:
+            below = -extent.height / figure.bbox.height - GAP / height
             break
         legend.remove()
     caption = wrapped(chart.caption, width, SMALL)
