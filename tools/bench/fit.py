@@ -26,10 +26,10 @@ def bare_loop(root: str, epochs: int) -> None:
     import torch.nn.functional as F
 
     from gnn_depth.data.planetoid import Planetoid
-    from gnn_depth.nn.compile.compiled import keep_compiled_code
     from gnn_depth.nn.inits import Xavier
     from gnn_depth.nn.layers import GATv2
     from gnn_depth.nn.stack import DeepGNN
+    from gnn_depth.nn.variants.compile import keep_compiled_code
 
     batch = Planetoid("Cora", root=root).batch
     layer = partial(GATv2, share_weights=True, bias=False)

@@ -21,8 +21,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.nn.inits.matrices import LooksLinearOrthogonal, XavierZeroAttention
-from gnn_depth.nn.neurons import hidden_states, links
-from gnn_depth.nn.parts import Init, Link, Share
+from gnn_depth.nn.neurons import Link, WeightRole, hidden_states, links
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
@@ -132,7 +132,7 @@ def _balance(link: Link, beta: float | None) -> None:
     for share in inner:
         _scale(share, log_scale.exp())
     for share in (*inner, *leaving):
-        _scale(Share(share.parameter, 1), (-log_scale).exp())
+        _scale(WeightRole(share.parameter, 1), (-log_scale).exp())
 
 
 def _log_scale(
@@ -153,18 +153,18 @@ def _log_scale(
     raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
 
 
-def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:
+def _is_among(share: WeightRole, others: tuple[WeightRole, ...] | list[WeightRole]) -> bool:
     return any(share.parameter is other.parameter for other in others)
 
 
-def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
+def _squares(shares: list[WeightRole]) -> Float[Tensor, "neurons"]:
     squares = [(share.parameter.double().square(), share.axis) for share in shares]
     return torch.stack(
         [s.flatten() if axis is None else s.sum(1 - axis) for s, axis in squares]
     ).sum(0)
 
 
-def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:
+def _scale(share: WeightRole, factor: Float[Tensor, "neurons"]) -> None:
     """Multiply a parameter's contribution to each neuron."""
     shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
     share.parameter.copy_(share.parameter.double() * factor.reshape(shape))
