@@ -128,6 +128,11 @@ class Graph:
         return self.source.numel()
 
     @property
+    def whole(self) -> "Graph":
+        """The graph that this is a block of, or the graph itself."""
+        return self if self._whole is None else self._whole
+
+    @property
     def edge_channels(self) -> int:
         """Number of features of an edge; 0 if edges have none."""
         return 0 if self.edge_attr is None else self.edge_attr.shape[1]

@@ -12,8 +12,7 @@ from gnn_depth.graph import Graph
 
 
 class Shard(Graph):
-    """One process's nodes of a graph that several processes hold together, and the edges into these
-    nodes.
+    """One process's nodes of a graph that several processes hold, and the edges into these nodes.
 
     It is a block whose other sources, the *halo*, are nodes of other processes: :meth:`fetch` gets
     their rows. Sums over all nodes are :meth:`all_reduce`. Both are differentiable, and all
@@ -47,6 +46,7 @@ class Shard(Graph):
         group: Any = None,
         **of_edges: Any,
     ) -> None:
+        # Positions are dealt out in one range for each process.
         rank, processes = dist.get_rank(group), dist.get_world_size(group)
         first, after = int(bounds[rank]), int(bounds[rank + 1])
         source = edges[0]
@@ -54,20 +54,18 @@ class Shard(Graph):
         self.group = group
         self._total_nodes = int(bounds[-1])
         self.bytes_sent = 0
-        wanted = torch.searchsorted(halo, bounds).diff().tolist()
-        self._receives: list[int] = wanted
-        self._sends: list[int] = _exchanged(
-            torch.tensor(wanted), [1] * processes, [1] * processes, group
-        ).tolist()
-        self._sent_rows = _exchanged(halo, self._sends, wanted, group) - first
-        self._halo = len(halo)
-        self.numbers = torch.cat(
-            [numbers, _exchanged(numbers[self._sent_rows], wanted, self._sends, group)]
-        )
+        # How many rows this process receives from each other one, and how many each wants of it.
+        self._receives: list[int] = torch.searchsorted(halo, bounds).diff().tolist()
+        one_each = [1] * processes
+        wanted = _exchanged(torch.tensor(self._receives), one_each, one_each, group)
+        self._sends: list[int] = wanted.tolist()
+        self._sent_rows = _exchanged(halo, self._sends, self._receives, group) - first
+        numbers_sent = numbers[self._sent_rows]
+        numbers_of_halo = _exchanged(numbers_sent, self._receives, self._sends, group)
+        self.numbers = torch.cat([numbers, numbers_of_halo])
         is_here = (source >= first) & (source < after)
-        local = torch.where(
-            is_here, source - first, len(numbers) + torch.searchsorted(halo, source)
-        )
+        position_in_halo = torch.searchsorted(halo, source)
+        local = torch.where(is_here, source - first, len(numbers) + position_in_halo)
         super().__init__(
             torch.stack([local, edges[1] - first]),
             after - first,
@@ -78,9 +76,8 @@ class Shard(Graph):
     def _order(self, edge_index: Tensor) -> Tensor:
         # Not by local sources: sums over edges, and random numbers for them, come in the order of
         # the whole graph.
-        return torch.argsort(
-            edge_index[1] * self.total_nodes + self.numbers[edge_index[0]], stable=True
-        )
+        order = edge_index[1] * self.total_nodes + self.numbers[edge_index[0]]
+        return torch.argsort(order, stable=True)
 
     @property
     def total_nodes(self) -> int:
@@ -102,10 +99,9 @@ class Shard(Graph):
         degree = torch.zeros(self.total_nodes, dtype=torch.long, device=self.device)
         degree[self.node_numbers] = self.in_degree
         dist.all_reduce(degree, group=self.group)
-        first = degree.cumsum(0)[self.node_numbers] - self.in_degree
-        return (first - self.ptr[:-1])[self.target] + torch.arange(
-            self.num_edges, device=self.device
-        )
+        first = degree.cumsum(0)[self.node_numbers] - self.in_degree  # edge into each node here
+        shift = first - self.ptr[:-1]
+        return shift[self.target] + torch.arange(self.num_edges, device=self.device)
 
     def fetch(self, x: Shaped[Tensor, "nodes *rest"]) -> Shaped[Tensor, "sources *rest"]:
         return torch.cat([x, _fetch(x, self, False)])
@@ -117,6 +113,7 @@ class Shard(Graph):
         return x[: self.num_nodes] + _fetch(x[self.num_nodes :], self, True)
 
     def max(self, x: Tensor) -> float:
+        # A process without numbers still takes part.
         largest = x.max() if x.numel() else x.new_full((), -torch.inf)
         dist.all_reduce(largest, dist.ReduceOp.MAX, self.group)
         return largest.item()
@@ -129,9 +126,10 @@ class Shard(Graph):
         return torch.rand(self.total_nodes, device=self.device)[self.numbers]
 
     def exchanged(self, rows: Tensor, home: bool) -> Tensor:
-        """Rows of the halo for those of the nodes that others want, or with ``home`` the other way
-        round."""
-        receives, sends = (self._sends, self._receives) if home else (self._receives, self._sends)
+        """Exchange the rows that others want for those of the halo; with ``home`` the reverse."""
+        receives, sends = self._receives, self._sends
+        if home:
+            receives, sends = sends, receives
         self.bytes_sent += rows.numel() * rows.element_size()
         return _exchanged(rows, receives, sends, self.group)
 
@@ -143,8 +141,10 @@ def _exchanged(rows: Tensor, receives: list[int], sends: list[int], group: Any) 
 
 
 class _Fetch(Function):
-    """The rows of the halo, given those of the nodes; ``home``: its adjoint, from the halo to sums
-    for the nodes."""
+    """The rows of the halo, given those of the nodes.
+
+    With ``home`` the adjoint: sums for the nodes, given the rows of the halo.
+    """
 
     @staticmethod
     def forward(x: Tensor, shard: Shard, home: bool) -> Tensor:

@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "yaml_limits": set(),
     "diagnostics": {
         "diagnostics",
+        "nn.neurons",
         "nn.parts",
         "graph",
         "measurements",

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from gnn_depth.nn.compile.compiled import keep_compiled_code
+from gnn_depth.nn.variants.compile import keep_compiled_code
 
 # Start of the message, and why nobody can act on it here.
 WARNINGS = {

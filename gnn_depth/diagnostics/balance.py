@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.callbacks import StepCallback
 from gnn_depth.diagnostics.log import MeasureLog, Quantity, save_measurements
 from gnn_depth.measurements import Measurement
-from gnn_depth.nn.parts import Link, Share
+from gnn_depth.nn.neurons import Link, WeightRole
 from gnn_depth.ranges import Count, NonNegative, in_range
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -82,7 +82,7 @@ def _incoming_minus_outgoing(link: Link, of: Callable[[Tensor], Tensor]) -> Tens
     return _of_neurons(link.incoming, of) - _of_neurons((*link.attention, *link.outgoing), of)
 
 
-def _of_neurons(shares: Sequence[Share], of: Callable[[Tensor], Tensor]) -> Tensor:
+def _of_neurons(shares: Sequence[WeightRole], of: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply a function to every entry of the parameters, and sum by neuron."""
     with torch.no_grad():
         values = [(of(share.parameter), share.axis) for share in shares]

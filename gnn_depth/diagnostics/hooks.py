@@ -127,11 +127,16 @@ class uncompiled:  # noqa: N801 - a context manager
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     """The modules whose input is each layer's hidden state: usually the layers themselves.
 
-    If a module ``X.state`` exists beside ``X.layer``, it takes the layer's place: a block with
-    dropout first passes the whole state through it.
+    A block of ``DeepGNN`` takes the place of its layer, because it drops features of the hidden
+    state before the layer reads it.
     """
     modules = dict(root.named_modules(remove_duplicate=False))
-    return [modules.get(re.sub(r"(^|\.)layer$", r"\1state", name), modules[name]) for name in names]
+    found = []
+    for name in names:
+        around = modules.get(name.removesuffix(".layer"))
+        is_block = name.endswith(".layer") and getattr(around, "takes_hidden_state", False)
+        found.append(around if is_block and around is not None else modules[name])
+    return found
 
 
 def numbers(names: Sequence[str]) -> list[int]:

@@ -1,9 +1,9 @@
-"""One block of a stack: join, dropout, layer, norms."""
+"""One block of a stack, the earlier states that blocks read, and the loop over all blocks."""
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
@@ -11,177 +11,139 @@ from gnn_depth.nn.functional import SparseFeatures, dropout
 from gnn_depth.nn.parts import Layer, Skip
 from gnn_depth.nn.placement import FeatureNorms
 
+#: A hidden state; the first one may be the sparse features themselves.
+Hidden: TypeAlias = Any  # Tensor | SparseFeatures
 
-class Flow(NamedTuple):
-    """The state that one block hands to the next.
+
+@dataclass
+class States:
+    """The hidden states of one pass that a skip connection, a layer or the decoder reads.
 
     Attributes:
-        update: U, the layer's output after its norms; before the first block, the encoded features.
-        graph: The graph that the layer saw; None before the first block.
-        states: The earlier states that the next join reads, oldest first.
-        outputs: The earlier states that the decoder reads.
-        first: The first state, for layers that read it.
-        carried: The second state of a skip connection that carries one.
+        keeps_first: True if some part reads the first state.
+        keeps_all: True if some part reads all states.
+        first: The input of the first block, if it is kept.
+        all: The inputs of all blocks so far, if they are kept, oldest first.
+        carried: The second state of a skip connection that carries one; None before the first.
     """
 
-    update: Any  # Tensor | SparseFeatures
-    graph: Graph | None = None
-    states: tuple[Tensor, ...] = ()
-    outputs: tuple[Tensor, ...] = ()
+    keeps_first: bool = False
+    keeps_all: bool = False
     first: Tensor | None = None
+    all: list[Tensor] = field(default_factory=list)
     carried: Tensor | None = None
 
+    def add(self, x: Hidden) -> None:
+        """Keep the input of the next block, if some part reads it later."""
+        if self.keeps_first and self.first is None:
+            self.first = x
+        if self.keeps_all:
+            self.all.append(x)
 
-class Join(nn.Module):
-    r"""Turns an update into the next state.
-
-    .. math:: X = \mathrm{skip}(\phi(U), \mbox{earlier states})
-
-    Args:
-        activation: :math:`\phi`.
-        skip: The skip connection.
-        norms: Feature norms after the skip connection, or None.
-    """
-
-    def __init__(
-        self, activation: Callable[[Tensor], Tensor], skip: Skip, norms: FeatureNorms | None
-    ) -> None:
-        super().__init__()
-        self.activation = activation
-        self.skip = skip
-        self.norms = norms
-
-    def forward(
-        self,
-        update: Tensor,
-        states: tuple[Tensor, ...],
-        graph: Graph,
-        carried: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The next state, and the second state of a skip connection that carries one.
-
-        On a block (a graph with more sources than targets) only the targets have an update, and
-        only their rows of earlier states are joined.
-        """
-        update = self.activation(update)
-        rows = [state if len(state) == len(update) else state[: len(update)] for state in states]
-        if self.skip.carries:
-            state, carried = self.skip(
-                update, rows, graph, None if carried is None else carried[: len(update)]
-            )
+    def read_by(self, skip: Skip, x: Hidden, num_nodes: int) -> list[Tensor]:
+        """The states that a skip connection reads, given the block's input, at the first nodes."""
+        # Compiled code checks every attribute that is read here, so it reads only what is needed.
+        if skip.reads == "input":
+            states = [x]
+        elif skip.reads == "first":
+            states = [self.first]
+        elif skip.reads == "all":
+            states = self.all
         else:
-            state = self.skip(update, rows, graph)
-        return state if self.norms is None else self.norms(state, graph), carried
+            states = []
+        return [first_rows(state, num_nodes) for state in states]
 
-
-class State(nn.Module):
-    """The identity: a place for hooks on the state that enters a layer and on its graph."""
-
-    def forward(self, x: Any, graph: Graph) -> Any:
-        return x
+    def copy(self) -> "States":
+        """The same states; what is added to the copy is not added here."""
+        return States(self.keeps_first, self.keeps_all, self.first, list(self.all), self.carried)
 
 
 class Block(nn.Module):
     r"""One round of message passing.
 
-    .. math:: X^l = \mathrm{join}(U^l), \qquad U^{l+1} = \mathrm{norms}(\mathrm{layer}(\mathrm{dropout}(X^l)))
-
-    A block begins with the activation and the skip connection of the previous layer. A stack
-    without skip connections then stores a single tensor per block, :math:`U`, for the backward
-    pass.
+    .. math:: X^{l+1} = \mathrm{skip}(
+        \phi(\mathrm{norms}(\mathrm{layer}(\mathrm{dropout}(X^l)))), \mbox{states})
 
     Args:
-        join: Turns the update into a state; None in the first block, which reads the encoded
-            features.
-        dropout: Probability of dropping an input feature of the layer in training.
         layer: The message-passing layer.
-        norms: Feature norms of the layer's output, or None.
-        keeps: How the state is kept for later joins: not at all (``nothing``), instead of earlier
-            states (``input``), or in addition to them (``all``).
-        is_output: True if the decoder reads the state.
-        is_first: True if the state is the first one, and layers read it.
-
-    Attributes:
-        state: An identity applied to the state before dropout, as a place for hooks.
+        norms: Feature norms of the layer's output.
+        activation: :math:`\phi`.
+        skip: The skip connection.
+        norms_after_skip: Feature norms of the joined state.
+        dropout: Probability of dropping an input feature of the layer in training.
     """
+
+    #: A block's input is a whole hidden state, and a layer's is what dropout leaves of it: hooks on
+    #: hidden states belong on blocks.
+    takes_hidden_state: ClassVar[bool] = True
 
     def __init__(
         self,
-        join: Join | None,
-        dropout: float,
         layer: Layer,
-        norms: FeatureNorms | None,
-        keeps: Literal["nothing", "input", "all"] = "nothing",
-        is_output: bool = False,
-        is_first: bool = False,
+        norms: FeatureNorms,
+        activation: Callable[[Tensor], Tensor],
+        skip: Skip,
+        norms_after_skip: FeatureNorms,
+        dropout: float,
     ) -> None:
         super().__init__()
-        self.join = join
-        self.state = State()
-        self.dropout = dropout
         self.layer = layer
         self.norms = norms
-        self.keeps = keeps
-        self.is_output = is_output
-        self.is_first = is_first
-        self.returns_state = keeps != "nothing" or is_output or is_first
+        self.activation = activation
+        self.skip = skip
+        self.norms_after_skip = norms_after_skip
+        self.dropout = dropout
 
-    def forward(self, flow: Flow, graph: Graph, run: Callable[..., Any] | None = None) -> Flow:
-        """Pass messages once; ``run`` is the compiled form of :meth:`compute`, if there is one."""
-        update, before, carried = flow.update, flow.graph, flow.carried
-        if self.join is not None and before is not None and self.join.skip.reads == "all":
-            # Every block has one more state and would need its own compilation, so this join runs
-            # uncompiled.
-            (update, carried), before = self.join(update, flow.states, before, carried), None
-        compute: Callable[..., tuple[Tensor, Any, Tensor | None]] = run or Block.compute
-        update, state, carried = compute(
-            self,
-            update,
-            flow.states if before is not None else (),
-            before,
-            graph,
-            flow.first,
-            carried,
-        )
-        states, outputs, first = flow.states, flow.outputs, flow.first
-        if self.keeps != "nothing":
-            states = (state,) if self.keeps == "input" else (*states, state)
-        if self.is_output:
-            outputs = (*outputs, state)
-        if self.is_first:
-            first = state
-        return Flow(update, graph, states, outputs, first, carried)
+    def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
+        """The next hidden state.
 
-    def compute(
-        self,
-        update: Any,
-        states: tuple[Tensor, ...],
-        before: Graph | None,
-        graph: Graph,
-        first: Tensor | None = None,
-        carried: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The tensor operations of a block, compiled as one: the new update, the state if it is
-        kept, the second state.
-
-        Without the graph of the block before there is nothing to join.
+        On a graph with more sources than targets only the targets have a next state.
         """
-        x = update
-        if self.join is not None and before is not None:
-            x, carried = self.join(update, states, before, carried)
-        if not torch.compiler.is_compiling():
-            x = self.state(x, graph)
-        return self.message(x, graph, first), x if self.returns_state else None, carried
+        update = self.update(x, graph, states.first)
+        # Only the targets have an update, and only their rows of earlier states are joined.
+        earlier = states.read_by(self.skip, x, len(update))
+        if self.skip.carries:
+            carried = states.carried
+            if carried is not None:
+                carried = first_rows(carried, len(update))
+            x, states.carried = self.skip(update, earlier, graph, carried)
+        else:
+            x = self.skip(update, earlier, graph)
+        return self.norms_after_skip(x, graph)
 
-    def message(self, x: Any, graph: Graph, first: Tensor | None = None) -> Tensor:
-        """Apply dropout, layer and norms: compute the update from a state."""
-        numbers = graph.node_numbers
-        if isinstance(x, SparseFeatures):
-            dropped: Any = x.dropout(self.dropout, self.training, numbers)
-        else:
-            dropped = graph.fetch(dropout(x, self.dropout, self.training, numbers))
-        if self.layer.reads_first:
-            update = self.layer(dropped, graph, x if first is None else first)
-        else:
-            update = self.layer(dropped, graph)
-        return update if self.norms is None else self.norms(update, graph)
+    def update(self, x: Hidden, graph: Graph, first: Tensor | None) -> Tensor:
+        """The update that the skip connection joins: dropout, layer, norms, activation."""
+        # On one process's part of a graph, neighbours elsewhere send their rows here.
+        x = graph.fetch(drop(x, self.dropout, self.training, graph))
+        x = self.layer(x, graph, first) if self.layer.reads_first else self.layer(x, graph)
+        return self.activation(self.norms(x, graph))
+
+
+class Blocks(nn.ModuleList):
+    """The blocks of a stack, run one after the other.
+
+    Attributes:
+        takes_prefixes: True if a block may get the states of fewer nodes than the one before it.
+    """
+
+    takes_prefixes: ClassVar[bool] = True
+
+    def forward(self, x: Hidden, graphs: Sequence[Graph], states: States) -> Tensor:
+        """The last hidden state, given the first one and the graph of each block."""
+        for block, graph in zip(self, graphs, strict=True):
+            states.add(x)
+            x = block(x, graph, states)
+        return x
+
+
+def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
+    """Dropout of node features, with the same mask for any number of processes."""
+    if isinstance(x, SparseFeatures):
+        return x.dropout(p, training, graph.node_numbers)
+    return dropout(x, p, training, graph.node_numbers)
+
+
+def first_rows(x: Tensor, count: int) -> Tensor:
+    """The first rows of a tensor; the tensor itself if it has no others."""
+    # A slice of everything would allocate a tensor of zeros in the backward pass.
+    return x if len(x) <= count else x[:count]

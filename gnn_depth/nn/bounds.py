@@ -1,5 +1,4 @@
-r"""Upper bounds of the Lipschitz constants of layers, valid for any input, from bounded scores and
-weights.
+r"""Upper bounds of layers' Lipschitz constants for any input, from bounded scores and weights.
 
 *Graph convolution.* :math:`\|J\| \le \|A\| \|W\|`, and the norm of the propagation :math:`A_{ij} =
 1 / \sqrt{d_i d_j}`, for each edge from j to i of :math:`d_i` into i, obeys Schur's test: with
@@ -77,7 +76,7 @@ def of_attention(
     slope: float = 1.0,
     at_most: float | None = None,
 ) -> float | None:
-    """The bound of attention, all of whose values and scores come from linear maps.
+    """The bound of attention whose values and scores all come from linear maps.
 
     None without a score norm that bounds the scores, or with several, because a norm may undo an
     earlier one.
@@ -92,26 +91,27 @@ def of_attention(
         at_most: Assume this spectral norm of every weight.
     """
     norms: Any = layer.score_norms
-    alpha = norms[0].bound(layer.score, layer.out_channels) if len(norms) == 1 else None
+    if len(norms) != 1:
+        return None
+    alpha = norms[0].bound(layer.score, layer.out_channels)
     if alpha is None:
         return None
     alpha *= max(1.0, abs(slope))
     of_values = spectral_norm(value, at_most=at_most)
-    of_scores = (
-        (2 if len(scored) == 2 else math.sqrt(8)) * alpha * spectral_norm(*scored, at_most=at_most)
-    )
+    factor = 2 if len(scored) == 2 else math.sqrt(8)
+    of_scores = factor * alpha * spectral_norm(*scored, at_most=at_most)
     count = graph.in_degree.double()
-    has_choice = count > 1
+    has_choice = count > 1  # the softmax over one edge is constant
     spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
     square = (spread * of_values + of_scores * has_choice.double()).square()
-    square_of_source = square.new_zeros(graph.num_sources).index_add(
-        0, graph.source, square[graph.target]
-    )
+    # What reads a source: the targets of its edges.
+    square_of_source = square.new_zeros(graph.num_sources)
+    square_of_source.index_add_(0, graph.source, square[graph.target])
     reads_itself = torch.zeros_like(has_choice)
     reads_itself[graph.target[graph.source == graph.target]] = True
     # A node without a self-loop still reads itself, as the query.
     square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
-    return math.sqrt(graph.max(graph.collect(square_of_source))) if graph.total_nodes else 0.0
+    return _largest_root(square_of_source, graph)
 
 
 def of_propagation(graph: Graph) -> float:
@@ -122,22 +122,33 @@ def of_propagation(graph: Graph) -> float:
     if graph.edge_weight is not None:  # w / d_j
         share = torch.where(weight > 0, share / graph.edge_weight.double(), 0)
     total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
-    return math.sqrt(graph.max(graph.collect(total))) if graph.total_nodes else 0.0
+    return _largest_root(total, graph)
+
+
+def _largest_root(squares: Tensor, graph: Graph) -> float:
+    """The root of the largest sum of squares of a source, over all processes."""
+    if not graph.total_nodes:
+        return 0.0
+    return math.sqrt(graph.max(graph.collect(squares)))
 
 
 def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
-    """The largest singular value of matrices stacked on one another, in float64; inf if they are
-    not finite.
+    """The largest singular value of matrices stacked on one another, in float64.
 
-    With ``at_most``, its limit for matrices of which each has at most this spectral norm.
+    It is infinite if they are not finite. With ``at_most``, its limit for matrices of which each
+    has at most this spectral norm.
     """
     if at_most is not None:
         return at_most * math.sqrt(len(weights))
     stacked = torch.cat([weight.detach().cpu().double() for weight in weights])
-    largest = stacked.abs().max().item() if stacked.numel() else 0.0
-    if not 0 < largest < math.inf:
-        return math.inf if largest else 0.0
+    if not stacked.numel() or not stacked.any():
+        return 0.0
+    largest = stacked.abs().max().item()
+    if not largest < math.inf:
+        return math.inf
     scaled = stacked / largest  # its squares stay within range
     # About ten times as fast as computing singular values, and as exact for the largest one.
-    gram = scaled @ scaled.t() if len(scaled) < scaled.shape[1] else scaled.t() @ scaled
+    if len(scaled) < scaled.shape[1]:
+        scaled = scaled.t()
+    gram = scaled.t() @ scaled
     return largest * math.sqrt(torch.linalg.eigvalsh(gram)[-1].item())

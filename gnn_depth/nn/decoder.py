@@ -1,5 +1,4 @@
-"""Decoders: turn node states into outputs, from the last layer or from all layers (jumping
-knowledge)."""
+"""Decoders: turn the hidden states of the last layer, or of all layers, into outputs."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -25,7 +24,8 @@ def make_decoder(
                 f"jump max compares states of one width, and these have {list(widths)}: use cat or "
                 "last."
             )
-        return nn.Linear(sum(widths) if jump == "cat" else widths[-1], out_channels)
+        width = sum(widths) if jump == "cat" else widths[-1]
+        return nn.Linear(width, out_channels)
     if jump != "last":
         raise ValueError(
             f"jump {jump} needs a decoder, since without one the last layer gives the class "
@@ -35,8 +35,7 @@ def make_decoder(
 
 
 class MeanOfHeads(nn.Module):
-    """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes,
-    outputs)."""
+    """Average the concatenated heads of the last layer."""
 
     def __init__(self, out_channels: int) -> None:
         super().__init__()
@@ -47,8 +46,9 @@ class MeanOfHeads(nn.Module):
 
 
 def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "nodes outputs"]:
-    r"""The last state, or the maximum or the concatenation of all layers' output states at the
-    nodes of the last one.
+    r"""The last state, or the maximum or concatenation of all layers' output states.
+
+    They are read at the nodes of the last one.
 
     .. math:: \max(X^1_i, \dots, X^L_i) \quad \mathrm{or} \quad [X^1_i, \dots, X^L_i]
 
@@ -57,15 +57,19 @@ def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, 
     if jump == "last":
         return states[-1]
     rows = [state[: len(states[-1])] for state in states]
-    return torch.cat(rows, 1) if jump == "cat" else torch.stack(rows).amax(0)
+    if jump == "cat":
+        return torch.cat(rows, 1)
+    return torch.stack(rows).amax(0)
 
 
 def pooled(
     pool: Pool, x: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, "graphs width"]:
     """The mean, sum or maximum over the nodes of each graph."""
+    reduction = {"mean": "mean", "sum": "sum", "max": "amax"}[pool]
     if graph.node_to_graph is None:
-        return x.amax(0, keepdim=True) if pool == "max" else getattr(x, pool)(0, keepdim=True)
-    place = graph.node_to_graph[:, None].expand_as(x)
+        one_row: Tensor = getattr(torch, reduction)(x, 0, keepdim=True)
+        return one_row
+    index = graph.node_to_graph[:, None].expand_as(x)
     out = x.new_zeros(graph.num_graphs, x.shape[1])
-    return out.scatter_reduce(0, place, x, {"max": "amax"}.get(pool, pool), include_self=False)
+    return out.scatter_reduce(0, index, x, reduction, include_self=False)

@@ -1,7 +1,6 @@
 """Encoders: turn the features of a data set into the first state."""
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Literal, TypeAlias
 
 import torch
@@ -16,26 +15,23 @@ Encoder: TypeAlias = Literal["linear", "embedding", "none"]
 def make_encoder(
     encoder: Encoder, in_channels: int | Sequence[int], hidden_channels: int
 ) -> tuple[nn.Module, int]:
-    """Make an encoder; also returns the width of its output.
+    """Make an encoder; return it with the width of its output.
 
     The widths of integer features are the number of values of each column.
     """
-    if isinstance(in_channels, int):
-        if encoder == "embedding":
+    if not isinstance(in_channels, int):
+        if encoder != "embedding":
             raise ValueError(
-                "encoder embedding needs integer features, but these are not: use linear or none."
+                f"the features are {len(in_channels)} columns of integers: use encoder embedding."
             )
-        linear = encoder == "linear"
-        return (
-            (Linear(in_channels, hidden_channels), hidden_channels)
-            if linear
-            else (nn.Identity(), in_channels)
-        )
-    if encoder != "embedding":
+        return Embedding(in_channels, hidden_channels), hidden_channels
+    if encoder == "embedding":
         raise ValueError(
-            f"the features are {len(in_channels)} columns of integers: use encoder embedding."
+            "encoder embedding needs integer features, but these are not: use linear or none."
         )
-    return Embedding(in_channels, hidden_channels), hidden_channels
+    if encoder == "linear":
+        return Linear(in_channels, hidden_channels), hidden_channels
+    return nn.Identity(), in_channels
 
 
 class Embedding(nn.Module):
@@ -70,11 +66,16 @@ class Embedding(nn.Module):
                 f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}."
             )
         # Not embedding_bag, whose backward pass sorts the nodes by value and is slow.
-        tables, columns = torch.split(self.weight, list(self.sizes)), x.long().unbind(-1)
-        first, *others = (
-            table.index_select(0, column) for table, column in zip(tables, columns, strict=True)
-        )
-        return reduce(Tensor.add_, others, first)  # in place: no other code holds the first
+        out: Tensor | None = None
+        tables = torch.split(self.weight, list(self.sizes))
+        for table, column in zip(tables, x.long().unbind(-1), strict=True):
+            rows = table.index_select(0, column)
+            if out is None:
+                out = rows
+            else:
+                out.add_(rows)  # in place: nothing else holds the first rows
+        assert out is not None
+        return out
 
     def extra_repr(self) -> str:
         return f"{self.sizes}, {self.weight.shape[1]}"

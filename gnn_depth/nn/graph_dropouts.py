@@ -56,8 +56,7 @@ class DropEdge(GraphDropout):
             if graph.reverse is None:
                 raise ValueError(
                     "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, "
-                    "and in this graph "
-                    "some go one way: use undirected false."
+                    "and in this graph some go one way: use undirected false."
                 )
             drawn = drawn[torch.minimum(graph.edge_ids, graph.reverse)]
         return graph.keeping(drawn >= self.p)

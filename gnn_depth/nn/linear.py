@@ -27,7 +27,9 @@ class Linear(nn.Linear):
     @property
     def normed_weight(self) -> Float[Tensor, "outputs inputs"]:
         """The matrix of the map: the parameter, normalised if there is a norm."""
-        return self.weight if self.weight_norm is None else self.weight_norm(self.weight)
+        if self.weight_norm is None:
+            return self.weight
+        return self.weight_norm(self.weight)
 
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
         if isinstance(x, SparseFeatures):
@@ -37,6 +39,7 @@ class Linear(nn.Linear):
     def of_targets(
         self, x: Tensor | SparseFeatures, graph: Graph
     ) -> Float[Tensor, "targets outputs"]:
-        """Apply the map to the targets' features only, which on a block are the first rows of
-        ``x``."""
-        return targets(self(x), graph) if isinstance(x, SparseFeatures) else self(targets(x, graph))
+        """Apply the map to the features of the targets, which on a block are the first rows."""
+        if isinstance(x, SparseFeatures):
+            return targets(self(x), graph)
+        return self(targets(x, graph))

@@ -36,16 +36,47 @@ The gradient is that of the loss. Dropout preserves the law; weight decay by the
 and scaled losses do not. :func:`why_no_law` gives other reasons why it may not hold.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gnn_depth.nn.encoder import Embedding
-from gnn_depth.nn.parts import Link, Share, Skip, WeightChain
+from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.registry import described, registered
+
+
+class WeightRole(NamedTuple):
+    """A parameter's contribution to neurons.
+
+    Attributes:
+        axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
+    """
+
+    parameter: Tensor
+    axis: Literal[0, 1] | None
+
+
+@dataclass(frozen=True)
+class Link:
+    """Neurons that can only be rescaled together, and the weights that change with them.
+
+    Attributes:
+        states: The states that the neurons belong to: state 0 is the input of the first layer,
+            state l the output of layer l.
+        incoming: Matrices and biases that lead into the neurons.
+        attention: Attention parameters of the neurons.
+        outgoing: Matrices that lead out of the neurons. A matrix from some of them to others is
+            also in ``incoming``.
+    """
+
+    states: tuple[int, ...]
+    incoming: tuple[WeightRole, ...]
+    attention: tuple[WeightRole, ...]
+    outgoing: tuple[WeightRole, ...]
 
 
 def links(stack: Any) -> list[Link]:
@@ -58,124 +89,147 @@ def links(stack: Any) -> list[Link]:
     if stack.jump == "cat":
         raise ValueError(
             "with jump cat the neurons of every layer lead to a part of the decoder's matrix, and "
-            "only whole matrices "
-            "are rescaled: use jump last or max."
+            "only whole matrices are rescaled: use jump last or max."
         )
     if stack.reversible:
         raise ValueError(
             "the blocks of a reversible stack read sums of groups of channels, and their neurons "
-            "are not matched: use "
-            "reversible 0."
+            "are not matched: use reversible 0."
         )
     layers, skips = list(stack.layers), list(stack.skips)
     chains = [layer.weight_chain() for layer in layers]
     of_skips = [_chain_of_skip(skip) for skip in skips]
 
-    def into(state: int) -> Iterator[Share]:
+    def into(state: int) -> Iterator[WeightRole]:
         if state == 0:
             yield from _into_first(stack.encoder)
             return
         for chain in (chains[state - 1], of_skips[state - 1]):
-            yield from (Share(weight, 0) for weight in chain.incoming)
-            yield from (Share(bias, None) for bias in chain.bias)
+            for weight in chain.incoming:
+                yield WeightRole(weight, 0)
+            for bias in chain.bias:
+                yield WeightRole(bias, None)
 
-    def out_of(state: int) -> Iterator[Share]:
+    def attention_of(state: int) -> Iterator[WeightRole]:
+        if state > 0:
+            for attention in chains[state - 1].attention:
+                yield WeightRole(attention, None)
+
+    def out_of(state: int) -> Iterator[WeightRole]:
         if state < len(chains):
-            yield from (Share(weight, 1) for weight in chains[state].outgoing)
+            for weight in chains[state].outgoing:
+                yield WeightRole(weight, 1)
         elif isinstance(stack.decoder, nn.Linear):
-            yield Share(stack.decoder.weight, 1)
+            yield WeightRole(stack.decoder.weight, 1)
         for position, (skip, chain) in enumerate(zip(skips, of_skips, strict=True)):
-            if state == (0 if skip.adds == "first" else position):
-                yield from (Share(weight, 1) for weight in chain.outgoing)
+            if state == _state_added(skip, position):
+                for weight in chain.outgoing:
+                    yield WeightRole(weight, 1)
 
-    return [
-        Link(
-            tuple(states),
-            _distinct(share for state in states for share in into(state)),
-            _distinct(
-                Share(a, None) for state in states if state for a in chains[state - 1].attention
-            ),
-            _distinct(share for state in states for share in out_of(state)),
-        )
-        for states in _groups(stack, layers, skips, of_skips)
-    ]
+    found = []
+    for states in _groups(stack, layers, skips, of_skips):
+        incoming: list[WeightRole] = []
+        attention: list[WeightRole] = []
+        outgoing: list[WeightRole] = []
+        for state in states:
+            incoming.extend(into(state))
+            attention.extend(attention_of(state))
+            outgoing.extend(out_of(state))
+        roles = _distinct(incoming), _distinct(attention), _distinct(outgoing)
+        found.append(Link(tuple(states), *roles))
+    return found
 
 
 def hidden_states(stack: Any) -> list[int]:
     """The states that are neither inputs nor outputs of the stack."""
     first = 1 if isinstance(stack.encoder, nn.Identity) else 0
-    return list(range(first, len(stack.joins) + 1))
+    return list(range(first, len(stack.skips) + 1))
 
 
 def why_no_law(stack: Any) -> str | None:
-    """The reason why rescaling neurons changes the outputs of a ``DeepGNN``; None if it does
-    not."""
+    """The reason why rescaling neurons changes the outputs of a ``DeepGNN``, or None."""
     sample = torch.tensor([-1.0, 1.0])
     is_used = len(stack.blocks) > 1 or stack.last_activation or stack.first_activation
+    # Positively homogeneous: a factor above zero passes through the activation.
     if is_used and not torch.allclose(stack.activation(2 * sample), 2 * stack.activation(sample)):
         return f"the activation {stack.activation.__name__} is not positively homogeneous"
-    norms = [norm for norms in stack.norms for norm in norms if not norm.homogeneous]
-    norms += [norm for layer in stack.layers for norm in getattr(layer, "score_norms", ())]
-    if norms:
-        return f"{type(norms[0]).__name__} changes the scale of features or scores by itself"
+    rescaling: list[nn.Module] = []
+    for norms in stack.norms:
+        rescaling.extend(norm for norm in norms if not norm.homogeneous)
+    for layer in stack.layers:
+        rescaling.extend(getattr(layer, "score_norms", ()))
+    if rescaling:
+        return f"{type(rescaling[0]).__name__} changes the scale of features or scores by itself"
     for module in stack.modules():
         if getattr(module, "weight_norm", None) is not None or is_parametrized(module):
             return "a weight is computed from other parameters"
     return None
 
 
-def _into_first(encoder: nn.Module) -> Iterator[Share]:
+def _into_first(encoder: nn.Module) -> Iterator[WeightRole]:
     if isinstance(encoder, Embedding):
-        yield Share(encoder.weight, 1)
+        yield WeightRole(encoder.weight, 1)
     elif isinstance(encoder, nn.Linear):
-        yield Share(encoder.weight, 0)
+        yield WeightRole(encoder.weight, 0)
         if encoder.bias is not None:
-            yield Share(encoder.bias, None)
+            yield WeightRole(encoder.bias, None)
 
 
 def _chain_of_skip(skip: Skip) -> WeightChain:
-    """The weight chain of a skip connection, of which it must be known which neurons it joins."""
-    if skip.adds is None and (skip.carries or skip.reads != "nothing"):
-        skips: dict[str, Any] = registered("skip")
-        known = [
-            name
-            for name, cls in skips.items()
-            if cls.adds or (cls.reads == "nothing" and not cls.carries)
-        ]
-        raise ValueError(
-            f"it is unknown which neurons {described(type(skip))} joins, and joined neurons can "
-            "only "
-            f"be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."
-        )
-    return skip.weight_chain()
+    """The weight chain of a skip connection, if it is known which neurons it joins."""
+    if _joins_known_neurons(skip):
+        return skip.weight_chain()
+    skips: dict[str, Any] = registered("skip")
+    known = sorted(name for name, cls in skips.items() if _joins_known_neurons(cls))
+    raise ValueError(
+        f"it is unknown which neurons {described(type(skip))} joins, and joined neurons can only "
+        f"be rescaled together: use one of {', '.join(known)}, or set Skip.adds."
+    )
+
+
+def _joins_known_neurons(skip: Skip | type[Skip]) -> bool:
+    return skip.adds is not None or (skip.reads == "nothing" and not skip.carries)
+
+
+def _state_added(skip: Skip, position: int) -> int:
+    """The state that the skip connection after a layer adds to the update."""
+    return 0 if skip.adds == "first" else position
 
 
 def _groups(
-    stack: Any, layers: list[Any], skips: list[Any], of_skips: list[WeightChain]
+    stack: Any, layers: Sequence[Any], skips: Sequence[Skip], of_skips: Sequence[WeightChain]
 ) -> list[list[int]]:
-    """States whose neurons can only be rescaled together, without inputs and outputs of the
-    stack."""
-    group = list(range(len(layers) + 1))
+    """Hidden states grouped by neurons that can only be rescaled together."""
+    group = list(range(len(layers) + 1))  # of each state
 
     def join(one: int, other: int) -> None:
-        group[:] = [group[one] if g == group[other] else g for g in group]
+        kept, merged = group[one], group[other]
+        for state, name in enumerate(group):
+            if name == merged:
+                group[state] = kept
 
     for position, layer in enumerate(layers):
         if position < len(skips) and skips[position].adds and not of_skips[position].incoming:
-            join(0 if skips[position].adds == "first" else position, position + 1)
-        first = next(p for p, same in enumerate(layers) if same is layer)
+            join(_state_added(skips[position], position), position + 1)
+        first = layers.index(layer)  # of its positions, if it is shared
         join(first, position)
         join(first + 1, position + 1)
-        if layer.reads_first:
+        if layer.reads_first:  # their neurons correspond to those of the layer's input
             join(0, position)
             if layer.in_channels == layer.out_channels:
                 join(0, position + 1)
         if stack.jump == "max":
             join(1, position + 1)
+    members: dict[int, list[int]] = {}
+    for state, name in enumerate(group):
+        members.setdefault(name, []).append(state)
     hidden = set(hidden_states(stack))
-    found = [[state for state, g in enumerate(group) if g == name] for name in dict.fromkeys(group)]
-    return [states for states in found if hidden.issuperset(states)]
+    return [states for states in members.values() if hidden.issuperset(states)]
 
 
-def _distinct(shares: Iterable[Share]) -> tuple[Share, ...]:
-    return tuple({(id(share.parameter), share.axis): share for share in shares}.values())
+def _distinct(roles: Iterable[WeightRole]) -> tuple[WeightRole, ...]:
+    """Each parameter once for each axis."""
+    found: dict[tuple[int, int | None], WeightRole] = {}
+    for role in roles:
+        found[id(role.parameter), role.axis] = role
+    return tuple(found.values())

@@ -7,7 +7,7 @@ part's constructor are its options.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -92,36 +92,6 @@ class HasLipschitzBound(Protocol):
         """
 
 
-class Share(NamedTuple):
-    """A parameter's contribution to neurons.
-
-    Attributes:
-        axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
-    """
-
-    parameter: Tensor
-    axis: Literal[0, 1] | None
-
-
-@dataclass(frozen=True)
-class Link:
-    """Neurons that can only be rescaled together, and the weights that change with them.
-
-    Attributes:
-        states: The states that the neurons belong to: state 0 is the input of the first layer,
-            state l the output of layer l.
-        incoming: Matrices and biases that lead into the neurons.
-        attention: Attention parameters of the neurons.
-        outgoing: Matrices that lead out of the neurons. A matrix from some of them to others is
-            also in ``incoming``.
-    """
-
-    states: tuple[int, ...]
-    incoming: tuple[Share, ...]
-    attention: tuple[Share, ...]
-    outgoing: tuple[Share, ...]
-
-
 class Layer(Part, nn.Module, ABC):
     """A message-passing layer: maps node features and a graph to new node features.
 
@@ -180,27 +150,8 @@ class Layer(Part, nn.Module, ABC):
         """
         raise ValueError(
             f"{described(type(self))} has no weight chain: give it a method weight_chain(). The "
-            "balance of neurons and "
-            "every init but 'default' need one."
+            "balance of neurons and every init but 'default' need one."
         )
-
-    @property
-    def edge_heads(self) -> int:
-        """Number of heads with separate values on every edge, such as attention scores."""
-        return 0
-
-    def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Estimate how many numbers it keeps for the backward pass, besides its input.
-
-        By default this is nodes x width for each linear map except the last: sums with fixed
-        weights keep nothing. Edges include self-loops.
-        """
-        return max(_number_of_maps(self) - 1, 0) * nodes * self.width
-
-    def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate cautiously the seconds that compiling saves in one training step with so many
-        sources and edges."""
-        return 1e-9 * nodes * self.width
 
     def add_edge_features(self, channels: int) -> None:
         """Make the parameters that read ``graph.edge_attr``; called once, on layers with
@@ -247,34 +198,15 @@ class AttentionLayer(Layer):
     ) -> None:
         if split_heads and out_channels % heads:
             near = out_channels // heads * heads
+            widths = f"{near} or {near + heads}" if near else f"{heads}"
             raise ValueError(
                 f"{heads} heads cannot share a width of {out_channels}: it is not divisible by "
-                f"{heads}. Choose a width "
-                f"of {f'{near} or ' if near else ''}{near + heads}, another number of heads, or "
-                "split_heads false."
+                f"{heads}. Choose a width of {widths}, another number of heads, or split_heads "
+                "false."
             )
-        super().__init__(in_channels, out_channels // heads if split_heads else out_channels, heads)
+        width_of_head = out_channels // heads if split_heads else out_channels
+        super().__init__(in_channels, width_of_head, heads)
         self.score_norms = nn.ModuleList()
-
-    @property
-    def edge_heads(self) -> int:
-        return self.heads
-
-    def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Estimate how many numbers it keeps: outputs of the linear maps, and scores before and
-        after each norm."""
-        scores = 2 + len(self.score_norms) + (getattr(self, "dropout", 0) > 0)
-        # Most scores of edge features are made of a tensor of edges x width.
-        channels = 2 * self.width if self.edge_channels and self.score is not LinearScore else 0
-        return _number_of_maps(self) * nodes * self.width + edges * (scores * self.heads + channels)
-
-    def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate the seconds that compiling saves: most with score norms, and with scores made of
-        every channel."""
-        numbers = nodes * self.width
-        of_edges = 1.5e-9 * edges * self.width if self.score is AdditiveScore else 0.0
-        of_norms = 8e-4 + 4.5e-9 * numbers if self.score_norms else 0.0
-        return 1.2e-4 + 1.6e-9 * numbers + of_edges + of_norms
 
     def add_score_norm(self, norm: "ScoreNorm") -> None:
         """Add a norm of the scores.
@@ -286,9 +218,8 @@ class AttentionLayer(Layer):
         if self.edge_channels:
             raise ValueError(
                 f"{type(norm).__name__} divides scores by the size of node features, and with edge "
-                "features the scores "
-                "do not depend on these alone: use norms of features or weights, or data without "
-                "edge features."
+                "features the scores do not depend on these alone: use norms of features or "
+                "weights, or data without edge features."
             )
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
@@ -305,10 +236,6 @@ class AttentionLayer(Layer):
         for norm in self.score_norms:
             scores = norm(scores, score, graph)
         return scores
-
-
-def _number_of_maps(layer: nn.Module) -> int:
-    return sum(isinstance(module, nn.Linear) for module in layer.modules())
 
 
 class Norm(Part, nn.Module, ABC):

@@ -59,18 +59,19 @@ class WeightNorms:
 
     @torch.no_grad()
     def update_state(self, graph: Graph) -> None:
-        """Update the norms to the graph, and to the parameters of all matrices of one shape at
-        once."""
+        """Update the norms to the graph and to the parameters, one shape of matrices at a time."""
         if self._whole:
-            bounds = graph.once(
-                self._key, lambda: [layer.lipschitz_bound(graph, 1.0) for layer in self._whole]
-            )
+            bounds = graph.once(self._key, lambda: self._bounds(graph))
             for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
                 for norm in norms_of_layer:
                     norm.set_bound(bound)
         for linears in self._by_shape.values():
             norms: list[Any] = [linear.weight_norm for linear in linears]
             norms[0].update_state(norms, [linear.weight for linear in linears])
+
+    def _bounds(self, graph: Graph) -> list[float]:
+        """The Lipschitz bound of each layer for matrices of spectral norm 1."""
+        return [layer.lipschitz_bound(graph, 1.0) for layer in self._whole]
 
 
 class NormPlacement:
@@ -92,12 +93,14 @@ class NormPlacement:
         }
         for make in factories:
             cls = part_class(make)
-            base = next((base for base in self._norms if issubclass(cls, base)), None)
-            if base is None:
+            for base, placed in self._norms.items():
+                if issubclass(cls, base):
+                    placed.append((make, cls))
+                    break
+            else:
                 raise ValueError(
                     f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm."
                 )
-            self._norms[base].append((make, cls))
         if len(self._norms[WeightNorm]) > 1:
             names = " and ".join(described(cls) for _, cls in self._norms[WeightNorm])
             raise ValueError(f"{names} act on the same weights: choose one of them.")
@@ -106,17 +109,11 @@ class NormPlacement:
         """Place the score norms in a layer, which must have scores that they have a formula for."""
         for make, cls in self._norms[ScoreNorm]:
             if not isinstance(layer, AttentionLayer):
-                with_scores = [
-                    name
-                    for name, each in registered("layer").items()
-                    if issubclass(each, AttentionLayer)
-                ]
+                with_scores = ", ".join(_layers(AttentionLayer))
                 raise ValueError(
                     f"{described(cls)} acts on attention scores, and {described(type(layer))} has "
-                    "none. "
-                    f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any "
-                    "layer use norm "
-                    "'spectral'."
+                    f"none. Layers with scores: {with_scores}. To bound the weights of any layer "
+                    "use norm 'spectral'."
                 )
             layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
 
@@ -125,8 +122,10 @@ class NormPlacement:
         return FeatureNorms(make(width) for make, _ in self._norms[FeatureNorm])
 
     def on_weights(self, layers: Iterable[Layer]) -> WeightNorms:
-        """Place the weight norm in the linear maps of all layers; a norm of whole layers needs
-        their bounds."""
+        """Place the weight norm in the linear maps of all layers.
+
+        A norm of whole layers needs their Lipschitz bounds.
+        """
         layers = list(layers)
         placed: list[tuple[Linear, Layer]] = []
         for make, cls in self._norms[WeightNorm]:
@@ -141,67 +140,67 @@ class NormPlacement:
         return WeightNorms(placed)
 
     def check_features(self, places: int) -> None:
-        """Check that a stack with this number of places for feature norms has one if it has feature
-        norms."""
+        """Check that feature norms, if there are any, have a place in the stack."""
         features = self._norms[FeatureNorm]
         if features and not places:
             raise ValueError(
                 f"{described(features[0][1])} acts between layers, and there is only one layer, "
-                "which gives "
-                "the class scores itself: use more layers or a decoder."
+                "which gives the class scores itself: use more layers or a decoder."
             )
 
 
 def _normed_maps(layer: Layer) -> list[Linear]:
-    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all
-    without a chain."""
-    linears = [module for module in layer.modules() if isinstance(module, Linear)]
+    """The linear maps of a layer whose weights a norm normalises.
+
+    They are those of its weight chain, or all maps if it has none.
+    """
+    wanted: set[int] = set()
     try:
         chain = layer.weight_chain()
-        wanted = {id(matrix) for matrix in (*chain.incoming, *chain.outgoing)}
+        wanted.update(id(matrix) for matrix in (*chain.incoming, *chain.outgoing))
     except ValueError:
-        weights = [
-            weight
-            for name, weight in layer.named_parameters()
-            if name.rpartition(".")[2] == "weight"
-        ]
-        wanted = {id(weight) for weight in weights if weight.dim() == 2}
-    if not wanted or wanted - {id(linear.weight) for linear in linears}:
+        for name, weight in layer.named_parameters():
+            if name.rpartition(".")[2] == "weight" and weight.dim() == 2:
+                wanted.add(id(weight))
+    found = []
+    for module in layer.modules():
+        if isinstance(module, Linear) and id(module.weight) in wanted:
+            found.append(module)
+    if not wanted or wanted - {id(linear.weight) for linear in found}:
         raise ValueError(
             f"{described(type(layer))} has no place for a norm of weights: keep its matrices in "
             "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their "
             "weights."
         )
-    return [linear for linear in linears if id(linear.weight) in wanted]
+    return found
 
 
 def _check_bound(layer: Layer, norm: type) -> None:
     """Check that a layer has a bound; whether it has one does not depend on the graph."""
     one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
-    if not isinstance(layer, HasLipschitzBound) or layer.lipschitz_bound(one_edge, 1.0) is None:
-        known = {
-            name: each
-            for name, each in registered("layer").items()
-            if hasattr(each, "lipschitz_bound")
-        }
-        attention = ", ".join(
-            name for name, each in known.items() if issubclass(each, AttentionLayer)
-        )
-        plain = ", ".join(
-            name for name, each in known.items() if not issubclass(each, AttentionLayer)
-        )
-        raise ValueError(
-            f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
-            f"{described(type(layer))} has none with its present options and norms. Layers with a "
-            f"bound: {plain}; with "
-            f"norm 'lipschitz' in form 'paper' as their only score norm also {attention}, without "
-            "the option beta."
-        )
+    if isinstance(layer, HasLipschitzBound) and layer.lipschitz_bound(one_edge, 1.0) is not None:
+        return
+    bounded = [name for name, each in _layers(Layer).items() if hasattr(each, "lipschitz_bound")]
+    attention = [name for name in bounded if name in _layers(AttentionLayer)]
+    plain = [name for name in bounded if name not in attention]
+    raise ValueError(
+        f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
+        f"{described(type(layer))} has none with its present options and norms. Layers with a "
+        f"bound: {', '.join(plain)}; with norm 'lipschitz' in form 'paper' as their only score "
+        f"norm also {', '.join(attention)}, without the option beta."
+    )
+
+
+def _layers(base: Any) -> dict[str, type]:
+    """The registered layers that are subclasses of a class."""
+    return {name: each for name, each in registered("layer").items() if issubclass(each, base)}
 
 
 def part_class(factory: Callable[..., object]) -> type:
-    """The class that a part's factory makes: the class itself, or the one inside a
-    ``functools.partial``."""
+    """The class that a part's factory makes.
+
+    That is the class itself, or the one inside a ``functools.partial``.
+    """
     for item in (factory, getattr(factory, "func", None), *getattr(factory, "args", ())):
         if isinstance(item, type):
             return item

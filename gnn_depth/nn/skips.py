@@ -34,11 +34,14 @@ ALL_SIGNALS = (
 
 def _project(in_channels: int, out_channels: int) -> nn.Module:
     """The identity if the widths are equal, otherwise a linear map without bias."""
-    return (
-        nn.Identity()
-        if in_channels == out_channels
-        else nn.Linear(in_channels, out_channels, bias=False)
-    )
+    if in_channels == out_channels:
+        return nn.Identity()
+    return nn.Linear(in_channels, out_channels, bias=False)
+
+
+def _weights(project: nn.Module) -> tuple[Tensor, ...]:
+    """The matrix of a projection, if it has one."""
+    return (project.weight,) if isinstance(project, nn.Linear) else ()
 
 
 @register("skip", "none")
@@ -58,10 +61,11 @@ class _Adding(Skip):
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
-        self.project = _project(widths[0] if self.reads == "first" else widths[-1], out_channels)
+        width_read = widths[0] if self.reads == "first" else widths[-1]
+        self.project = _project(width_read, out_channels)
 
     def weight_chain(self) -> WeightChain:
-        weights = (self.project.weight,) if isinstance(self.project, nn.Linear) else ()
+        weights = _weights(self.project)
         return WeightChain(incoming=weights, outgoing=weights)
 
 
@@ -169,7 +173,7 @@ class Gated(Skip):
         return opened * update + (1 - opened) * self.project(states[-1])
 
     def weight_chain(self) -> WeightChain:
-        projected = (self.project.weight,) if isinstance(self.project, nn.Linear) else ()
+        projected = _weights(self.project)
         return WeightChain(incoming=projected, outgoing=(*projected, self.gate.weight))
 
 

@@ -3,26 +3,34 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gnn_depth.builder import Named, build
 from gnn_depth.graph import Graph
-from gnn_depth.nn.block import Block, Flow, Join
-from gnn_depth.nn.compile.compiled import CompiledBlocks
+from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
-from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
+from gnn_depth.nn.functional import sparse_features
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
-from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, segment_length
-from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
 from gnn_depth.nn.neurons import links, why_no_law
-from gnn_depth.nn.parts import GraphDropout, Init, Layer, LayerFactory, NormFactory, SkipFactory
+from gnn_depth.nn.parts import (
+    GraphDropout,
+    Init,
+    Layer,
+    LayerFactory,
+    Norm,
+    NormFactory,
+    Skip,
+    SkipFactory,
+)
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
+from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
+from gnn_depth.nn.variants.compile import CompiledFunction, compile_blocks
+from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described, registered
 
@@ -47,7 +55,8 @@ NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to 
 class DeepGNN(nn.Module):
     r"""An encoder, L blocks of message passing, and a decoder.
 
-    .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
+    .. math:: X^{l+1} = \mathrm{skip}(
+        \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))), \mbox{states})
 
     With a decoder, norms and the skip connection also follow the last layer, but no activation
     unless ``last_activation`` is set. Without a decoder the last layer gives the outputs: nothing
@@ -91,13 +100,11 @@ class DeepGNN(nn.Module):
         edge_channels: Number of features of an edge that the layers read; 0 if edges have none.
 
     Attributes:
-        blocks: The L blocks. Each begins with the activation and skip connection of the layer
-            before.
-        join: The activation and skip connection of the last layer; None without a decoder.
+        blocks: The L blocks; a subclass of ``Blocks`` where a variant runs them in another way.
         layers: The layer of each block.
-        joins, skips, norms: The join, skip connection and feature norms after each layer; without a
-            decoder the last layer has none.
-        states: Identities that the state of each block passes before dropout: places for hooks.
+        skips, norms: The skip connection and the feature norms after each layer; without a decoder
+            the last layer has none.
+        compiled: What :meth:`compile_layers` has made; None before.
 
     Raises:
         ValueError: A norm does not fit the layer, the layer does not read edge features, the
@@ -105,11 +112,10 @@ class DeepGNN(nn.Module):
             this name.
     """
 
-    joins: list[Join]
+    blocks: Blocks
     layers: nn.ModuleList
     skips: nn.ModuleList
     norms: nn.ModuleList
-    states: nn.ModuleList
 
     links = links  # methods with the docstrings of gnn_depth.nn.neurons
     why_no_law = why_no_law
@@ -161,9 +167,9 @@ class DeepGNN(nn.Module):
             raise ValueError(
                 "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
             )
-        self.activation: Callable[[Tensor], Tensor] = (
-            _identity if activation == "identity" else getattr(F, activation)
-        )
+        self.activation: Callable[[Tensor], Tensor] = _identity
+        if activation != "identity":
+            self.activation = getattr(F, activation)
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
@@ -173,72 +179,76 @@ class DeepGNN(nn.Module):
         self.jump = jump
         self.reversible = reversible
         self.segment_length = segment_length(checkpoint_every, num_layers)
-
         self.edge_channels = edge_channels
+        self.compiled: CompiledFunction | None = None
+
+        # Of the features that forward checks; an embedding checks its columns itself.
         self._width = in_channels if encoder != "embedding" else None
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
-        hidden_channels, width = (
-            group_width(hidden_channels, reversible),
-            width // max(reversible, 1),
-        )
+        groups = max(reversible, 1)
+        hidden_channels = group_width(hidden_channels, reversible)
+        widths = [width // groups]  # of all hidden states, or of one group of their channels
         placement = NormPlacement(norm)
-        widths, known = [width], dict[tuple[int, int], Layer]()
+        known: dict[tuple[int, int], Layer] = {}
         layers: list[Layer] = []
-        joins: list[Join | None] = [None]
-        norms: list[FeatureNorms | None] = []
+        skips: list[Skip] = []
+        norms: list[FeatureNorms] = []
+        blocks: list[Block] = []
         for position in range(num_layers):
             is_last = position == num_layers - 1
-            gives_output = decoder == "none" and is_last
-            shape = widths[-1], out_channels if gives_output else hidden_channels
+            gives_output = is_last and decoder == "none"
+            channels = out_channels if gives_output else hidden_channels
+            shape = widths[-1], channels
             if not share_layers or shape not in known:
-                known[shape] = layer(*shape)
-                if edge_channels:
-                    _check_reads([known[shape]], "features")
-                    known[shape].add_edge_features(edge_channels)
-                placement.on_scores(known[shape])
-            known[shape].enter_stack(position + 1, widths[0])
-            layers.append(known[shape])
-            if gives_output:
-                joins.append(None)
-                norms.append(None)
+                known[shape] = self._place_layer(layer(*shape), placement)
+            here = known[shape]
+            here.enter_stack(position + 1, widths[0])
+            layers.append(here)
+            if gives_output:  # nothing follows the layer
+                last_skip = NoSkip(list(widths), here.width)
+                nothing = FeatureNorms(), _identity, last_skip, FeatureNorms()
+                blocks.append(Block(here, *nothing, dropout))
                 continue
-            joined = skip(list(widths), known[shape].width)
+            joined = skip(list(widths), here.width)
+            skips.append(joined)
             widths.append(joined.width)
-            placed = placement.on_features(joined.width if norm_after_skip else known[shape].width)
             phi = _identity if is_last and not last_activation else self.activation
-            joins.append(Join(phi, joined, placed if norm_after_skip else None))
-            norms.append(None if norm_after_skip else placed)
-        placement.check_features(len(widths) - 1)
+            if norm_after_skip:
+                norms.append(placement.on_features(joined.width))
+                blocks.append(Block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
+            else:
+                norms.append(placement.on_features(here.width))
+                blocks.append(Block(here, norms[-1], phi, joined, FeatureNorms(), dropout))
+        placement.check_features(len(skips))
         self._weight_norms = placement.on_weights(layers)
-
-        reads = [None if join is None else join.skip.reads for join in joins[1:]]
-        reads_first = any(each.reads_first for each in layers)
-        self.blocks = nn.ModuleList()
-        for position, (join, each, after) in enumerate(zip(joins, layers, norms, strict=False)):
-            keeps: Any = reads[position] if reads[position] in ("input", "all") else "nothing"
-            if position == 0 and keeps == "nothing" and "first" in reads:
-                keeps = "input"
-            is_output, is_first = jump != "last" and position > 0, reads_first and position == 0
-            self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
-        self.join = joins[-1]
-        self.decoder = make_decoder(
-            decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels
-        )
-        # Lists of the parts of all blocks; they are modules of the blocks, not of these lists.
-        blocks: list[Any] = list(self.blocks)
-        joined_by = [join for join in joins if join is not None]
-        holders: list[Any] = joined_by if norm_after_skip else blocks
+        self.blocks = Blocks(blocks)
+        output_widths = [groups * width for width in widths[1:]]
+        self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
+        # These lists are not modules of the stack: their items are modules of its blocks.
         self.__dict__.update(
-            joins=joined_by,
-            layers=nn.ModuleList(layers),
-            skips=nn.ModuleList(join.skip for join in joined_by),
-            norms=nn.ModuleList(holder.norms for holder in holders if holder.norms is not None),
-            states=nn.ModuleList(block.state for block in blocks),
+            layers=nn.ModuleList(layers), skips=nn.ModuleList(skips), norms=nn.ModuleList(norms)
         )
-        check_reversible(self, checkpointed=self.segment_length > 0)
-        self._compiled: CompiledBlocks | None = None
+
+        # What a part declares to read is kept in every pass, and nothing else.
+        reads = [skip.reads for skip in skips]
+        self._keeps_first = "first" in reads or any(each.reads_first for each in layers)
+        self._keeps_all = "all" in reads or jump != "last"
+        is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
+        #: True if the first layer alone reads the features, and reads sparse ones.
+        self._first_takes_sparse = layers[0].takes_sparse and not is_read_again
+        if reversible:
+            make_reversible(self)
+        if self.segment_length:
+            self.blocks = CheckpointedBlocks(self.blocks, self.segment_length)
         if init is not None:
             init(self)
+
+    def _place_layer(self, layer: Layer, placement: NormPlacement) -> Layer:
+        if self.edge_channels:
+            _check_reads([layer], "features")
+            layer.add_edge_features(self.edge_channels)
+        placement.on_scores(layer)
+        return layer
 
     def forward(
         self,
@@ -262,6 +272,20 @@ class DeepGNN(nn.Module):
             ValueError: x has another width than ``in_channels``, or another number of nodes than
                 the graph, or the edges have weights or features that a layer does not read.
         """
+        graph = self._check_inputs(x, graph)
+        thinned = graph
+        if self.training:
+            thinned = self.graph_dropout(graph)
+        self._weight_norms.update_state(thinned)
+        graphs = self.receptive_fields(thinned, num_outputs)
+        states = States(self._keeps_first, self._keeps_all)
+
+        hidden = self._encode(first_rows(x, graphs[0].num_sources), graph)
+        hidden = self.blocks(hidden, graphs, states)
+        return self._decode(hidden, states, graph, num_outputs, pool)
+
+    def _check_inputs(self, x: Tensor, graph: Graph | Tensor) -> Graph:
+        """Check that features and edges fit the stack; an ``edge_index`` becomes a graph."""
         if self._width is not None and x.shape[-1] != self._width:
             raise ValueError(
                 f"x has {x.shape[-1]} features, and the stack was made for "
@@ -278,47 +302,45 @@ class DeepGNN(nn.Module):
             _check_reads(self.layers, "features")
             raise ValueError(
                 f"the edges of this graph have {graph.edge_channels} features, and the stack was "
-                "made for "
-                f"edge_channels={self.edge_channels}."
+                f"made for edge_channels={self.edge_channels}."
             )
         if graph.is_shard:
             self.check_shards()
-        thinned = self.graph_dropout(graph) if self.training else graph
-        self._weight_norms.update_state(thinned)
-        graphs = self.receptive_fields(thinned, num_outputs)
-        # A thinned graph is new in every step, and compiling for a graph pays off only over many
-        # steps.
-        compiled = self._compiled if thinned is graph and not graph.is_shard else None
-        run = compiled.for_pass(self, graph, graphs) if compiled else None
+        return graph
 
-        flow = Flow(
-            self._encode(
-                x if len(x) <= graphs[0].num_sources else x[: graphs[0].num_sources], graph
-            )
-        )
-        if self.reversible:
-            out = run_reversible(self, flow.update, graphs, run)
-        else:
-            if self.segment_length and torch.is_grad_enabled():
-                flow = checkpointed(list(self.blocks), flow, graphs, run, self.segment_length)
-            else:
-                for block, edges in zip(self.blocks, graphs, strict=True):
-                    flow = block(flow, edges, run)
-            out = flow.update
-            if self.join is not None:
-                out, _ = self.join(out, flow.states, graphs[-1], flow.carried)
-            out = jumped(self.jump, [*flow.outputs, out])
-        if num_outputs is not None and num_outputs < len(out):
-            out = out[:num_outputs]
+    def _encode(self, x: Tensor, graph: Graph) -> Hidden:
+        features: Hidden = x
+        has_encoder = not isinstance(self.encoder, nn.Identity)
+        # A layer fetches rows of other processes, which are dense.
+        if has_encoder or (self._first_takes_sparse and not graph.is_shard):
+            features = sparse_features(x)
+        encoded = self.encoder(self._drop_outer(features, self.encoder, graph))
+        return self.activation(encoded) if self.first_activation else encoded
+
+    def _decode(
+        self, x: Tensor, states: States, graph: Graph, num_outputs: int | None, pool: Pool | None
+    ) -> Tensor:
+        x = jumped(self.jump, [*states.all[1:], x])  # the first state is no layer's output
+        if num_outputs is not None:
+            x = first_rows(x, num_outputs)
         if pool is not None:
-            out = pooled(pool, out, graph)
-        return self.decoder(self._drop_outer(out, self.decoder, graph))
+            x = pooled(pool, x, graph)
+        return self.decoder(self._drop_outer(x, self.decoder, graph))
 
-    def _node_norms(self) -> list[Any]:
+    def _drop_outer(self, x: Hidden, reader: nn.Module, graph: Graph) -> Hidden:
+        """Dropout of the features that a linear encoder or decoder reads."""
+        if not isinstance(reader, nn.Linear):
+            return x
+        return drop(x, self.outer_dropout, self.training, graph)
+
+    def _node_norms(self) -> list[Norm]:
         """The norms of scores and of features."""
-        layers: list[Any] = list(self.layers)
-        placed: list[Any] = [*(getattr(layer, "score_norms", ()) for layer in layers), *self.norms]
-        return [norm for of_layer in placed for norm in of_layer]
+        found: list[Any] = []
+        for layer in self.layers:
+            found.extend(getattr(layer, "score_norms", ()))
+        for norms in self.norms:
+            found.extend(norms.children())
+        return found
 
     def check_shards(self) -> None:
         """Check that every part works on a graph of which other processes hold the rest."""
@@ -328,25 +350,25 @@ class DeepGNN(nn.Module):
             if not (is_local or part.takes_shards):
                 raise ValueError(
                     f"{described(type(part))} reads nodes of other processes, and does not say "
-                    "how: it cannot be used "
-                    "when one graph is divided among several processes. Use strategy ddp or one "
-                    "process."
+                    "how: it cannot be used when one graph is divided among several processes. "
+                    "Use strategy ddp or one process."
                 )
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
-        """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read
-        out.
+        """The subgraph each layer needs when only the first ``num_outputs`` nodes are read out.
 
         The outputs of these nodes are the same as on the whole graph. If a part does not support
         blocks, every layer gets the whole graph.
         """
         graphs = [graph] * len(self.blocks)
-        if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible:
+        if num_outputs is None or num_outputs >= graph.num_nodes:
+            return graphs
+        if not self.blocks.takes_prefixes:
             return graphs
         takes_blocks = [part.takes_blocks for part in (*self.layers, *self.skips)]
         if not (all(takes_blocks) and all(norm.nodewise for norm in self._node_norms())):
             return graphs
-        needed = num_outputs
+        needed = num_outputs  # nodes of each layer's output, the last layer first
         for position in reversed(range(len(graphs))):
             graphs[position] = graph.prefix(needed)
             needed = graphs[position].num_sources
@@ -355,62 +377,46 @@ class DeepGNN(nn.Module):
     def compile_layers(self, only: Graph | None = None) -> None:
         """Compile the blocks at the next pass, once for all of equal shape.
 
-        If compiling fails, blocks run uncompiled and a warning gives the reason. They also run
-        uncompiled in any pass during which one of their modules has hooks.
+        If compiling fails, blocks run uncompiled and a warning gives the reason. A block also runs
+        uncompiled while one of the modules inside it has hooks.
 
         Args:
             only: Compile only for training on this graph; passes on other graphs and evaluation run
                 uncompiled.
         """
-        self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
+        self.compiled = compile_blocks(self, only)
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""
-        parts = [self.encoder, *self.skips, self.decoder]
-        return [
-            module for part in parts for module in part.modules() if isinstance(module, nn.Linear)
-        ]
+        found: list[nn.Linear] = []
+        for part in (self.encoder, *self.skips, self.decoder):
+            for module in part.modules():
+                if isinstance(module, nn.Linear):
+                    found.append(module)
+        return found
 
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""
         self._weight_norms.reset_state()
 
-    def _encode(self, x: Tensor, graph: Graph) -> Tensor | SparseFeatures:
-        if isinstance(self.encoder, nn.Identity):
-            first: Any = self.blocks[0]
-            takes_sparse = first.layer.takes_sparse and not (first.returns_state or graph.is_shard)
-        else:
-            takes_sparse = True
-        encoded = self.encoder(
-            self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder, graph)
-        )
-        return self.activation(encoded) if self.first_activation else encoded
-
-    def _drop_outer(self, x: Any, reader: nn.Module, graph: Graph) -> Any:
-        """Dropout of the features that a linear encoder or decoder reads."""
-        if not isinstance(reader, nn.Linear):
-            return x
-        if isinstance(x, SparseFeatures):
-            return x.dropout(self.outer_dropout, self.training, graph.node_numbers)
-        return dropout(x, self.outer_dropout, self.training, graph.node_numbers)
-
 
 def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:
+    """Check that the layers read weights or features of edges."""
+    declared = f"takes_edge_{what}"
+    argument, way_out = "edge_weight", ""
+    if what == "features":
+        argument = "edge_dim"
+        way_out = " Data sets of PyTorch Geometric leave them out with edge_features false."
     for layer in layers:
-        if not getattr(layer, f"takes_edge_{what}"):
-            known: dict[str, Any] = registered("layer")
-            names = ", ".join(
-                name for name, cls in known.items() if getattr(cls, f"takes_edge_{what}")
-            )
-            argument = {"weights": "edge_weight", "features": "edge_dim"}[what]
-            without = " Data sets of PyTorch Geometric leave them out with edge_features false." * (
-                what == "features"
-            )
-            raise ValueError(
-                f"the edges of this graph have {what}, and {described(type(layer))} does not read "
-                "them. Layers that "
-                f"do: {names}, and pyg with a convolution that takes {argument}.{without}"
-            )
+        if getattr(layer, declared):
+            continue
+        known: dict[str, Any] = registered("layer")
+        names = ", ".join(name for name, cls in known.items() if getattr(cls, declared))
+        raise ValueError(
+            f"the edges of this graph have {what}, and {described(type(layer))} does not read "
+            f"them. Layers that do: {names}, and pyg with a convolution that takes "
+            f"{argument}.{way_out}"
+        )
 
 
 def _identity(x: Tensor) -> Tensor:

@@ -1,5 +1,4 @@
-"""Estimate whether a training on the whole graph fits into memory, before any of it is
-allocated."""
+"""Estimate whether a training on the whole graph fits into memory, before it is allocated."""
 
 import contextlib
 import math
@@ -13,7 +12,8 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
-from gnn_depth.nn.parts import Layer
+from gnn_depth.nn.parts import AttentionLayer, Layer
+from gnn_depth.nn.scores import LinearScore
 from gnn_depth.nn.stack import DeepGNN, NumLayers
 
 VARIABLE = "GNN_DEPTH_MEMORY"
@@ -29,29 +29,25 @@ PASSING = 3
 
 def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> None:
     """Refuse a training on full batches that would not fit into memory."""
-    if (
-        not isinstance(data, NodeDataModule)
-        or type(data).train_dataloader is not NodeDataModule.train_dataloader
-    ):
+    if not isinstance(data, NodeDataModule):
+        return
+    if type(data).train_dataloader is not NodeDataModule.train_dataloader:
         return
     graph, device = data.batch.graph, trainer.strategy.root_device
     free = available(device)
-    processes = (
-        trainer.num_devices if device.type == "cpu" else 1
-    )  # these share memory; each GPU has its own
+    # Processes on a CPU share its memory; each GPU has its own.
+    processes = trainer.num_devices if device.type == "cpu" else 1
     size = CONVERTED.get(str(trainer.precision)) or next(stack.parameters()).element_size()
     need = processes * estimate(stack, graph.num_nodes, graph.num_edges, size)
     if need > free:
         count = "" if processes == 1 else f" of {processes} processes"
         raise MisconfigurationException(
             f"a training{count} on the whole graph, {graph.num_nodes:,} nodes and "
-            f"{graph.num_edges:,} edges, needs "
-            f"about {need / GB:.3g} GB of memory for {len(stack.layers)} layers, and "
-            f"{free / GB:.3g} GB are free.\n"
+            f"{graph.num_edges:,} edges, needs about {need / GB:.3g} GB of memory for "
+            f"{len(stack.layers)} layers, and {free / GB:.3g} GB are free.\n"
             "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; "
-            "or keep fewer "
-            "activations: --model.checkpoint_every sqrt, or --model.reversible 2 --model.skip "
-            "residual.\n"
+            "or keep fewer activations: --model.checkpoint_every sqrt, or --model.reversible 2 "
+            "--model.skip residual.\n"
             "If the estimate is wrong, set the gigabytes it may take: "
             f"{VARIABLE}={math.ceil(need / GB)}, or inf."
         )
@@ -64,31 +60,26 @@ def check_weights(
 
     The parameters of stacks with two and three layers, on the meta device, tell those of any depth.
     """
-    few = [min(num_layers, depth) for depth in (2, 3)]
+    sizes = []
     try:
         with torch.device("meta"), torch.random.fork_rng([]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            stacks = [
-                DeepGNN(in_channels, num_classes, num_layers=depth, **stack_options)
-                for depth in few
-            ]
-        two, three = (
-            sum(weight.numel() * weight.element_size() for weight in stack.parameters())
-            for stack in stacks
-        )
+            for depth in (min(num_layers, 2), min(num_layers, 3)):
+                stack = DeepGNN(in_channels, num_classes, num_layers=depth, **stack_options)
+                weights = stack.parameters()
+                sizes.append(sum(weight.numel() * weight.element_size() for weight in weights))
+        two, three = sizes
         need: float = two + max(num_layers - 2, 0) * (three - two)
     except Exception as error:
-        if "overflow" not in str(
-            error
-        ):  # anything else is raised again where the whole stack is built
+        # Anything else is raised again where the whole stack is built.
+        if "overflow" not in str(error):
             return
         need = math.inf
     free = _largest()
     if need > free:
         raise ValueError(
             f"the model's parameters need {need / GB:.3g} GB of memory, and {free / GB:.3g} GB are "
-            "free. Use a smaller "
-            "hidden_channels, num_layers or number of heads."
+            "free. Use a smaller hidden_channels, num_layers or number of heads."
         )
 
 
@@ -98,52 +89,75 @@ def check_processes(trainer: L.Trainer) -> None:
     if trainer.strategy.root_device.type == "cpu" and trainer.num_devices > 1 and need > free:
         raise MisconfigurationException(
             f"trainer.devices {trainer.num_devices} processes need about {need / GB:.3g} GB of "
-            "memory, and "
-            f"{free / GB:.3g} GB are free; this machine has {os.cpu_count()} cores."
+            f"memory, and {free / GB:.3g} GB are free; this machine has {os.cpu_count()} cores."
         )
 
 
 def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
-    """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a
-    factor of 1.5.
+    """Estimate the peak bytes of a training step of an uncompiled stack, without the data.
 
-    A number of the hidden states has ``size`` bytes.
+    The estimate is right within a factor of 1.5. A number of the hidden states has ``size`` bytes.
     """
     edges = num_nodes + num_edges  # with self-loops
-    layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
-    rounds = [
-        size * _kept_by_block(stack, place, layer, num_nodes, edges)
-        for place, layer in enumerate(layers)
-    ]
-    states = [size * num_nodes * layer.in_channels for layer in layers]
-    every, widest = (
-        stack.segment_length,
-        max(max(layer.in_channels, layer.width) for layer in layers),
-    )
+    rounds, states, widths, heads = [], [], [], [0]
+    for position, layer in enumerate(stack.layers):
+        assert isinstance(layer, Layer)
+        rounds.append(size * _kept_by_block(stack, position, layer, num_nodes, edges))
+        states.append(size * num_nodes * layer.in_channels)
+        widths += [layer.in_channels, layer.width]
+        if isinstance(layer, AttentionLayer):
+            heads.append(layer.heads)
+    every = stack.segment_length
     if stack.reversible:
         kept = 2 * stack.reversible * max(states) + max(rounds)
     elif every:
-        kept = sum(states[::every]) + max(
-            sum(rounds[start : start + every]) for start in range(0, len(rounds), every)
-        )
+        segments = [sum(rounds[start : start + every]) for start in range(0, len(rounds), every)]
+        kept = sum(states[::every]) + max(segments)
     else:
         kept = sum(rounds)
-    heads = max(layer.edge_heads for layer in layers)
-    return kept + PASSING * size * num_nodes * widest + edges * (OF_EDGE + OF_EDGE_AND_HEAD * heads)
+    passing = PASSING * size * num_nodes * max(widths)
+    return kept + passing + edges * (OF_EDGE + OF_EDGE_AND_HEAD * max(heads))
 
 
-def _kept_by_block(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> int:
+def _kept_by_block(stack: DeepGNN, position: int, layer: Layer, nodes: int, edges: int) -> int:
     """Number of values that a block keeps for the backward pass."""
-    skip = stack.skips[place] if place < len(stack.skips) else None
-    norms = len(list(stack.norms[place].children())) if place < len(stack.norms) else 0
-    twice = stack.dropout > 0 or (skip is not None and skip.reads != "nothing")
-    own = nodes * layer.in_channels * (2 if twice else 1) + norms * nodes * layer.width
-    return own + layer.kept_numbers(nodes, edges)
+    copies, norms = 1, 0  # of the block's input
+    if stack.dropout > 0:
+        copies = 2
+    if position < len(stack.skips):
+        norms = len(list(stack.norms[position].children()))
+        if stack.skips[position].reads != "nothing":
+            copies = 2
+    own = copies * nodes * layer.in_channels + norms * nodes * layer.width
+    return own + kept_by_layer(layer, nodes, edges)
+
+
+def kept_by_layer(layer: Layer, nodes: int, edges: int) -> int:
+    """Number of values that a layer keeps for the backward pass besides its input.
+
+    These are the outputs of its linear maps. Only attention keeps that of the last one too, because
+    sums with fixed weights keep nothing. Attention also keeps its scores, before and after each
+    norm. Edges include self-loops.
+    """
+    outputs = 0
+    for name, weight in layer.named_parameters():
+        if weight.dim() == 2 and name.rpartition(".")[2].startswith("weight"):
+            outputs += weight.shape[0]
+    if not isinstance(layer, AttentionLayer):
+        return nodes * max(outputs - layer.width, 0)
+    scores = 2 + len(layer.score_norms)
+    if getattr(layer, "dropout", 0) > 0:
+        scores += 1
+    of_edge = scores * layer.heads
+    if layer.edge_channels and layer.score is not LinearScore:
+        of_edge += 2 * layer.width  # these scores are made of a tensor of edges x width
+    return nodes * outputs + edges * of_edge
 
 
 def available(device: torch.device) -> float:
     """Free bytes of a device, or the value of the variable if it is set."""
-    if given := os.environ.get(VARIABLE):
+    given = os.environ.get(VARIABLE)
+    if given:
         try:
             return float(given) * GB
         except ValueError:
@@ -166,8 +180,9 @@ def _free(
     groups: str = "/proc/self/cgroup",
     mounted: str = "/sys/fs/cgroup",
 ) -> float:
-    """Free bytes of this machine within the limits of the process's control groups; infinite where
-    nothing says so.
+    """Free bytes of this machine within the limits of the process's control groups.
+
+    Infinite where nothing says so.
 
     Args:
         meminfo: File with the machine's memory.
@@ -176,33 +191,38 @@ def _free(
         mounted: Where they are mounted: version 2 here, each hierarchy of version 1 in a folder of
             its controllers.
     """
-    free = [_lines(meminfo).get("MemAvailable:", math.inf) * 1024]
-    for line in Path(groups).read_text().splitlines() if Path(groups).exists() else ():
+    free = [_numbers(meminfo).get("MemAvailable:", math.inf) * 1024]
+    for line in _read_lines(groups):
         _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory"):
+        if controllers == "":  # version 2
+            limit, used = "memory.max", "memory.current"
+        elif controllers == "memory":
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
             continue
-        limit, used = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
-        inner = (
-            () if ".." in path else Path(path).parts[1:]
-        )  # in a container it may lead outside the mount
+        # In a container the path may lead outside the mount.
+        inner = () if ".." in path else Path(path).parts[1:]
         for depth in range(len(inner) + 1):  # a limit holds for all groups inside
             group = Path(mounted, controllers, *inner[:depth])
             with contextlib.suppress(OSError, ValueError):  # no such group, or a limit of "max"
-                left = int((group / f"memory.{limit}").read_text()) - int(
-                    (group / f"memory.{used}").read_text()
-                )
+                left = int((group / limit).read_text()) - int((group / used).read_text())
                 # Cached file pages count as used, but are freed when memory is short. Version 1
                 # lists those of inner groups apart.
-                pages = _lines(group / "memory.stat")
+                pages = _numbers(group / "memory.stat")
                 free.append(left + pages.get("total_inactive_file", pages.get("inactive_file", 0)))
     return min(free)
 
 
-def _lines(path: str | Path) -> dict[str, int]:
-    """The first word and the number of each line of a file; empty if there is none."""
-    rows = (
-        [line.split() for line in Path(path).read_text().splitlines()]
-        if Path(path).exists()
-        else []
-    )
-    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+def _read_lines(path: str | Path) -> list[str]:
+    """The lines of a file; none if there is no file."""
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def _numbers(path: str | Path) -> dict[str, int]:
+    """The number that follows the first word of each line of a file."""
+    found = {}
+    for line in _read_lines(path):
+        words = line.split()
+        if len(words) > 1 and words[1].isdigit():
+            found[words[0]] = int(words[1])
+    return found

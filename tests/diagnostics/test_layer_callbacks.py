@@ -135,8 +135,8 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
     model, data = NodeClassifier(4, 2, **parts).double(), TinyDouble()
     states = []
     handles = [
-        m.register_forward_hook(lambda module, args, out: states.append(out))
-        for m in model.stack.states
+        m.register_forward_pre_hook(lambda module, args: states.append(args[0]))
+        for m in model.stack.blocks
     ]
     torch.manual_seed(5)
     loss = torch.nn.functional.cross_entropy(
@@ -183,6 +183,6 @@ def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):
         found.append(
             [q.values for callback in callbacks for q in callback.measure_log.measurements()]
         )
-        assert (model.stack._compiled is not None) == (compiling == "on")
+        assert (model.stack.compiled is not None) == (compiling == "on")
     for compiled, plain in zip(*found, strict=True):
         assert np.array_equal(compiled, plain)

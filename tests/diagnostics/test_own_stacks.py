@@ -54,10 +54,10 @@ def test_checkpoints_change_no_digit_of_any_measurement(make_trainer):
 def test_the_states_of_a_reversible_stack_are_measured_whole(make_trainer):
     torch.manual_seed(0)
     model, data, expected = NodeClassifier(4, 2, **PARTS, reversible=2).double(), TinyDouble(), []
-    for state in model.stack.states:
+    for block in model.stack.blocks:
         offset = torch.zeros(20, 6, dtype=torch.float64, requires_grad=True)
-        handle = state.register_forward_hook(
-            lambda module, args, output, offset=offset: output + offset
+        handle = block.register_forward_pre_hook(
+            lambda module, args, offset=offset: (args[0] + offset, *args[1:])
         )
         torch.manual_seed(5)
         scores = model(data.batch)[data.batch.train_mask]

@@ -14,11 +14,12 @@ import torch
 from gnn_depth.cli import main
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.compile import partition
+from gnn_depth.nn.block import States
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm, ScoreNorm
 from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.variants import recompute
 from tests.nn.conftest import compiled_only
 from tests.nn.functional.cases import distance
 from tests.nn.stacks import Oscillator
@@ -73,7 +74,7 @@ def step(stack, x, graph, num_outputs=None):
 
 
 def assert_ran_compiled(stack):
-    assert stack._compiled.failed is None
+    assert stack.compiled.failed is None
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     assert not torch._dynamo.utils.counters["graph_break"]
 
@@ -143,16 +144,33 @@ def test_rounds_on_blocks_give_what_they_give_uncompiled(chain):
 
 
 @torch.no_grad()
-def test_a_pass_during_which_a_module_has_a_hook_calls_it_and_runs_uncompiled(graph):
+def test_a_block_runs_uncompiled_while_a_module_inside_it_has_a_hook(graph):
     stack, twin = (each.eval() for each in two_of("gcn"))
     expected, seen = stack(X, graph), []
     assert distance([twin(X, graph)], [expected]) <= 1e-5
-    handle = twin.layers[1].lin.register_forward_hook(lambda *args: seen.append(1))
+    handles = []
+    for layer in twin.layers:
+        handles.append(layer.lin.register_forward_hook(lambda *args: seen.append(1)))
     assert torch.equal(twin(X, graph), expected)
-    assert seen == [1]
-    handle.remove()
+    handles.pop().remove()
     assert distance([twin(X, graph)], [expected]) <= 1e-5
-    assert seen == [1]
+    handles.pop().remove()
+    assert distance([twin(X, graph)], [expected]) <= 1e-5
+    assert seen == [1, 1, 1]
+    assert_ran_compiled(twin)
+
+
+@torch.no_grad()
+def test_hooks_on_a_block_see_its_input_while_it_runs_compiled(graph):
+    stack, twin = (each.eval() for each in two_of("gcn"))
+    seen = []
+    for block in twin.blocks:
+        block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    twin(X, graph)
+    expected = stack.encoder(X)
+    for block, state in zip(stack.blocks, seen, strict=True):
+        assert distance([state], [expected]) <= 1e-5
+        expected = block(expected, graph, States())
     assert_ran_compiled(twin)
 
 
@@ -162,8 +180,8 @@ def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(
     stack, twin = two_of("gatv2", layers=1)
     expected = step(stack, X, graph)
     found = {}
-    for uuid in (partition.Recompute().uuid(), partition.Recompute().uuid(), str(uuid4())):
-        monkeypatch.setattr(partition.Recompute, "uuid", lambda self, uuid=uuid: uuid)
+    for uuid in (recompute.Recompute().uuid(), recompute.Recompute().uuid(), str(uuid4())):
+        monkeypatch.setattr(recompute.Recompute, "uuid", lambda self, uuid=uuid: uuid)
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         for wanted, got in zip(expected, step(copy.deepcopy(twin), X, graph)):
@@ -246,7 +264,7 @@ def test_a_stack_whose_compilation_fails_runs_uncompiled_and_says_so_once(graph,
     def fail(*args):
         raise torch._dynamo.exc.TorchDynamoException("no such luck\nand more of it")
 
-    twin._compiled._compiled = fail
+    twin.compiled.compiled = fail
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         for _ in range(2):
             assert_same_step(stack, twin, X, graph, 0)
@@ -269,44 +287,44 @@ def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(
             raise torch._dynamo.exc.TorchDynamoException(
                 f"ImportError: {torn}: file too short\nand more of it"
             )
-        return twin._compiled.function(*args)
+        return twin.compiled.function(*args)
 
-    twin._compiled._compiled = load
+    twin.compiled.compiled = load
     assert_same_step(stack, twin, X, graph, 0)
     assert torn.exists() is not inside
-    assert (twin._compiled.failed is None) is inside
+    assert (twin.compiled.failed is None) is inside
 
 
 def test_only_training_on_the_graph_that_was_named_is_compiled(graph):
     stack = STACKS["gcn"](6, 3, num_layers=3, hidden_channels=4)
     stack.compile_layers(only=graph)
     equal, calls = Graph(graph.edge_index, 9), []
-    stack._compiled._compiled = lambda *args: calls.append(1) or stack._compiled.function(*args)
+    stack.compiled.compiled = lambda *args: calls.append(1) or stack.compiled.function(*args)
     for given, training, rounds in ((graph, True, 3), (graph, False, 0), (equal, True, 0)):
         calls.clear()
         stack.train(training)(X, given, 2)
         assert len(calls) == rounds
 
 
-def kept_by_a_round(graph, **parts):
-    """What a round after the first keeps for the backward pass: each tensor once."""
-    stack = DeepGNN(6, 3, num_layers=2, hidden_channels=4, **parts)
+def kept_by_a_block(graph, **parts):
+    """What a middle block keeps for the backward pass: each tensor once."""
+    stack = DeepGNN(6, 3, num_layers=3, hidden_channels=4, **parts)
     stack.compile_layers()
-    call, found, rounds = stack._compiled._compiled, {}, []
+    call, found, of_blocks = stack.compiled.compiled, {}, []
 
-    def one_round(*args):
+    def one_block(*args):
         before = set(found)
         out = call(*args)
-        rounds.append([x for pointer, x in found.items() if pointer not in before])
+        of_blocks.append([x for pointer, x in found.items() if pointer not in before])
         return out
 
-    stack._compiled._compiled = one_round
+    stack.compiled.compiled = one_block
     with torch.autograd.graph.saved_tensors_hooks(
         lambda x: found.setdefault(x.data_ptr(), x), lambda x: x
     ):
         stack(X, graph)
-    assert stack._compiled.failed is None
-    return rounds[1]
+    assert stack.compiled.failed is None
+    return of_blocks[1]
 
 
 def floats_and_bytes(kept):
@@ -315,14 +333,12 @@ def floats_and_bytes(kept):
     return [dtypes.count(torch.float32), dtypes.count(torch.uint8)]
 
 
-def test_a_round_of_a_residual_gcn_keeps_its_state_and_of_its_relu_a_byte(graph):
-    assert floats_and_bytes(kept_by_a_round(graph, layer=GCN, skip=Residual)) == [1, 1]
+def test_a_block_of_a_residual_gcn_keeps_its_input_and_a_byte_of_its_relu(graph):
+    assert floats_and_bytes(kept_by_a_block(graph, layer=GCN, skip=Residual)) == [1, 1]
 
 
-def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again_and_keeps_no_booleans(
-    graph,
-):
-    kept = kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5)
+def test_a_block_that_keeps_its_input_computes_activation_and_dropout_again(graph):
+    kept = kept_by_a_block(graph, layer=GAT, activation="elu", dropout=0.5)
     assert floats_and_bytes(kept) == [1, 0]
     # To store and to read them takes compiled code longer than to compute them again.
     assert torch.bool not in {x.dtype for x in kept}
@@ -334,15 +350,13 @@ def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(
     graph, layer, maps, monkeypatch
 ):
     # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
-    assert floats_and_bytes(kept_by_a_round(graph, layer=layer)) == [1, 0]
+    assert floats_and_bytes(kept_by_a_block(graph, layer=layer)) == [1, 0]
     monkeypatch.setattr(partition, "FEW_MULTIPLICATIONS", 0)
-    assert floats_and_bytes(kept_by_a_round(graph, layer=layer)) == [1 + maps, 0]
+    assert floats_and_bytes(kept_by_a_block(graph, layer=layer)) == [1 + maps, 0]
 
 
-def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_its_weights_meet(
-    graph,
-):
-    assert floats_and_bytes(kept_by_a_round(graph, layer=GCN)) == [1, 0]
+def test_a_block_without_skip_connection_keeps_its_input_alone(graph):
+    assert floats_and_bytes(kept_by_a_block(graph, layer=GCN)) == [1, 0]
 
 
 @compiled_only
@@ -358,31 +372,21 @@ def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         for _ in range(2):
             assert_same_step(stack, twin, X, graph, 0)
-    assert twin._compiled.failed
+    assert twin.compiled.failed
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "gnn_depth"]
     assert warning.startswith("layers run uncompiled from here on: ")
 
 
 def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path, capsys):
-    words = [
-        "--model.layer=gcn",
-        "--model.num_layers=1",
-        "--model.hidden_channels=8",
-        "--model.dropout=0.3",
-    ]
-    words += [
-        "--data.num_nodes=80",
-        "--data.num_edges=160",
-        "--data.num_train_per_class=3",
-        "--data.num_val=20",
-    ]
-    words += ["--data.num_test=20", "--trainer.max_epochs=2", "--trainer.accelerator=cpu"]
+    words = """
+    --model.layer=gcn --model.num_layers=1 --model.hidden_channels=8 --model.dropout=0.3
+    --data.num_nodes=80 --data.num_edges=160 --data.num_train_per_class=3 --data.num_val=20
+    --data.num_test=20 --trainer.max_epochs=2 --trainer.accelerator=cpu
+    """
     ended = []
     for choice in ("on", "off"):
-        assert (
-            main(["fit", *words, f"--run.root={tmp_path / choice}", f"--model.compile={choice}"])
-            == 0
-        )
+        options = [f"--run.root={tmp_path / choice}", f"--model.compile={choice}"]
+        assert main(["fit", *words.split(), *options]) == 0
         said = capsys.readouterr().err
         assert ("layers run compiled: compile is on" in said) == (choice == "on")
         assert "from here on" not in said

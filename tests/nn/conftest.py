@@ -10,7 +10,7 @@ from torch._functorch import config
 from torch._inductor import compile_fx
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.compile.compiled import keep_compiled_code
+from gnn_depth.nn.variants.compile import keep_compiled_code
 
 
 def interpret(graph_module, inputs, **options):

@@ -141,21 +141,22 @@ def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
     )
 
 
-def test_by_hand_a_transformer_counts_a_node_that_only_asks():
+#: Node 0 reads nodes 1 and 2; in the second graph node 3 also reads it, and node 4.
+@pytest.mark.parametrize(
+    ("edges", "reads_of_node_0"), [([(1, 0), (2, 0)], 1), ([(1, 0), (2, 0), (0, 3), (4, 3)], 2)]
+)
+def test_by_hand_a_transformer_counts_a_nodes_own_query_as_a_read(edges, reads_of_node_0):
     layer = make("transformer", heads=1, channels=(2, 2))
+    sizes = {"query": 1.0, "key": 2.0, "value": 3.0, "root": 5.0}
     with torch.no_grad():
-        for lin, size in (
-            (layer.lin_query, 1.0),
-            (layer.lin_key, 2.0),
-            (layer.lin_value, 3.0),
-            (layer.lin_root, 5.0),
-        ):
-            lin.weight.copy_(size * torch.eye(2))
+        for name, size in sizes.items():
+            getattr(layer, f"lin_{name}").weight.copy_(size * torch.eye(2))
     alpha = 1 / math.sqrt(2)
-    of_node_0 = 3 / math.sqrt(1 + math.exp(-2 * alpha)) + math.sqrt(8) * alpha * math.sqrt(
-        1 + 4 + 9
-    )
-    assert layer.lipschitz_bound(SHAPES["pair"]()) == pytest.approx(of_node_0 + 5, rel=1e-12)
+    of_values = 3 / math.sqrt(1 + math.exp(-2 * alpha))
+    of_scores = math.sqrt(8) * alpha * math.sqrt(1 + 4 + 9)
+    # Its query reads node 0 although no edge leads from it to itself.
+    expected = math.sqrt(reads_of_node_0) * (of_values + of_scores) + 5
+    assert layer.lipschitz_bound(graph_of(edges, 5)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

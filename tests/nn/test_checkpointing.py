@@ -5,10 +5,10 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GCNII
-from gnn_depth.nn.memory.checkpointing import segment_length
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
+from gnn_depth.nn.variants.checkpoint import segment_length
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
@@ -118,22 +118,21 @@ def test_half_precision_is_computed_again_as_it_was(graph):
         assert torch.equal(wanted, got)
 
 
-def test_rounds_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_failed(graph):
+def test_blocks_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_failed(graph):
     stacks = two_of(2, layer=GCN)
     stacks[1].compile_layers()
-    compiled = stacks[1]._compiled
+    shared = stacks[1].compiled
 
     def run(block, *args):
         if block is stacks[1].blocks[3]:
             raise torch._dynamo.exc.TorchDynamoException("no such luck")
-        update, *rest = compiled.function(block, *args)
-        return update * torch.ones_like(
-            update, requires_grad=True
-        ), *rest  # keeps other tensors than uncompiled code
+        # The product keeps other tensors for the backward pass than uncompiled code does.
+        out = shared.function(block, *args)
+        return out * torch.ones_like(out, requires_grad=True)
 
-    compiled._compiled = run
+    shared.compiled = run
     assert_same(stacks, graph)
-    assert compiled.failed == "no such luck"
+    assert shared.failed == "no such luck"
 
 
 def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(

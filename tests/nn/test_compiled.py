@@ -9,24 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.nn.compile.compiled import remove_torn
+from gnn_depth.nn.variants.compile import remove_torn
 
 HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_compiled_code_does_what_it_does_uncompiled(speed):
-    without_shape_checks = [
-        "-o",
-        "addopts=",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-m",
-        speed,
-    ]
-    command = [sys.executable, "-m", "pytest", "-q", *without_shape_checks, "--durations=5"]
+    without_shape_checks = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", *without_shape_checks, "-m", speed]
     files = ["nn/compiled_stack.py", "nn/functional/compiled.py", "testing/built_in.py"]
     command += [str(HERE.parent / file) for file in files]
     child = subprocess.run(

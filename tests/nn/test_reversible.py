@@ -53,7 +53,7 @@ def distance(found, wanted):
 
 def watched(stack, x, graph):
     """A pass that shows its states, and therefore keeps them."""
-    handle = stack.states[0].register_forward_hook(lambda *_: None)
+    handle = stack.blocks[0].register_forward_pre_hook(lambda *_: None)
     scores = stack(x, graph)
     handle.remove()
     return scores
@@ -99,7 +99,7 @@ def test_hooks_see_whole_states_and_the_gradients_that_they_have(graph):
         state.register_forward_pre_hook(
             lambda _, inputs, position=position: look(position, inputs[0])
         )
-        for position, state in enumerate(stack.states)
+        for position, state in enumerate(stack.blocks)
     ]
     scores = stack(X, graph)
     for handle in handles:

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
-from gnn_depth.nn.compile.compiled import keep_compiled_code
 from gnn_depth.nn.encoder import Embedding
 from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm
 from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.variants.compile import keep_compiled_code
 from tools.bench import peers
 from tools.bench.cases import Case
 from tools.bench.graphs import Data
@@ -51,13 +51,13 @@ class Side:
     @property
     def path(self) -> str:
         """``compiled`` or ``eager``; which of them is known once a step has run."""
-        compiled = getattr(self.model, "_compiled", None)
+        compiled = getattr(self.model, "compiled", None)
         return "eager" if compiled is None or compiled.failed else "compiled"
 
     @property
     def failure(self) -> str | None:
         """Why layers that were to be compiled run as they are."""
-        return getattr(getattr(self.model, "_compiled", None), "failed", None)
+        return getattr(getattr(self.model, "compiled", None), "failed", None)
 
     @torch.no_grad()
     def scores(self) -> Tensor:

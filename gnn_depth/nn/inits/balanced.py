@@ -22,8 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.nn.inits.matrices import Orthogonal, Xavier
-from gnn_depth.nn.neurons import hidden_states, links
-from gnn_depth.nn.parts import Init, Link, Share
+from gnn_depth.nn.neurons import Link, WeightRole, hidden_states, links
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
@@ -137,7 +137,7 @@ def _balance(link: Link, beta: float | None) -> None:
         _scale(share, log_scale.exp())
     # The columns of an inner matrix lead out of the neurons too.
     for share in (*inner, *leaving):
-        _scale(Share(share.parameter, 1), (-log_scale).exp())
+        _scale(WeightRole(share.parameter, 1), (-log_scale).exp())
 
 
 def log_scales(
@@ -169,11 +169,11 @@ def log_scales(
     raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
 
 
-def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:
+def _is_among(share: WeightRole, others: tuple[WeightRole, ...] | list[WeightRole]) -> bool:
     return any(share.parameter is other.parameter for other in others)
 
 
-def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
+def _squares(shares: list[WeightRole]) -> Float[Tensor, "neurons"]:
     """Sums of squares of all parameters, for each neuron."""
     sums = []
     for share in shares:
@@ -182,7 +182,7 @@ def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
     return torch.stack(sums).sum(0)
 
 
-def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:
+def _scale(share: WeightRole, factor: Float[Tensor, "neurons"]) -> None:
     """Multiply a parameter's contribution to each neuron."""
     shape: tuple[int, ...] = share.parameter.shape
     if share.axis is not None:

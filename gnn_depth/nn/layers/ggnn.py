@@ -47,11 +47,6 @@ class GGNN(Layer):
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
 
-    def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Numbers kept for the backward pass: messages, the GRU's projections of input and state,
-        and gates."""
-        return 7 * nodes * self.width
-
     def reset_parameters(self) -> None:
         uniform(self.out_channels, self.lin.weight)
         self.gru.reset_parameters()

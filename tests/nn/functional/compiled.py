@@ -136,7 +136,7 @@ def test_maxima_over_slices(monkeypatch, kind):
 def test_linear_maps_by_onednn(monkeypatch):
     from torch._inductor.utils import run_and_get_code
 
-    import gnn_depth.nn.compile.lowering  # noqa: F401
+    import gnn_depth.nn.variants.lowering  # noqa: F401
 
     monkeypatch.setattr(onednn, "FASTER", True)
 
@@ -159,7 +159,7 @@ def test_linear_maps_by_onednn(monkeypatch):
 def test_onednn_gets_whole_matrices_only(monkeypatch):
     from torch._inductor.utils import fresh_cache
 
-    import gnn_depth.nn.compile.lowering  # noqa: F401
+    import gnn_depth.nn.variants.lowering  # noqa: F401
 
     monkeypatch.setattr(onednn, "FASTER", True)
     calls, called = [], torch.ops.mkldnn._linear_pointwise

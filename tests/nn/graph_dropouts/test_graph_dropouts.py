@@ -112,9 +112,9 @@ def test_thinner_graphs_run_uncompiled_and_evaluation_may_run_compiled(graph):
 
     def run(*args):
         ran.append(stack.training)
-        return stack._compiled.function(*args)
+        return stack.compiled.function(*args)
 
-    stack._compiled._compiled = run
+    stack.compiled.compiled = run
     stack(X, graph)
     assert ran == []
     stack.eval()(X, graph)

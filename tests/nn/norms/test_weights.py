@@ -247,9 +247,9 @@ def gradients(norms, depth=64, steps=4):
     stack = DeepGNN(6, 3, GCN, depth, 16, norms, Residual, activation="identity")
     optimizer = torch.optim.Adam(stack.parameters(), 0.01)
     states = []
-    for layer in stack.states:
-        layer.register_forward_hook(
-            lambda module, inputs, output: (output.retain_grad(), states.append(output))[1]
+    for block in stack.blocks:
+        block.register_forward_pre_hook(
+            lambda module, inputs: (inputs[0].retain_grad(), states.append(inputs[0]))[1]
         )
     x, classes = torch.randn(20, 6), torch.arange(20) % 3
     for _ in range(steps):

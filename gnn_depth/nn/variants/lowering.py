@@ -7,7 +7,7 @@ from torch._inductor.mkldnn_ir import LinearUnary
 
 
 @register_lowering(torch.ops.gnn_depth.product, type_promotion_kind=None)
-def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
+def lower_product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
     """The call of torch's compiler for a linear map by oneDNN, with weights that may change."""
     # Compiled code copies a transposed factor faster than oneDNN.
     factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), _dense(right)]

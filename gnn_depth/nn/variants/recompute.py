@@ -54,15 +54,14 @@ class Recompute(CustomGraphPass):
 
     def uuid(self) -> str:
         # Part of the cache key of compiled code: increase it after a change here or in lowering.py.
-        return f"gnn_depth.Recompute.8 {FEW_MULTIPLICATIONS}"
+        return f"gnn_depth.Recompute.9 {FEW_MULTIPLICATIONS}"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for node in graph.nodes:
-        if (node.op == "placeholder" and "tangents" in str(node.target)) or not found.isdisjoint(
-            node.all_input_nodes
-        ):
+        is_gradient = node.op == "placeholder" and "tangents" in str(node.target)
+        if is_gradient or not found.isdisjoint(node.all_input_nodes):
             found.add(node)
     return found
 
@@ -73,13 +72,18 @@ def _is_gathered(node: Node) -> bool:
 
 
 def _is_cheap_product(node: Node) -> bool:
-    """True for a product of node features with a weight, if edges read it so often that recomputing
-    it is cheap."""
+    """True for a product of node features with a weight that is cheap to recompute.
+
+    That is so if many edges read it.
+    """
     if node.target not in PRODUCTS:
         return False
-    left = node.all_input_nodes[1 if node.target == torch.ops.aten.addmm.default else 0]
+    # The first input of addmm is the bias.
+    position = 1 if node.target == torch.ops.aten.addmm.default else 0
+    left = node.all_input_nodes[position]
     multiplications = _size(left) * node.meta["val"].shape[1]
-    return multiplications <= FEW_MULTIPLICATIONS * max(map(_size, _gathers_of(node)), default=0)
+    numbers_read = max(map(_size, _gathers_of(node)), default=0)
+    return multiplications <= FEW_MULTIPLICATIONS * numbers_read
 
 
 def _gathers_of(node: Node) -> Iterator[Node]:
@@ -91,10 +95,11 @@ def _gathers_of(node: Node) -> Iterator[Node]:
 
 
 def _factors(in_backward: set[Node]) -> Iterator[Node]:
-    """Factors of the backward pass's matrix products that the forward pass computed element by
-    element."""
+    """Factors of the backward pass's products that the forward pass computed elementwise."""
     for product in in_backward:
-        for factor in product.all_input_nodes if product.target in PRODUCTS else ():
+        if product.target not in PRODUCTS:
+            continue
+        for factor in product.all_input_nodes:
             while factor.target in VIEWS and factor not in in_backward:
                 factor = factor.all_input_nodes[0]
             if factor not in in_backward and _is_elementwise(factor) and not _is_returned(factor):
@@ -102,8 +107,10 @@ def _factors(in_backward: set[Node]) -> Iterator[Node]:
 
 
 def _sources(node: Node) -> Iterator[Node]:
-    """The tensors of equal size that a value is computed from elementwise, without dropout seeds
-    and biases."""
+    """The tensors that a value is computed from elementwise, if they have its size.
+
+    Dropout seeds and biases are smaller.
+    """
     seen, open_nodes = {node}, [node]
     while open_nodes:
         for given in open_nodes.pop().all_input_nodes:
@@ -117,8 +124,10 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
-    """True if the backward pass reads a value, or one computed from it elementwise, other than the
-    factor."""
+    """True if the backward pass reads a value, or one computed from it elementwise.
+
+    The factor does not count.
+    """
     seen, open_nodes = {source, factor}, [source]
     while open_nodes:
         for user in open_nodes.pop().users:
@@ -144,35 +153,38 @@ def _is_returned(node: Node) -> bool:
 
 
 def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
-    """Replace every boolean that both passes read by a byte.
+    """Replace every boolean that both passes read by a byte, or recompute it.
 
     The partition prefers to keep booleans, such as masks of activations and maxima, because they
     are small. But compiled CPU code stores and reads booleans one by one, much slower than bytes
     converted from floats. Booleans of neighbour slices x heads x channels exist only inside loops,
     which store nothing, so they are recomputed.
     """
-    for node in list(graph.nodes):
+    for node in list(graph.nodes):  # a copy, because nodes are inserted
         readers = [user for user in node.users if user in in_backward]
         if node in in_backward or not readers or not _is_boolean(node):
             continue
-        if node.meta["val"].dim() > MASK_DIMENSIONS:
+        is_in_loop = node.meta["val"].dim() > MASK_DIMENSIONS
+        # What a block returns is kept anyway, as the input of the next block.
+        follows_from_output = all(_is_returned(given) for given in node.all_input_nodes)
+        if is_in_loop or follows_from_output:
             node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
             continue
+        # By way of a float: compiled code has fast conversions of floats alone.
         number = _convert(graph, node, torch.float32)
         again = _convert(graph, _convert(graph, number, torch.uint8), torch.float32)
         mask = _after(graph, again, torch.ops.aten.ne.Scalar, again, 0)
-        mask.meta["recompute"] = (
-            CheckpointPolicy.MUST_RECOMPUTE
-        )  # otherwise the mask itself would be kept
+        # Otherwise the mask itself would be kept.
+        mask.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         for reader in readers:
             reader.replace_input_with(node, mask)
 
 
 def _is_boolean(node: Node) -> bool:
     value = node.meta.get("val")
-    return (
-        node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool
-    )
+    if node.op != "call_function" or not isinstance(value, torch.Tensor):
+        return False
+    return value.dtype == torch.bool
 
 
 def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
@@ -180,13 +192,10 @@ def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
 
 
 def _after(graph: Graph, before: Node, function: Any, *args: Any) -> Node:
-    """Insert a call of a function of a node and constants, with the shape and type of its
-    result."""
+    """Insert a call after a node, with the shape and type of its result."""
     with graph.inserting_after(before):
         node = graph.call_function(function, args)
-    value = before.meta["val"]
-    with value.fake_mode:
-        node.meta["val"] = function(
-            *(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args)
-        )
+    values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+    with before.meta["val"].fake_mode:
+        node.meta["val"] = function(*values)
     return node

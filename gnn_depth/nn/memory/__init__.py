@@ -1,1 +1,0 @@
-"""Training in less memory: activation checkpointing and reversible blocks."""

@@ -1,0 +1,144 @@
+"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks
+from its input.
+
+A snapshot of what the computation depends on lets the backward pass repeat it exactly.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.block import Blocks, Hidden, States
+from gnn_depth.ranges import Count
+
+CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
+
+
+def segment_length(every: CheckpointEvery, num_layers: int) -> int:
+    r"""The number of blocks of a segment; 0 if all activations are kept.
+
+    With segments of k blocks, a pass stores the inputs of :math:`L/k` segments and, in the backward
+    pass, the activations of k blocks. Memory is smallest for k of the order of :math:`\sqrt L`.
+    Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016.
+    """
+    if every == "none":
+        return 0
+    if every == "sqrt":
+        return math.ceil(math.sqrt(num_layers))
+    if isinstance(every, bool) or not isinstance(every, int):
+        raise ValueError(
+            f"checkpoint_every must be a number of layers, sqrt or none, not {every!r}."
+        )
+    return every
+
+
+class CheckpointedBlocks(Blocks):
+    """Blocks in segments, whose activations the backward pass recomputes.
+
+    Args:
+        blocks: The blocks.
+        length: Number of blocks of a segment.
+    """
+
+    def __init__(self, blocks: Iterable[nn.Module], length: int) -> None:
+        super().__init__(blocks)
+        self.length = length
+
+    def forward(self, x: Hidden, graphs: Sequence[Graph], states: States) -> Tensor:
+        if not torch.is_grad_enabled():
+            return super().forward(x, graphs, states)
+        kept = states
+        for start in range(0, len(self), self.length):
+            segment = Blocks(list(self)[start : start + self.length])
+            graphs_here = graphs[start : start + self.length]
+            x, kept = recomputed(
+                _run, list(segment.modules()), graphs[0], segment, x, graphs_here, kept
+            )
+        states.all = kept.all  # for the decoder
+        return x
+
+
+def _run(
+    blocks: Blocks, x: Hidden, graphs: Sequence[Graph], states: States
+) -> tuple[Tensor, States]:
+    """Run blocks without changing the states given, so that running them again does the same."""
+    states = states.copy()
+    return blocks(x, graphs, states), states
+
+
+def recomputed(
+    function: Callable[..., Any], modules: Sequence[nn.Module], graph: Graph, *args: Any
+) -> Any:
+    """Call a function on a graph whose activations the backward pass recomputes.
+
+    Args:
+        function: The function.
+        modules: The modules that it calls.
+        graph: A graph on the device of the computation.
+        *args: Its arguments.
+    """
+    snapshot = Snapshot(modules, graph.device)
+    return checkpoint(
+        function,
+        *args,
+        use_reentrant=False,
+        preserve_rng_state=False,  # the snapshot preserves it, and buffers too
+        context_fn=lambda: (nullcontext(), snapshot()),
+    )
+
+
+class Snapshot:
+    """The current random number generators, buffers and autocast mode; a call restores them
+    temporarily.
+
+    It holds the buffers of modules in training mode, which batch norms and power iterations change.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module], device: torch.device) -> None:
+        self.device = device
+        self._buffers: list[tuple[nn.Module, str, Tensor]] = []
+        for module in modules:
+            if not module.training:
+                continue
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    self._buffers.append((module, name, buffer.clone()))
+        self._on_cpu = device.type == "cpu"
+        self._random = torch.get_rng_state()
+        if not self._on_cpu:
+            self._random_of_device = torch.get_device_module(device).get_rng_state(device)
+        self._autocast = torch.is_autocast_enabled(device.type)
+        self._autocast_dtype = torch.get_autocast_dtype(device.type)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        kind = self.device.type
+        if self._on_cpu:
+            fork = torch.random.fork_rng([])  # of devices besides the CPU, whose state it keeps
+        else:
+            fork = torch.random.fork_rng([self.device], device_type=kind)
+        autocast = torch.autocast(kind, self._autocast_dtype, self._autocast)
+        with fork, autocast, self._with_buffers():
+            torch.set_rng_state(self._random)
+            if not self._on_cpu:
+                device_module = torch.get_device_module(self.device)
+                device_module.set_rng_state(self._random_of_device, self.device)
+            yield
+
+    @contextmanager
+    def _with_buffers(self) -> Iterator[None]:
+        # Tensors are replaced, not overwritten: autograd may have saved them.
+        now = [(module, name, module._buffers[name]) for module, name, _ in self._buffers]
+        try:
+            for module, name, buffer in self._buffers:
+                module._buffers[name] = buffer.clone()
+            yield
+        finally:
+            for module, name, current in now:
+                module._buffers[name] = current

@@ -1,0 +1,242 @@
+r"""Reversible stacks: each block changes one group of channels, and the backward pass recomputes
+the states.
+
+The channels are split into C groups, and block l changes group :math:`i = l \bmod C`:
+
+.. math:: x_i \leftarrow x_i + F_l(z), \quad
+    z = \sum_{j \ne i} x_j \; (i = 0), \qquad z = x_{i - 1} \; (i > 0)
+
+Before the block the group was :math:`x_i - F_l(z)`, and z is still known. So only the last state is
+stored, at any depth. C of our blocks are one block of Li, Müller, Ghanem & Koltun, *Training Graph
+Neural Networks with 1000 Layers*, ICML 2021 (RevGNN). They apply norm and activation before a
+layer; here both follow it, as in all our stacks.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import Function, once_differentiable
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.block import Block, Blocks, States
+from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, Snapshot, segment_length
+from gnn_depth.nn.variants.compile import has_hooks
+from gnn_depth.registry import registered
+
+log = logging.getLogger("gnn_depth")
+
+#: Largest relative error of the recomputed first state for which gradients are trusted.
+LARGEST_ERROR = 1e-2
+
+
+def group_width(hidden_channels: int, groups: int) -> int:
+    """Width of one group of channels; 0 groups mean that the stack is not reversible."""
+    if groups == 0:
+        return hidden_channels
+    if groups < 2:
+        raise ValueError(
+            f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}."
+        )
+    if hidden_channels % groups:
+        raise ValueError(
+            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use "
+            f"another number of groups, or a width of {-(-hidden_channels // groups) * groups}."
+        )
+    return hidden_channels // groups
+
+
+def make_reversible(stack: Any) -> None:
+    """Make the blocks of a stack reversible, in place.
+
+    Raises:
+        ValueError: They cannot be inverted.
+    """
+    _check_reversible(stack)
+    blocks = []
+    for position, block in enumerate(stack.blocks):
+        blocks.append(ReversibleBlock(block, position % stack.reversible, stack.reversible))
+    stack.blocks = ReversibleBlocks(blocks)
+
+
+def _check_reversible(stack: Any) -> None:
+    known: dict[str, Any] = registered("skip")
+    invertible = " or ".join(name for name, cls in known.items() if cls.invertible)
+    skips = list(stack.skips)
+    reason = ""
+    if isinstance(stack.encoder, nn.Identity):
+        reason = "needs an encoder, whose output it splits: use encoder linear"
+    elif not isinstance(stack.decoder, nn.Linear):
+        reason = "needs a decoder: use decoder linear"
+    elif not all(skip.invertible and not skip.carries for skip in skips):
+        reason = f"needs a skip connection that adds to the layer's input: use {invertible}"
+    elif any(skip.weight_chain().incoming for skip in skips):
+        reason = (
+            "needs layers with as many output as input channels: with several heads use split_heads"
+        )
+    elif any(layer.reads_first for layer in stack.layers):
+        reason = "has no first state for layers that read it"
+    elif stack.norm_after_skip:
+        reason = "cannot invert norms after the skip connection: use norm_after_skip false"
+    elif stack.jump != "last":
+        reason = f"keeps no states for jump {stack.jump}: use last"
+    elif stack.segment_length:
+        reason = "keeps nothing that checkpoint_every could save: use none"
+    if reason:
+        raise ValueError(f"a reversible stack {reason}.")
+
+
+class ReversibleBlock(Block):
+    """A block that changes one group of channels of the hidden state.
+
+    Args:
+        block: The block whose parts it uses; they have the width of one group.
+        turn: Number of the group that it changes.
+        groups: Number of groups.
+    """
+
+    def __init__(self, block: Block, turn: int, groups: int) -> None:
+        super().__init__(
+            block.layer,
+            block.norms,
+            block.activation,
+            block.skip,
+            block.norms_after_skip,
+            block.dropout,
+        )
+        self.turn = turn
+        self.groups = groups
+
+    def forward(self, x: Tensor, graph: Graph, states: States) -> Tensor:
+        groups = list(x.chunk(self.groups, 1))
+        groups[self.turn] = groups[self.turn] + self.change(self.read(groups), graph)
+        return torch.cat(groups, 1)
+
+    def read(self, groups: Sequence[Tensor]) -> Tensor:
+        """The layer's input z."""
+        if self.turn:
+            return groups[self.turn - 1]
+        total = groups[1]
+        for group in groups[2:]:
+            total = total + group
+        return total
+
+    def change(self, z: Tensor, graph: Graph) -> Tensor:
+        """The update F(z), which the skip connection adds to its input."""
+        update = self.update(z, graph, None)
+        added: Tensor = self.skip(update, [torch.zeros_like(z)], graph)
+        return added
+
+    def undo(
+        self,
+        groups: list[Tensor],
+        grads: list[Tensor],
+        of_parameters: dict[nn.Parameter, Tensor],
+        graph: Graph,
+    ) -> None:
+        """Turn the groups after this block and their gradients, in place, into those before it.
+
+        The gradients of the block's parameters are added to ``of_parameters``.
+        """
+        # The other groups are as they were before the block, and so z is the same.
+        z = self.read(groups).detach().requires_grad_()
+        with torch.enable_grad():
+            change = self.change(z, graph)
+        groups[self.turn] = groups[self.turn] - change.detach()
+        parameters = list(dict.fromkeys(self.trained()))
+        grad = grads[self.turn].to(change.dtype)
+        of_z, *found = torch.autograd.grad(change, [z, *parameters], grad, allow_unused=True)
+        for parameter, gradient in zip(parameters, found, strict=True):
+            if gradient is None:
+                continue
+            if parameter in of_parameters:  # a shared layer has had its turn at a later position
+                gradient = of_parameters[parameter] + gradient
+            of_parameters[parameter] = gradient
+        if of_z is None:
+            return
+        read: Sequence[int] = range(1, self.groups)
+        if self.turn:
+            read = [self.turn - 1]
+        for group in read:
+            grads[group] = grads[group] + of_z
+
+    def trained(self) -> Iterator[nn.Parameter]:
+        """The block's parameters that need a gradient, several times if they are shared inside."""
+        for module in self.modules():
+            for parameter in module._parameters.values():
+                if parameter is not None and parameter.requires_grad:
+                    yield parameter
+
+
+class ReversibleBlocks(Blocks):
+    """Reversible blocks; for gradients only the first and the last state are kept.
+
+    If modules have hooks, which need states and their gradients, the pass is checkpointed instead.
+    """
+
+    takes_prefixes = False  # a block needs the other groups' channels of every node
+
+    def forward(self, x: Tensor, graphs: Sequence[Graph], states: States) -> Tensor:
+        if not torch.is_grad_enabled():
+            return super().forward(x, graphs, states)
+        if any(map(has_hooks, self.modules())):
+            kept = CheckpointedBlocks(self, segment_length("sqrt", len(self)))
+            return kept(x, graphs, states)
+        blocks: list[Any] = list(self)
+        parameters: dict[nn.Parameter, None] = {}  # each once, in order
+        for block in blocks:
+            parameters.update(dict.fromkeys(block.trained()))
+        inputs = blocks, graphs, list(parameters), x
+        out: Tensor = _Reversible.apply(*inputs, *parameters)  # type: ignore[no-untyped-call]
+        return out
+
+
+class _Reversible(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        blocks: Sequence[ReversibleBlock],
+        graphs: Sequence[Graph],
+        parameters: list[nn.Parameter],
+        x: Float[Tensor, "nodes _"],
+        *_: Tensor,
+    ) -> Tensor:
+        groups = list(x.chunk(blocks[0].groups, 1))
+        snapshots: list[Snapshot] = []  # so that the backward pass repeats dropout and averages
+        for block, graph in zip(blocks, graphs, strict=True):
+            snapshots.append(Snapshot(block.modules(), x.device))
+            groups[block.turn] = groups[block.turn] + block.change(block.read(groups), graph)
+        out = torch.cat(groups, 1)
+        ctx.save_for_backward(x, out)
+        ctx.blocks, ctx.graphs = blocks, graphs
+        ctx.parameters, ctx.snapshots = parameters, snapshots
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, out = ctx.saved_tensors
+        count = ctx.blocks[0].groups
+        groups, gradients = list(out.chunk(count, 1)), list(grads[0].chunk(count, 1))
+        of_parameters: dict[nn.Parameter, Tensor] = {}
+        for position in reversed(range(len(ctx.blocks))):
+            with ctx.snapshots[position]():
+                ctx.blocks[position].undo(groups, gradients, of_parameters, ctx.graphs[position])
+        _warn_if_inexact(torch.cat(groups, 1), x)
+        found = [of_parameters.get(parameter) for parameter in ctx.parameters]
+        return None, None, None, torch.cat(gradients, 1), *found
+
+
+def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
+    """Warn if the recomputed first state differs from the original."""
+    error = float((again - first).norm() / first.norm().clamp_min(torch.finfo(first.dtype).tiny))
+    if not error <= LARGEST_ERROR:
+        log.warning(
+            "reversible: the recomputed first state has a relative error of %.1e, and gradients "
+            "are inexact: states grow too much to be inverted. Use a norm, a smaller bound of "
+            "weights, or checkpoint_every sqrt.",
+            error,
+        )
