@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
@@ -433,14 +434,14 @@ def _state_of(edge_index: Tensor) -> Any:
     """What _is_unchanged compares: a copy of the entries on the CPU, elsewhere torch's version."""
     if edge_index.device.type == "cpu":
         return _as_numpy(edge_index).copy(order="K")
-    return None if edge_index.is_inference() else edge_index._version
+    return torch_internals.version(edge_index)
 
 
 def _is_unchanged(edge_index: Tensor, state: Any) -> bool:
     if edge_index.device.type == "cpu":
         return np.array_equal(_as_numpy(edge_index), state)
     # Comparing entries would wait for the device. A tensor of inference mode counts no versions.
-    return isinstance(state, int) and edge_index._version == state
+    return isinstance(state, int) and torch_internals.version(edge_index) == state
 
 
 def _as_numpy(x: Tensor) -> Any:

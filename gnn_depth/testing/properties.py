@@ -15,7 +15,7 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 
 from gnn_depth.diagnostics.balance import defect
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.sparse_features import _sparse
+from gnn_depth.nn.functional.sparse_features import sparse_form
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.subjects import (
     OUT,
@@ -121,7 +121,7 @@ def sparse(subject: Subject) -> None:
     x = x * (x > 0)
     wanted = subject.run(part, [x], graph)
     with seeded(2):
-        got = subject.apply(part, [_sparse(x)], graph)  # type: ignore[list-item]
+        got = subject.apply(part, [sparse_form(x)], graph)  # type: ignore[list-item]
     assert_close(got, wanted, f"{subject}, sparse features")
 
 

@@ -23,8 +23,7 @@ from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
-#: Maximal size of a temporary edges x heads x channels tensor, if one is needed: it must fit into a
-#: core's cache.
+#: Numbers in a temporary edges x heads x channels tensor: it must fit into a core's cache.
 CHUNK = 2**18
 
 
@@ -42,7 +41,8 @@ class _Additive(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_EH,), graph = grads, ctx.graph
+        (grad_EH,) = grads
+        graph = ctx.graph
         x_dst_NHC, x_src_SHC, att_HC = ctx.saved_tensors
         into_NHC = _slopes(grad_EH, x_dst_NHC, x_src_SHC, graph, False, ctx.slope)
         out_SHC = _slopes(grad_EH, x_src_SHC, x_dst_NHC, graph, True, ctx.slope)
@@ -51,13 +51,12 @@ class _Additive(Function):
 
 
 class _SharedAdditive(Function):
-    """Scores with the same features at both ends of undirected edges, so that an edge and its
-    reverse score equally."""
+    """Scores of undirected edges between the same features, equal for an edge and its reverse."""
 
     @staticmethod
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
-        source, target, place = graph.one_way
-        return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, place)
+        source, target, pair = graph.one_way
+        return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, pair)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -80,9 +79,10 @@ def _scores(
     if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
         return _score(x_dst, x_src, att, target, source, slope)
     size = _chunk(att)
-    chunks = zip(torch.split(target, size), torch.split(source, size), strict=True)
-    scores = [_score(x_dst, x_src, att, ends, starts, slope) for ends, starts in chunks]
-    return torch.cat(scores) if scores else x_dst.new_zeros(0, att.shape[0])
+    scores = []
+    for ends, starts in zip(torch.split(target, size), torch.split(source, size), strict=True):
+        scores.append(_score(x_dst, x_src, att, ends, starts, slope))
+    return torch.cat(scores)
 
 
 def _score(
@@ -94,47 +94,49 @@ def _score(
 def _slopes(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
-    """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node (out of it, if
-    transposed)."""
+    """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node, or out of it."""
     if torch.compiler.is_compiling():
         return _slopes_in_slices(grad_EH, x_NHC, other, graph, transposed, slope)
-    here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
+    nodes, neighbours = graph.target, graph.source
+    if transposed:
+        nodes, neighbours = neighbours, nodes
     size = _chunk(x_NHC)
-    total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=torch.promote_types(x_NHC.dtype, grad_EH.dtype))
-    for grad, node, neighbour in zip(
-        *(torch.split(part, size) for part in (grad_EH, here, there)), strict=True
-    ):
-        pairs = _pairs(x_NHC, other, node, neighbour).to(total_NHC.dtype)
+    chunks = zip(
+        torch.split(grad_EH, size),
+        torch.split(nodes, size),
+        torch.split(neighbours, size),
+        strict=True,
+    )
+    dtype = torch.promote_types(x_NHC.dtype, grad_EH.dtype)
+    total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=dtype)
+    for grad, node, neighbour in chunks:
+        pairs = _pairs(x_NHC, other, node, neighbour).to(dtype)
+        slopes = _through_leaky_relu(grad[..., None].to(pairs), pairs, slope)
         # Not in place: a second derivative runs through here.
-        total_NHC = total_NHC.index_add(
-            0, node, _through_leaky_relu(grad[..., None].to(pairs), pairs, slope)
-        )
+        total_NHC = total_NHC.index_add(0, node, slopes)
     return total_NHC
 
 
 def _slopes_in_slices(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
-    if (
-        transposed and graph.reverse is not None
-    ):  # the neighbours are the same, only their edges run the other way
+    if transposed and graph.reverse is not None:
+        # The neighbours are the same, only their edges run the other way.
         grad_EH, transposed = grad_EH.index_select(0, graph.reverse), False
-    # Slices are padded with the last one.
+    # Slices are padded with the number of edges, which is this row of zeros.
     grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
-    parts = [
-        _sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed).parts()
-    ]
-    return torch.cat(parts).view_as(x_NHC)
+    sums = []
+    for rows in graph.padded(transposed).parts():
+        sums.append(_sums_of(rows, grads_EH, x_NHC, other, slope))
+    return torch.cat(sums).view_as(x_NHC)
 
 
 def _sums_of(
     rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, slope: float
 ) -> Tensor:
-    grad_VKH = grads_EH[rows.edge]
+    grad_VKH1 = grads_EH[rows.edge][..., None]
     pairs_VKHC = x_NHC[rows.node][:, None] + other[rows.neighbour]
-    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH[..., None], slope * grad_VKH[..., None]).sum(
-        1
-    )
+    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH1, slope * grad_VKH1).sum(1)
     return bag_sum(slopes_VHC.flatten(1), rows.index, rows.ptr)
 
 
@@ -144,8 +146,8 @@ def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
 
 
 def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
-    """LeakyReLU'(at) times change, without the booleans of a comparison, which would dominate the
-    cost."""
+    """LeakyReLU'(at) times change."""
+    # Not by a comparison, whose booleans would dominate the cost.
     through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
     return through
 
@@ -162,12 +164,14 @@ def _derivative(
     graph: Graph,
     slope: float,
 ) -> Tensor:
-    """The directional derivative of the scores along tangents of x_dst, x_src and att; None means
-    no change."""
+    """The derivative of the scores along tangents of x_dst, x_src and att, None for no change."""
     dst_t, src_t, att_t = tangents
-    dst_t = torch.zeros_like(x_dst) if dst_t is None else dst_t
-    src_t = torch.zeros_like(x_src) if src_t is None else src_t
-    att_t = torch.zeros_like(att) if att_t is None else att_t
+    if dst_t is None:
+        dst_t = torch.zeros_like(x_dst)
+    if src_t is None:
+        src_t = torch.zeros_like(x_src)
+    if att_t is None:
+        att_t = torch.zeros_like(att)
     pairs = _pairs(x_dst, x_src, graph.target, graph.source)
     moves = _pairs(dst_t, src_t, graph.target, graph.source)
     return _through_leaky_relu(moves * att + pairs * att_t, pairs, slope).sum(-1)

@@ -1,5 +1,4 @@
-"""Dropout without a stored mask: the mask is recomputed from two random numbers and each element's
-position."""
+"""Dropout without a stored mask: it is recomputed from two random numbers and the positions."""
 
 from typing import Any
 
@@ -12,7 +11,8 @@ from gnn_depth.nn.functional.kernels import with_jvp
 # The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds
 # leave neighbouring elements correlated. The constants come from a search for integer hashes with
 # little bias (Wellons, "Prospecting for hash functions", 2018).
-FIRST, SECOND = 0x7FEB352D, 0x846CA68B - 2**32
+FIRST = 0x7FEB352D
+SECOND = 0x846CA68B - 2**32
 LEVELS = 2**31
 
 # Column numbers as data: compiled code for CPUs reads them much faster than it counts.
@@ -46,12 +46,12 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
         return values
     if p == 1:
         return values * 0
-    return values * kept(positions, _seed(values), p).to(values.dtype) * (1 / (1 - p))
+    is_kept = kept(positions, _seed(values), p).to(values.dtype)
+    return values * is_kept * (1 / (1 - p))
 
 
 def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
-    """1 for the positions (int32) that are kept, 0 for the others, as int32; the seed is two
-    numbers, int32."""
+    """1 for the positions that are kept, 0 for the others; all are int32, and the seed is two."""
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST
@@ -72,7 +72,8 @@ class _Dropout(Function):
     @staticmethod
     def forward(x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
         if torch.compiler.is_compiling():
-            return x * (kept(_positions(x, rows), seed, p).to(x.dtype) * (1 / (1 - p)))
+            is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
+            return x * (is_kept * (1 / (1 - p)))
         # The same as kept(), in place, which is faster.
         bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
@@ -87,7 +88,8 @@ class _Dropout(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _dropout(grads[0], *ctx.saved_tensors, ctx.p, ctx.rows), None, None, None
+        (seed,) = ctx.saved_tensors
+        return _dropout(grads[0], seed, ctx.p, ctx.rows), None, None, None
 
 
 def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:

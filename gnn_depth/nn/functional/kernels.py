@@ -1,29 +1,30 @@
 """Building blocks of the fast functions: a sum over bags of rows, and forward-mode derivatives."""
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from gnn_depth import torch_internals
+
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
-    r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k
-    x_{index_k}`.
+    r"""Sum the weighted rows of each bag.
 
-    The kernel of ``torch.nn.functional.embedding_bag``, without the values that its backward pass
-    would need. It supports float32 and float64; half precisions go through float32. Index and
-    pointers have one integer type, and weights are 1 by default.
+    .. math:: y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}
+
+    The kernel supports float32 and float64; half precisions go through float32. Index and pointers
+    have one integer type, and weights are 1 by default.
     """
-    dtype = x.dtype if weights is None else torch.promote_types(x.dtype, weights.dtype)
+    dtype = x.dtype
+    if weights is not None:
+        dtype = torch.promote_types(dtype, weights.dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    weights = None if weights is None else weights.to(wide).contiguous()
-    bags = torch.ops.aten._embedding_bag_forward_only(
-        x.to(wide).contiguous(), index, ptr, False, 0, False, weights, True
-    )
-    return bags[0].to(dtype)
+    if weights is not None:
+        weights = weights.to(wide).contiguous()
+    return torch_internals.embedding_bag(x.to(wide).contiguous(), index, ptr, weights).to(dtype)
 
 
 def with_jvp(
@@ -49,32 +50,31 @@ def with_jvp(
         else:
             ctx.save_for_forward(*ctx.to_save)
 
-    def by_linearity(ctx: Any, *tangents: Tensor | None) -> Tensor:
-        given = ctx.saved_tensors
-        moved = [
-            call(*given[:place], tangent, *given[place + 1 :], *ctx.others)
-            for place, tangent in enumerate(tangents[:linear_in])
-            if tangent is not None
-        ]
-        return reduce(torch.add, moved)
+    def by_linearity(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
+        inputs = ctx.saved_tensors
+        total = None
+        for position, tangent in enumerate(tangents[:linear_in]):
+            if tangent is None:
+                continue
+            term = call(*inputs[:position], tangent, *inputs[position + 1 :], *ctx.others)
+            total = term if total is None else total + term
+        return total
 
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = function.forward(*inputs)
         setup_context(ctx, inputs, output)
         return output
 
-    transformed = _variant(function, jvp=jvp or by_linearity, setup_context=setup_context)
-    eager = _variant(
-        function, jvp=jvp or by_linearity, forward=forward, setup_context=Function.setup_context
-    )
+    rule = jvp or by_linearity
+    transformed = _variant(function, jvp=rule, setup_context=setup_context)
+    # A setup_context of torch's own tells Function.apply that forward takes the context.
+    eager = _variant(function, jvp=rule, forward=forward, setup_context=Function.setup_context)
 
     def call(*args: Any) -> Tensor:
         chosen: Any = eager
         if torch.compiler.is_compiling():
             chosen = function
-        elif (
-            torch._C._are_functorch_transforms_active()
-        ):  # what Function.apply asks too; it has no public name
+        elif torch_internals.is_transforming():
             chosen = transformed
         return chosen.apply(*args)
 
@@ -83,14 +83,12 @@ def with_jvp(
 
 def _variant(function: type[Function], **methods: Callable[..., Any]) -> Any:
     """The function with other static methods."""
-    return type(
-        function.__name__,
-        (function,),
-        {name: staticmethod(method) for name, method in methods.items()},
-    )
+    static = {name: staticmethod(method) for name, method in methods.items()}
+    return type(function.__name__, (function,), static)
 
 
 def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Make two tensors of one used at both ends, because the compiler cannot trace a function given
-    one twice."""
-    return (first.view_as(first) if first is second else first), second
+    """Make two tensors of one: the compiler cannot trace a function that is given one twice."""
+    if first is second:
+        return first.view_as(first), second
+    return first, second

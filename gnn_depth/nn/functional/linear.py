@@ -1,5 +1,4 @@
-"""Linear maps of the rows of a matrix, and dot products of each head's features with vectors of
-that head."""
+"""Linear maps of the rows of a matrix, and dot products of heads with vectors of theirs."""
 
 from typing import Any
 
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from gnn_depth import torch_internals
 from gnn_depth.nn.functional import onednn
 
 # Sums over fewer numbers than a vector register holds are computed one number at a time.
@@ -20,34 +20,40 @@ def linear(
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, "outputs"] | None = None,
 ) -> Float[Tensor, "*nodes outputs"]:
-    r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster of two
-    libraries."""
+    r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster library."""
     known = onednn.FASTER and _is_plain(x) and _is_plain(weight)
-    by_onednn = known and onednn.pays(x, weight) and not _is_transformed()
-    return matrix_product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
+    if known and onednn.pays(x, weight) and not _is_transformed():
+        return matrix_product(x, weight, bias)
+    return F.linear(x, weight, bias)
 
 
 def matrix_product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     r"""The product :math:`A B^\top` of two matrices, plus a row, differentiable to any order."""
-    return _Product.apply(left, right, row)  # type: ignore[no-untyped-call]
+    return _MatrixProduct.apply(left, right, row)  # type: ignore[no-untyped-call]
 
 
-class _Product(Function):
+class _MatrixProduct(Function):
     # No setup_context: it costs as much as a small product, and only transforms of torch.func need
     # it, which never reach this function.
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
         ctx.save_for_backward(left, right)
-        by_onednn = left.dtype == torch.float32 and onednn.pays(left, right)
-        return onednn.multiply(left, right, row) if by_onednn else F.linear(left, right, row)
+        if left.dtype == torch.float32 and onednn.pays(left, right):
+            return onednn.multiply(left, right, row)
+        return F.linear(left, right, row)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         left, right = ctx.saved_tensors
-        grad_left = matrix_product(grad, right.t()) if ctx.needs_input_grad[0] else None
-        grad_right = matrix_product(grad.t(), left.t()) if ctx.needs_input_grad[1] else None
-        return grad_left, grad_right, grad.sum(0) if ctx.needs_input_grad[2] else None
+        grad_left = grad_right = grad_row = None
+        if ctx.needs_input_grad[0]:
+            grad_left = matrix_product(grad, right.t())
+        if ctx.needs_input_grad[1]:
+            grad_right = matrix_product(grad.t(), left.t())
+        if ctx.needs_input_grad[2]:
+            grad_row = grad.sum(0)
+        return grad_left, grad_right, grad_row
 
 
 def _is_plain(x: Tensor) -> bool:
@@ -62,9 +68,7 @@ def _is_transformed() -> bool:
         return True
     if torch.compiler.is_compiling():
         return False
-    return (
-        torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
-    )
+    return torch_internals.is_transforming() or torch_internals.in_forward_mode()
 
 
 def head_dots(
@@ -76,9 +80,9 @@ def head_dots(
     There, a single infinite entry makes all products of its node NaN.
     """
     heads, channels = x.shape[1:]
-    if channels >= NARROW or any(
-        a.dtype != x.dtype for a in vectors
-    ):  # the sum is in the wider type of the two
+    # Of two types, the sum is in the wider one, and the matrix product takes one only.
+    has_one_type = all(a.dtype == x.dtype for a in vectors)
+    if channels >= NARROW or not has_one_type:
         return tuple((x * a).sum(-1) for a in vectors)
     diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
     blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])

@@ -12,7 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gnn_depth import torch_internals
+
 CPU_INFO = Path("/proc/cpuinfo")
+INTEL = "GenuineIntel"
 #: oneDNN generates code for every new shape. From this number of multiplications on, a single
 #: product makes up for it, so mini-batches, which all have different sizes, lose nothing.
 NEW_SHAPE = 16_000_000
@@ -21,26 +24,25 @@ FEWEST = 2**14
 
 
 def is_faster() -> bool:
-    """True if float32 products by oneDNN should be faster than torch's own here, judging by the
-    processor's maker."""
-    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return (
-        has_both
-        and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-        and _maker() != "GenuineIntel"
-    )
+    """True if oneDNN's float32 products should be faster here, judging by the processor's maker."""
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not (has_mkl and has_onednn):
+        return False
+    has_avx512 = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return has_avx512 and _maker() != INTEL
 
 
 def _maker() -> str:
     """The processor's maker; Intel if it cannot be found."""
     if not CPU_INFO.is_file():
-        return platform.processor().split(" ")[-1] or "GenuineIntel"
-    with (
-        CPU_INFO.open() as lines
-    ):  # stop at the first: the file lists every core, and reading it queries each
-        return next(
-            (line.split()[-1] for line in lines if line.startswith("vendor_id")), "GenuineIntel"
-        )
+        return platform.processor().split(" ")[-1] or INTEL
+    # Stop at the first core: the file lists every one, and reading it queries each.
+    with CPU_INFO.open() as lines:
+        for line in lines:
+            if line.startswith("vendor_id"):
+                return line.split()[-1]
+    return INTEL
 
 
 #: Decided once, so that a resumed run computes the same way.
@@ -48,27 +50,28 @@ FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    r"""True if :math:`A B^\top` is large enough for oneDNN; always in compiled code, where shapes
-    never change."""
-    (rows, inner), columns = left.shape, right.shape[0]
+    r"""True if :math:`A B^\top` is large enough for oneDNN, and always in compiled code."""
+    # The shapes of compiled code never change.
     if torch.compiler.is_compiling():
         return left.numel() > 0
+    (rows, inner), columns = left.shape, right.shape[0]
     return rows * columns >= FEWEST and rows * inner * columns >= NEW_SHAPE
 
 
-def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+def _multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     # oneDNN takes a thousand times as long for columns of a wider matrix, and misreads a row that
     # is not contiguous.
-    right = right if right.is_contiguous() or right.t().is_contiguous() else right.contiguous()
-    row = row if row is None else row.contiguous()
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(left.contiguous(), right, row, "none", [], "")
-    return out
+    if not (right.is_contiguous() or right.t().is_contiguous()):
+        right = right.contiguous()
+    if row is not None:
+        row = row.contiguous()
+    return torch_internals.onednn_linear(left.contiguous(), right, row)
 
 
 # A separate name: torch's compiler knows oneDNN's operator only for weights that never change.
 _LIBRARY: Any = torch.library.Library("gnn_depth", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("product(Tensor left, Tensor right, Tensor? row=None) -> Tensor")
-_LIBRARY.impl("product", _product, "CPU")
+_LIBRARY.impl("product", _multiply, "CPU")
 
 
 @torch.library.register_fake("gnn_depth::product", lib=_LIBRARY)  # type: ignore[untyped-decorator]
@@ -77,9 +80,8 @@ def _shape(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
 
 
 def multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    r"""The product :math:`A B^\top` of float32 matrices on a CPU, plus a row, by oneDNN; it has no
-    derivative."""
+    r"""Compute :math:`A B^\top` of float32 matrices on a CPU, plus a row, without a derivative."""
     if not torch.compiler.is_compiling():
-        return _product(left, right, row)
+        return _multiply(left, right, row)
     out: Tensor = torch.ops.gnn_depth.product(left, right, row)
     return out

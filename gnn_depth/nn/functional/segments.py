@@ -1,5 +1,4 @@
-"""Operations between nodes and edges on small (edges x heads) tensors: spread, sum, maximum,
-softmax."""
+"""Operations between nodes and edges on small (edges x heads) tensors."""
 
 # N nodes, E edges, H heads; V slices of K neighbours
 
@@ -19,10 +18,11 @@ MANY_EDGES = 2**15
 
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
-    """The rows of the targets among those of the sources: on a block the first rows, otherwise
-    all."""
+    """The rows of the targets among those of the sources: on a block the first, otherwise all."""
     # A slice of everything would allocate a tensor of zeros in the backward pass.
-    return x if graph.num_sources == graph.num_nodes else x[: graph.num_nodes]
+    if graph.num_sources == graph.num_nodes:
+        return x
+    return x[: graph.num_nodes]
 
 
 def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
@@ -41,16 +41,17 @@ def segment_sum(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Ten
 
 
 def segment_max(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
-    """Maximum over incoming edges, -inf for a node without any; tied edges share the gradient
-    evenly."""
+    """Maximum over incoming edges, -inf without any; tied edges share the gradient evenly."""
     return _max(values, graph)
 
 
 def segment_softmax(
     scores: Float[Tensor, "edges heads"], graph: Graph
 ) -> Float[Tensor, "edges heads"]:
-    r"""Softmax over incoming edges, :math:`\alpha_{ij} = e^{s_{ij}} / \sum_{k \to i}
-    e^{s_{ik}}`."""
+    r"""Softmax over incoming edges.
+
+    .. math:: \alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}
+    """
     return _softmax(scores, graph)
 
 
@@ -104,17 +105,18 @@ class _Max(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         values_EH, largest_NH = ctx.saved_tensors
-        return _share_of_maximum(values_EH, largest_NH, ctx.graph) * at_target(
-            grads[0], ctx.graph
-        ), None
+        fraction_EH = _fraction_of_maximum(values_EH, largest_NH, ctx.graph)
+        return fraction_EH * at_target(grads[0], ctx.graph), None
 
 
 class _Softmax(Function):
     @staticmethod
     def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
+        # Without the shift to a maximum of 0, large scores would overflow.
         shift_NH = _largest(scores_EH, graph)
         weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
-        return weights_EH.div_(segment_sum(weights_EH, graph).index_select(0, graph.target))
+        total_NH = segment_sum(weights_EH, graph)
+        return weights_EH.div_(total_NH.index_select(0, graph.target))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -131,14 +133,14 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges of a node, -inf where there are none."""
     if torch.compiler.is_compiling() and len(values_EH) >= MANY_EDGES:
         rows = graph.padded()
-        edge_VK = rows.edge.where(
-            rows.edge < len(values_EH), rows.edge[:, :1]
-        )  # the first stands for padding
-        return torch.segment_reduce(values_EH[edge_VK].amax(1), "max", offsets=rows.ptr)
+        # The first edge of a slice stands for its padding.
+        edge_VK = rows.edge.where(rows.edge < len(values_EH), rows.edge[:, :1])
+        largest_VH = values_EH[edge_VK].amax(1)
+        return torch.segment_reduce(largest_VH, "max", offsets=rows.ptr)
     return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
 
 
-def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:
+def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:
     """1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere."""
     # Not a comparison: compiled code stores booleans much slower than floats.
     tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
@@ -146,17 +148,16 @@ def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Te
 
 
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
-    r""":math:`\alpha (d - \sum \alpha d)`: the Jacobian of a softmax is symmetric, so this is both
-    of its products."""
+    r"""The symmetric Jacobian of a softmax, times d: :math:`\alpha (d - \sum \alpha d)`."""
     weighted_EH = alpha_EH * direction_EH
-    return torch.addcmul(
-        weighted_EH, alpha_EH, at_target(segment_sum(weighted_EH, graph), graph), value=-1
-    )
+    total_EH = at_target(segment_sum(weighted_EH, graph), graph)
+    return torch.addcmul(weighted_EH, alpha_EH, total_EH, value=-1)
 
 
 def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:
     values_EH, largest_NH = ctx.saved_tensors
-    return segment_sum(_share_of_maximum(values_EH, largest_NH, ctx.graph) * values_t, ctx.graph)
+    fraction_EH = _fraction_of_maximum(values_EH, largest_NH, ctx.graph)
+    return segment_sum(fraction_EH * values_t, ctx.graph)
 
 
 def _softmax_jvp(ctx: Any, scores_t: Tensor, _: None) -> Tensor:
@@ -172,14 +173,15 @@ _softmax = with_jvp(_Softmax, _softmax_jvp)
 
 def widen(x: Tensor) -> Tensor:
     """Convert 16-bit floats to float32: squares easily overflow or underflow in 16 bits."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return x.float()
+    return x
 
 
 def graph_mean(
     x: Float[Tensor, "nodes channels"], graph: Graph
 ) -> Float[Tensor, "#nodes channels"]:
-    """Mean over the nodes of each graph, repeated for its nodes (one row where there is one
-    graph)."""
+    """Mean over the nodes of each graph, repeated for its nodes; one row for a single graph."""
     if graph.is_shard:
         return graph.all_reduce(x.sum(0, keepdim=True)) / graph.total_nodes
     if graph.node_to_graph is None:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
@@ -28,12 +29,12 @@ class _SpMM(Function):
     def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
         heads, channels = x_NHC.shape[1:]
         ptr, neighbour, order = graph.rows(heads).csr(transposed)
-        weights = (
-            weights_EH.flatten() if order is None else weights_EH.flatten().index_select(0, order)
-        )
+        weights = weights_EH.flatten()
+        if order is not None:
+            weights = weights.index_select(0, order)
         sums = bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights)
         # No view, so that autograd may add another gradient in place.
-        return torch.ops.aten._unsafe_view(sums, [len(sums) // heads, heads, channels])
+        return torch_internals.reshaped(sums, [len(sums) // heads, heads, channels])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -50,8 +51,11 @@ class _SpMM(Function):
         weights_EH, x_NHC = ctx.saved_tensors
         grad_weights = grad_x = None
         if ctx.needs_input_grad[0]:
-            query, key = (x_NHC, grad_NHC) if ctx.transposed else (grad_NHC, x_NHC)
-            grad_weights = sddmm(query, key, ctx.graph).to(weights_EH.dtype)
+            if ctx.transposed:
+                products_EH = sddmm(x_NHC, grad_NHC, ctx.graph)
+            else:
+                products_EH = sddmm(grad_NHC, x_NHC, ctx.graph)
+            grad_weights = products_EH.to(weights_EH.dtype)
         if ctx.needs_input_grad[1]:
             grad_x = spmm(weights_EH, grad_NHC, ctx.graph, not ctx.transposed).to(ctx.dtype)
         return grad_weights, grad_x, None, None
@@ -61,27 +65,21 @@ class _SDDMM(Function):
     @staticmethod
     def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        if (
-            torch.compiler.is_compiling()
-        ):  # one loop over edges, fused with the operations on the products
+        if torch.compiler.is_compiling():
+            # One loop over edges, fused with the operations on the products.
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
-        query, key = (
-            query_NHC.flatten(0, 1).to(wide).contiguous(),
-            key_NHC.flatten(0, 1).to(wide).contiguous(),
-        )
+        query = query_NHC.flatten(0, 1).to(wide).contiguous()
+        key = key_NHC.flatten(0, 1).to(wide).contiguous()
         rows = graph.rows(query_NHC.shape[1])
-        pattern = torch.sparse_csr_tensor(
-            rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape
-        )
+        zeros = query.new_zeros(rows.source.numel())
+        pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, zeros, rows.shape)
         # Write into the pattern itself: a new one would also copy its structure, which takes a
         # third of the time.
-        products = (
-            torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern)
-            .values()
-            .to(dtype)
-        )
-        products = products if rows.inverse is None else products.index_select(0, rows.inverse)
+        torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern)
+        products = pattern.values().to(dtype)
+        if rows.inverse is not None:
+            products = products.index_select(0, rows.inverse)
         return products.view(-1, query_NHC.shape[1])
 
     @staticmethod
@@ -101,8 +99,8 @@ class _SDDMM(Function):
         return grad_query, grad_key, None
 
 
-#: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of
-#: it, if transposed).
+#: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node, or out
+#: of it, if transposed.
 spmm = with_jvp(_SpMM, linear_in=2)
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each
 #: edge.
@@ -114,10 +112,9 @@ def aggregate(
     x: Float[Tensor, "sources *heads channels"],
     graph: Graph,
 ) -> Float[Tensor, "nodes *heads channels"]:
-    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where
-    there is none.
+    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`.
 
-    Tensors without a heads dimension have one head.
+    It is zero for a node without any. Tensors without a heads dimension have one head.
     """
     if x.dim() == 2:
         # Not [:, 0], whose backward pass writes a gradient of zeros and copies into it.

@@ -8,13 +8,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-#: A sparse product is faster below this fraction of non-zeros, for matrices of at least this many
-#: numbers.
-DENSEST, SMALLEST = 0.1, 2**16
+#: A sparse product is faster below this fraction of non-zeros,
+DENSEST = 0.1
+#: for matrices of at least this many numbers.
+SMALLEST = 2**16
+#: One of so many non-zeros is compared at every call with what was read when the form was made.
+COMPARED = 8
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,8 @@ class SparseFeatures:
         positions = self.positions
         if rows is not None and training:
             columns = self.rows.shape[1]
-            positions = (
-                rows[positions.div(columns, rounding_mode="floor")] * columns + positions % columns
-            ).int()
+            row = rows[positions.div(columns, rounding_mode="floor")]
+            positions = (row * columns + positions % columns).int()
         return replace(self, values=dropout_at(positions, self.values, p, training))
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -57,47 +60,75 @@ class SparseFeatures:
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     """The sparse form of features if it saves time, otherwise the features themselves.
 
-    The sparse form is cached as long as the tensor exists. Features that need a gradient stay
-    dense.
+    The sparse form is kept while the tensor lives and is unchanged. Changes by torch's operations
+    are counted. Of others, through NumPy or ``.data``, those are seen that change one of the
+    non-zeros compared here, which are spread over all rows: give ``x.clone()`` after a smaller one.
+    Features that need a gradient stay dense.
     """
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x
-    version, sparse = _KNOWN.get(x, (None, None))  # type: ignore[no-untyped-call]
-    if version != x._version:
-        sparse = _sparse(x) if torch.count_nonzero(x) < DENSEST * x.numel() else None
-        _KNOWN[x] = x._version, sparse
-    return x if sparse is None else sparse
+    known: _Known | None = _KNOWN.get(x)  # type: ignore[no-untyped-call]
+    if known is None or not known.is_of(x):
+        # Tensors that are made in inference mode could not be trained with later.
+        with torch.inference_mode(False):
+            known = _Known(x)
+        # Tensors of inference mode count no changes.
+        if known.version is not None:
+            _KNOWN[x] = known
+    return x if known.sparse is None else known.sparse
+
+
+class _Known:
+    """The sparse form of features, None if it saves no time, and what tells that they changed."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.version = torch_internals.version(x)
+        self.sparse: SparseFeatures | None = None
+        if torch.count_nonzero(x) < DENSEST * x.numel():
+            self.sparse = sparse_form(x)
+            compared = self.sparse.positions[::COMPARED].long()
+            self.row, self.column = compared // x.shape[1], compared % x.shape[1]
+
+    def is_of(self, x: Tensor) -> bool:
+        """True if no change of the features is seen."""
+        if self.version != torch_internals.version(x):
+            return False
+        # On other devices a comparison would wait for what is queued there.
+        if self.sparse is None or x.device.type != "cpu":
+            return True
+        if x.shape != self.sparse.rows.shape:
+            return False
+        return torch.equal(x.detach()[self.row, self.column], self.sparse.values[::COMPARED])
 
 
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
 def _is_differentiated(x: Tensor) -> bool:
-    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+    if x.requires_grad or torch_internals.is_wrapped(x):
         return True
-    # Outside a forward-mode level nothing has a tangent, and unpacking fails.
-    in_level = torch.autograd.forward_ad._current_level >= 0
-    return in_level and torch.autograd.forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
+    if not torch_internals.in_forward_mode():
+        return False
+    tangent = torch.autograd.forward_ad.unpack_dual(x).tangent  # type: ignore[no-untyped-call]
+    return tangent is not None
 
 
-def _sparse(x: Tensor) -> SparseFeatures:
+def sparse_form(x: Tensor) -> SparseFeatures:
+    """The sparse form of a matrix of features."""
     row, column = x.nonzero(as_tuple=True)
+    rows = EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1)
     positions = (row * x.shape[1] + column).int()
-    return SparseFeatures(
-        x[row, column], positions, EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1)
-    )
+    return SparseFeatures(x[row, column], positions, rows)
 
 
 class _Product(Function):
-    """The matrix, or its transpose, times a dense one; each product is the gradient of the
-    other."""
+    """The matrix, or its transpose, times a dense one; each is the gradient of the other."""
 
     @staticmethod
     def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
         ptr, index, order = x.rows.csr(transposed)
-        return bag_sum(dense, index, ptr, x.values if order is None else x.values[order]).to(
-            dense.dtype
-        )
+        values = x.values if order is None else x.values[order]
+        return bag_sum(dense, index, ptr, values).to(dense.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

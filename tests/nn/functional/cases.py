@@ -16,7 +16,7 @@ from gnn_depth.nn.functional import (
     segment_softmax,
     segment_sum,
 )
-from gnn_depth.nn.functional.sparse_features import _sparse
+from gnn_depth.nn.functional.sparse_features import sparse_form
 from tests import reference
 
 SLOPE = 0.3
@@ -108,7 +108,7 @@ CASES = {
     "at_source": Case(at_source, lambda v, g: v[g.source], lambda g, h: (randn(g.num_sources, h),)),
     "dropout": Case(seeded_dropout, dropout_of_ones, on_edges),
     "sparse_linear": Case(
-        lambda w, b, g: _sparse(bag_of_words(w.dtype)).linear(w, b),
+        lambda w, b, g: sparse_form(bag_of_words(w.dtype)).linear(w, b),
         lambda w, b, g: bag_of_words(w.dtype) @ w.t() + b,
         lambda g, h: (randn(h, 11), randn(h)),
     ),

@@ -6,7 +6,7 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
-from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, _sparse
+from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, sparse_form
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Layer
@@ -30,7 +30,7 @@ def large():
 
 def test_no_non_zeros_give_the_bias_and_no_gradient():
     linear = Linear(6, 2)
-    out = linear(_sparse(torch.zeros(4, 6)))
+    out = linear(sparse_form(torch.zeros(4, 6)))
     assert torch.equal(out, linear.bias.expand(4, 2))
     out.sum().backward()
     assert (linear.weight.grad == 0).all()
@@ -40,7 +40,7 @@ def test_no_non_zeros_give_the_bias_and_no_gradient():
 def test_half_precisions_come_back_in_their_own_type(dtype):
     dense = words(30, 40)
     linear = Linear(40, 5).to(dtype)
-    out = linear(_sparse(dense.to(dtype)))
+    out = linear(sparse_form(dense.to(dtype)))
     assert out.dtype == dtype
     torch.testing.assert_close(out, linear(dense.to(dtype)), rtol=0.05, atol=0.05)
 
@@ -66,6 +66,42 @@ def test_it_is_made_once_for_a_tensor_until_that_changes_in_place(large):
     torch.testing.assert_close(linear(after), linear(large))
     large.fill_(1.0)
     assert sparse_features(large) is large
+
+
+def scaled_by_numpy(x):
+    x.numpy()[...] *= 2
+
+
+def shuffled_through_data(x):
+    x.data = x.data.roll(3, 0)
+
+
+def lengthened_through_data(x):
+    x.data = torch.cat([x.data, x.data])
+
+
+@pytest.mark.parametrize(
+    "change", [scaled_by_numpy, shuffled_through_data, lengthened_through_data]
+)
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_it_is_made_anew_when_others_than_torch_change_the_features(large, change, contiguous):
+    if not contiguous:
+        large = large.t()
+    before = sparse_features(large)
+    assert sparse_features(large) is before
+    change(large)
+    assert torch.equal(sparse_features(large).dense(), large)
+
+
+def test_what_was_made_in_inference_mode_can_be_trained_with(large):
+    linear = Linear(256, 3)
+    with torch.inference_mode():
+        linear(sparse_features(large))
+        assert isinstance(sparse_features(large.clone()), SparseFeatures)
+    sparse = sparse_features(large)
+    linear(sparse.dropout(0.5)).sum().backward()
+    assert not sparse.values.is_inference()
+    assert linear.weight.grad.isfinite().all()
 
 
 def test_features_that_require_a_gradient_stay_dense_and_get_it(large):
@@ -104,12 +140,14 @@ def test_dropout_of_the_sparse_form_is_that_of_the_matrix(p):
     torch.manual_seed(3)
     expected = dropout(dense, p)
     torch.manual_seed(3)
-    dropped = _sparse(dense).dropout(p)
+    dropped = sparse_form(dense).dropout(p)
     everything = Linear(40, 40, bias=False)
     with torch.no_grad():
         everything.weight.copy_(torch.eye(40))
     assert torch.equal(everything(dropped), expected)
-    assert torch.equal(_sparse(dense).dropout(p, training=False).values, _sparse(dense).values)
+    assert torch.equal(
+        sparse_form(dense).dropout(p, training=False).values, sparse_form(dense).values
+    )
 
 
 STACKS = {

@@ -1,0 +1,58 @@
+"""Every private part of PyTorch that this package uses, each with its reason.
+
+tests/test_torch_internals.py fails where a new PyTorch changes one of them.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def embedding_bag(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None) -> Tensor:
+    """Sum the weighted rows of each bag by the kernel of ``torch.nn.functional.embedding_bag``.
+
+    The public function keeps values for a backward pass that we compute ourselves.
+    """
+    sums: Tensor = torch.ops.aten._embedding_bag_forward_only(
+        x, index, ptr, False, 0, False, weights, True
+    )[0]
+    return sums
+
+
+def reshaped(x: Tensor, shape: list[int]) -> Tensor:
+    """Give a new tensor, which nothing else holds, another shape.
+
+    The result of ``view`` is marked as a view, and autograd adds no gradient to a view in place.
+    """
+    out: Tensor = torch.ops.aten._unsafe_view(x, shape)
+    return out
+
+
+def onednn_linear(left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
+    r"""Compute :math:`A B^\top` plus a row by oneDNN.
+
+    Torch's public products choose MKL for float32, on processors where oneDNN is faster too.
+    """
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, row, "none", [], "")
+    return out
+
+
+def is_transforming() -> bool:
+    """True inside a transform of ``torch.func``; ``Function.apply`` asks the same way."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def is_wrapped(x: Tensor) -> bool:
+    """True for a tensor that stands for another one inside a transform of ``torch.func``."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(x)
+
+
+def in_forward_mode() -> bool:
+    """True inside a level of forward-mode differentiation: elsewhere unpacking a tangent fails."""
+    return torch.autograd.forward_ad._current_level >= 0
+
+
+def version(x: Tensor) -> Any:
+    """The number of in-place operations of torch on a tensor; None in inference mode."""
+    return None if x.is_inference() else x._version
