@@ -11,64 +11,41 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "gnn_depth"
 
+BASE = {"registry", "ranges"}  # names, ranges and messages, which everything may use
+BUILDER = BASE | {"builder", "short_names", "yaml_limits"}
+GRAPH = {"graph", "csr", "shard", "torch_internals"}
+RUNS = {"runs", "signals", "measurements", "config_file"}
+
 MAY_IMPORT = {
     "_version": set(),
     "ranges": set(),
     "registry": {"ranges"},
+    "yaml_limits": set(),
     "torch_internals": set(),
     "csr": set(),
     "shard": {"graph"},
     "graph": {"csr", "torch_internals"},
-    "short_names": {"registry", "ranges"},
-    "nn": {"nn", "registry", "ranges", "short_names", "graph", "csr", "torch_internals"},
-    "data": {"data", "registry", "ranges", "graph", "shard", "csr"},
-    "training": {
-        "training",
-        "registry",
-        "ranges",
-        "graph",
-        "nn",
-        "data.base",
-        "data.shards",
-        "runs",
-        "signals",
-    },
-    "measurements": set(),
-    "web_page": set(),
-    "yaml_limits": set(),
-    "diagnostics": {
-        "diagnostics",
-        "nn.neurons",
-        "nn.parts",
-        "graph",
-        "measurements",
-        "registry",
-        "ranges",
-        "web_page",
-    },
     "runs": set(),
     "signals": set(),
-    "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
+    "measurements": set(),
+    "web_page": set(),
+    "short_names": BASE,
+    "builder": BUILDER,
+    "config_file": {"registry", "short_names", "yaml_limits"},
+    "nn": {"nn"} | BUILDER | GRAPH,
+    "data": {"data"} | BUILDER | GRAPH,
+    "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements", "web_page"}
+    | BUILDER
+    | GRAPH,
+    "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "_version"},
-    "cli": {
-        "cli",
-        "short_names",
-        "registry",
-        "ranges",
-        "graph",
-        "nn",
-        "data",
-        "training",
-        "diagnostics",
-        "reports",
-        "sweeps",
-        "runs",
-        "signals",
-        "_version",
-        "yaml_limits",
-    },
+    "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
-    "notebook": {"cli.config", "cli.config_file", "data", "training"},
+    "cli": {"cli", "nn", "data", "training", "diagnostics", "reports", "sweeps", "_version"}
+    | {"web_page"}
+    | BUILDER
+    | GRAPH
+    | RUNS,
     "__main__": {"cli"},
 }
 

@@ -33,8 +33,9 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
     kept["trainer"] = {key: value for key, value in trainer.items() if key not in SHOWN}
     kept["model"] = {key: value for key, value in model.items() if key not in GIVEN_BY_DATA}
-    if "data" in kept:
-        kept["data"] = without_paths("data", kept["data"])
+    data = config.get("data")
+    if data is not None and "given_in_python" not in data:
+        kept["data"] = without_paths("data", data)
     kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     kept["data_sha256"] = data_sha256
     text = json.dumps(kept, sort_keys=True, default=str)

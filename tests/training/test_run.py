@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 from torch_geometric.data import Data
 
 import gnn_depth
-from gnn_depth.reports.load import ReportError, ReportWarning, load
+from gnn_depth.reports.load import ReportError, ReportWarning, read_runs
 from gnn_depth.reports.settings import grouped
 from gnn_depth.training.checkpoints import read_checkpoint
 
@@ -88,7 +88,7 @@ def test_runs_on_other_data_or_with_other_epochs_do_not_repeat_each_other(graphs
     for data, epochs in ((graphs, 1), (graphs, 2), (graphs[:10], 1), (graphs, 1)):
         gnn_depth.fit(options, data, epochs=epochs, split=split, root=str(tmp_path), **QUIET)
     with pytest.warns(ReportWarning, match="1 of 4 runs repeat others"):
-        frame = load(tmp_path)
+        frame = read_runs(tmp_path)
     assert len(frame) == 3
     with pytest.raises(ReportError, match=r"max_epochs|given_in_python"):
         grouped(frame, [], remedy="Choose some of them")
