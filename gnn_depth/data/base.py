@@ -249,9 +249,8 @@ class NodeDataModule(FullBatches, GraphDataModule):
         try:
             yield
         except ValueError as error:
-            if not self.origin:
-                raise
-            raise DataError(f"graph {self.origin!r} is refused: {error}") from None
+            name = f"graph {self.origin!r} is refused: " if self.origin else ""
+            raise DataError(f"{name}{error}") from None
 
     @cached_property
     def loaded(self) -> NodeBatch:
