@@ -111,25 +111,24 @@ def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
     of_edges = _attributes(f"{where}edge", edges)
     if "y" not in arrays:
         raise DataError(
-            f"{where}the nodes of the graph of networkx have no attribute y: set y, and x if there "
-            "are features, with networkx.set_node_attributes, or give "
-            "torch_geometric.utils.from_networkx(graph) with y."
+            f"{where}the graph of networkx has no y: set y (and x) as attributes of its nodes, or "
+            "of the Data that torch_geometric.utils.from_networkx(graph) gives."
         )
     if "weight" in of_edges and "edge_weight" not in of_edges:
         of_edges["edge_weight"] = of_edges.pop("weight")
         notes.append("the attribute weight of the edges is read as edge_weight.")
     names = list(graph)
     if names != list(range(len(names))):
-        integers = all(isinstance(name, int) for name in names)
-        arrays["node_ids"] = np.array(names if integers else list(map(str, names)), object)
+        if not all(isinstance(name, int) for name in names):
+            names = [str(name) for name in names]
+        arrays["node_ids"] = np.array(names, object)
     return {"num_nodes": len(names), **arrays, **of_edges}
 
 
 def _attributes(what: str, items: Iterable[tuple[Any, Mapping[str, Any]]]) -> dict[str, Any]:
     """The attributes of nodes or edges, each a list with a value for every one."""
     found: dict[str, list[Any]] = {}
-    count = 0
-    for item, attributes in items:
+    for count, (item, attributes) in enumerate(items):
         for name in dict.fromkeys([*found, *attributes]):
             values = found.setdefault(name, [])
             if name not in attributes or len(values) < count:
@@ -138,5 +137,4 @@ def _attributes(what: str, items: Iterable[tuple[Any, Mapping[str, Any]]]) -> di
                     "be at all, or at none."
                 )
             values.append(attributes[name])
-        count += 1
     return found

@@ -20,7 +20,7 @@ from tests.pages import ROOT
 NAN, INF = float("nan"), float("inf")
 
 
-def graph(seed: int = 0, nodes: int = 20, y: str = "classes", masks: bool = False) -> dict:
+def random_graph(seed: int = 0, nodes: int = 20, y: str = "classes", masks: bool = False) -> dict:
     """Arrays of a random graph; numbers are multiples of 1/4, which every format keeps."""
     rng = np.random.default_rng(seed)
     edges = rng.integers(nodes, size=(2, 3 * nodes))
@@ -79,20 +79,20 @@ def answer(entrance: str, arrays: dict, folder, **options) -> tuple[object, list
     st.booleans(),
 )
 def test_a_graph_is_the_same_through_every_entrance(tmp_path, seed, nodes, y, masks):
-    arrays = graph(seed, nodes, y, masks)
+    arrays = random_graph(seed, nodes, y, masks)
     found = {name: answer(name, arrays, tmp_path)[0] for name in ENTRANCES}
     for name, record in found.items():
         assert record == found["Data"], name
 
 
 def changed(**parts) -> dict:
-    arrays = graph(masks=True) | parts
+    arrays = random_graph(masks=True) | parts
     return {name: value for name, value in arrays.items() if value is not None}
 
 
 def at(name: str, place, value) -> dict:
     """The graph with another value in a place."""
-    array = np.array(graph(masks=True)[name], float if isinstance(value, float) else None)
+    array = np.array(random_graph(masks=True)[name], float if isinstance(value, float) else None)
     array[place] = value
     return changed(**{name: array})
 
@@ -109,7 +109,7 @@ MISTAKES = {
     "a negative weight": at("edge_weight", 3, -1.0),
     "an infinite feature of an edge": at("edge_attr", (3, 1), INF),
     "too many classes": {
-        **graph(nodes=300),
+        **random_graph(nodes=300),
         "y": np.arange(300),
     },
 }
@@ -139,17 +139,25 @@ PROMISES: dict[str, tuple[dict, dict, str]] = {
         r"validate \(val_share\)",
     ),
     "train_mask only": (MISTAKES["a train mask only"], {}, ""),
-    "no masks": (graph(), {}, "drawn at random with seed 0"),
+    "no masks": (random_graph(), {}, "drawn at random with seed 0"),
     "overlapping masks, or none to train on": (MISTAKES["masks overlap"], {}, ""),
-    "`y` is -1 beside classes 0, 1, ...": (graph(y="unlabelled"), {}, "5 of 20 nodes have no"),
-    "`y` is -1 and 1": (graph(y="signs", masks=True), {}, r"(?s)\A(?!.*no target)"),
+    "`y` is -1 beside classes 0, 1, ...": (
+        random_graph(y="unlabelled"),
+        {},
+        "5 of 20 nodes have no",
+    ),
+    "`y` is -1 and 1": (random_graph(y="signs", masks=True), {}, r"(?s)\A(?!.*no target)"),
     "`y` has other negative integers": (MISTAKES["a negative class"], {}, ""),
     "the same with `missing_label`": (
         MISTAKES["a negative class"],
         {"missing_label": -2.0},
         "1 of 20 nodes have no target",
     ),
-    "`y` is NaN in whole rows of numbers": (graph(y="some numbers"), {}, "4 of 20 nodes have no"),
+    "`y` is NaN in whole rows of numbers": (
+        random_graph(y="some numbers"),
+        {},
+        "4 of 20 nodes have no",
+    ),
     "no row has a target": (MISTAKES["no label at all"], {}, ""),
     "`y` holds floats 0.0, 1.0, 2.0": (
         changed(y=np.arange(20) % 3 + 0.0),
@@ -208,7 +216,7 @@ def side_by_side(**changes) -> list[Data]:
     """Three graphs, the second of which is changed; None leaves an array out."""
     graphs = []
     for number in range(3):
-        arrays = graph(number, nodes=4 + number, masks=True)
+        arrays = random_graph(number, nodes=4 + number, masks=True)
         graphs.append(Data(**{name: torch.as_tensor(value) for name, value in arrays.items()}))
     for name, value in changes.items():
         graphs[1][name] = value
@@ -228,7 +236,7 @@ def quantised() -> torch.Tensor:
         return torch.quantize_per_tensor(torch.ones(20, 1), 1, 0, torch.qint8)
 
 
-ONE = Data(**{name: torch.as_tensor(value) for name, value in graph().items()})
+ONE = Data(**{name: torch.as_tensor(value) for name, value in random_graph().items()})
 REFUSED = {
     "x, masks, weights or y in some graphs of a list only": [
         (side_by_side(x=None), "graph 1 has no x, and graph 0 has one"),
@@ -357,7 +365,7 @@ def test_every_row_of_the_promises_is_tested():
 
 def test_text_is_the_names_of_classes_and_other_text_in_a_file_is_passed_over(tmp_path):
     names = np.array(["b", "a", "", "unknown"] * 5)
-    np.savez(tmp_path / "g.npz", **{**graph(), "y": names, "comment": np.array(["mine"])})
+    np.savez(tmp_path / "g.npz", **{**random_graph(), "y": names, "comment": np.array(["mine"])})
     data = UserGraph(str(tmp_path / "g.npz"), missing_label="unknown")
     assert data.class_names == ["a", "b"]
     assert int(torch.stack(data.batch.masks).sum()) == 10
@@ -365,7 +373,7 @@ def test_text_is_the_names_of_classes_and_other_text_in_a_file_is_passed_over(tm
 
 
 def test_columns_that_are_masks_or_called_split_are_the_split_and_no_features(tmp_path):
-    arrays = graph(masks=True)
+    arrays = random_graph(masks=True)
     data = of_tables(arrays, tmp_path)
     assert data.num_features == 3
     assert torch.stack(data.batch.masks).tolist() == [arrays[name].tolist() for name in MASKS]
@@ -399,7 +407,7 @@ def test_a_data_set_of_this_package_is_its_own_source_and_has_its_own_split():
 
 
 def test_a_cell_of_any_length_is_read(tmp_path):
-    data = of_tables(graph(masks=True), tmp_path)
+    data = of_tables(random_graph(masks=True), tmp_path)
     nodes = (tmp_path / "nodes.csv").read_text()
     (tmp_path / "nodes.csv").write_text(nodes.replace("id,", f"{'i' * 131_073},"))
     assert data.batch.x.shape == (20, 3)
