@@ -78,17 +78,13 @@ class NodeBatch:
         if self.x.device == device:
             return self
         if device not in self._moved:
-            parts = {
-                f.name: getattr(self, f.name)
-                for f in fields(self)
-                if f.init and f.name != "per_graph"
-            }
-            with torch.inference_mode(
-                False
-            ):  # a tensor made in inference mode could not be trained with later
-                moved = {
-                    name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()
-                }
+            moved = {}
+            # A tensor made in inference mode could not be trained with later.
+            with torch.inference_mode(False):
+                for part in fields(self):
+                    if part.init and part.name != "per_graph":
+                        value = getattr(self, part.name)
+                        moved[part.name] = value.to(device, non_blocking=non_blocking)
             self._moved[device] = replace(self, **moved)
         return self._moved[device]
 
@@ -250,16 +246,15 @@ class NodeDataModule(FullBatches, GraphDataModule):
             yield
         except ValueError as error:
             if not self.origin:
-                raise
+                raise DataError(str(error)) from None
             raise DataError(f"graph {self.origin!r} is refused: {error}") from None
 
     @cached_property
     def loaded(self) -> NodeBatch:
         """The whole graph as it was read, for a set that erases features: those that are unknown
         are NaN."""
-        with torch.inference_mode(
-            False
-        ):  # a tensor made in inference mode could not be trained with later
+        # A tensor made in inference mode could not be trained with later.
+        with torch.inference_mode(False):
             batch = self.load()
         rows = batch.graph.num_graphs if batch.per_graph else None
         with self.naming_origin():
@@ -314,9 +309,9 @@ class NodeDataModule(FullBatches, GraphDataModule):
     def about(self) -> str:
         batch = self.batch
         sets = "{:,}, {:,} and {:,}".format(*(int(mask.sum()) for mask in batch.masks))
-        graphs, rows = (
-            (f"{batch.graph.num_graphs:,} graphs, ", "graphs") if batch.per_graph else ("", "nodes")
-        )
+        graphs, rows = "", "nodes"
+        if batch.per_graph:
+            graphs, rows = f"{batch.graph.num_graphs:,} graphs, ", "graphs"
         return (
             f"{graphs}{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, "
             f"{self.num_features:,} "
@@ -326,8 +321,10 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def checksum(self) -> str:
         graph = self.batch.graph
-        more = [graph.node_to_graph] if graph.node_to_graph is not None else []
-        return fingerprint(*self.batch.tensors, *more, *graph.of_edges(slice(None)).values())
+        tensors = [*self.batch.tensors]
+        if graph.node_to_graph is not None:
+            tensors.append(graph.node_to_graph)
+        return fingerprint(*tensors, *graph.of_edges(slice(None)).values())
 
 
 class WrapsSource:

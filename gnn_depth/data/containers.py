@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -102,23 +102,39 @@ def _arrays(data: Any, where: str, notes: list[str]) -> Arrays:
 
 def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
     """Attributes of nodes and edges as arrays; edges of an undirected graph run both ways."""
-    from torch_geometric.utils import from_networkx
-
-    try:
-        arrays = dict(from_networkx(graph).to_dict())
-    except ValueError as error:
-        raise DataError(f"{where}the graph of networkx cannot be read: {error}.") from None
+    graph = graph.to_directed()
+    number = {name: position for position, name in enumerate(graph)}
+    ends = [(number[source], number[target]) for source, target in graph.edges()]
+    arrays: dict[str, Any] = {"edge_index": np.array(ends, np.int64).reshape(-1, 2).T}
+    arrays |= _attributes(f"{where}node", graph.nodes(data=True))
+    edges = ((ends[:2], ends[-1]) for ends in graph.edges(data=True))
+    of_edges = _attributes(f"{where}edge", edges)
     if "y" not in arrays:
         raise DataError(
-            f"{where}the nodes of the graph of networkx have no attribute y, and may have x: set "
-            "them with networkx.set_node_attributes, or give "
-            "torch_geometric.utils.from_networkx(graph) with y."
+            f"{where}the graph of networkx has no y: set y (and x) as attributes of its nodes, or "
+            "of the Data that torch_geometric.utils.from_networkx(graph) gives."
         )
-    if "weight" in arrays and "edge_weight" not in arrays:
-        arrays["edge_weight"] = arrays.pop("weight")
+    if "weight" in of_edges and "edge_weight" not in of_edges:
+        of_edges["edge_weight"] = of_edges.pop("weight")
         notes.append("the attribute weight of the edges is read as edge_weight.")
     names = list(graph)
     if names != list(range(len(names))):
-        integers = all(isinstance(name, int) for name in names)
-        arrays["node_ids"] = np.array(names if integers else list(map(str, names)), object)
-    return arrays
+        if not all(isinstance(name, int) for name in names):
+            names = [str(name) for name in names]
+        arrays["node_ids"] = np.array(names, object)
+    return {"num_nodes": len(names), **arrays, **of_edges}
+
+
+def _attributes(what: str, items: Iterable[tuple[Any, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The attributes of nodes or edges, each a list with a value for every one."""
+    found: dict[str, list[Any]] = {}
+    for count, (item, attributes) in enumerate(items):
+        for name in dict.fromkeys([*found, *attributes]):
+            values = found.setdefault(name, [])
+            if name not in attributes or len(values) < count:
+                raise DataError(
+                    f"{what} {item!r} has other attributes than the ones before it: {name} must "
+                    "be at all, or at none."
+                )
+            values.append(attributes[name])
+    return found

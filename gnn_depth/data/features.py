@@ -1,5 +1,6 @@
 """Read the features of nodes and edges, and say where float32 or their sizes do harm."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -33,7 +34,7 @@ def read_features(
     if values.dim() == 1:
         values = values[:, None]
     if values.dim() > 2:
-        width = values[0].numel() if len(values) else 0
+        width = math.prod(values.shape[1:])
         notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
         values = values.reshape(len(values), width)
     integers = values.dtype not in (torch.bool, torch.float16, torch.bfloat16)
@@ -75,6 +76,8 @@ def _check_precision(
         return
     moved = (exact - rounded.double()).abs().nan_to_num(0)
     whole = (exact.abs() > WHOLE) & (exact == exact.round()) & (moved > 0)
+    # Rounding that is small beside the spread of a column does no harm, unless it is a number of
+    # something.
     spread = exact.double().std(0, correction=0).nan_to_num(0)
     lost = (whole | ((moved > 1e-3 * spread) & (spread > 0))).nonzero()
     if len(lost):
@@ -89,6 +92,7 @@ def _check_precision(
 def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str]) -> None:
     if x.numel() == 0:
         return
+    # Columns of zeros say nothing, and what is not finite is refused elsewhere.
     size = x.abs().nan_to_num(0, 0, 0).amax(0)
     used = size.nonzero().flatten()
     if len(used) < 2:

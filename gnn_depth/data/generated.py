@@ -102,9 +102,10 @@ class ContextualSBM(NodeDataModule):
     r"""The contextual stochastic block model: two classes, known from the edges, the features, or
     both.
 
-    .. math:: P(i \sim j) = \frac{d \pm \lambda \sqrt d}{N}, \quad x_i = \sqrt{\mu / N}\, y_i u + z_i / \sqrt F, \quad
-        \lambda = \sqrt{1 + \epsilon} \sin\tfrac{\pi\phi}{2}, \quad \mu = \sqrt{N (1 + \epsilon) / F}
-        \cos\tfrac{\pi\phi}{2}
+    .. math:: P(i \sim j) = \frac{d \pm \lambda \sqrt d}{N}, \quad
+        x_i = \sqrt{\mu / N}\, y_i u + z_i / \sqrt F, \quad
+        \lambda = \sqrt{1 + \epsilon} \sin\tfrac{\pi\phi}{2}, \quad
+        \mu = \sqrt{N (1 + \epsilon) / F} \cos\tfrac{\pi\phi}{2}
 
     with :math:`y_i = \pm 1`, plus for nodes of one class, and standard normal numbers u and z (sums
     of twelve uniform ones, which are the same on any machine). Only the features tell the classes

@@ -73,4 +73,6 @@ class HeterophilousGraphs(NodeDataModule):
             edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
             masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in SPLITS]
         graph = Graph(coalesce(edges, len(x), self.undirected), len(x))
-        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
+        if self.normalize_features:
+            x = normalize_rows(x)
+        return NodeBatch(x, y, graph, *masks)

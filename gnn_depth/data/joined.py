@@ -75,8 +75,11 @@ def side_by_side(graphs: Sequence[Arrays], edge_features: bool, notes: list[str]
     arrays: dict[str, Any] = {}
     for name in first.arrays:
         parts = [one.arrays[name] for one in each]
-        is_array = isinstance(parts[0], np.ndarray)
-        arrays[name] = np.concatenate(parts) if is_array else torch.cat(parts)
+        if isinstance(parts[0], np.ndarray):  # text
+            arrays[name] = np.concatenate(parts)
+        else:
+            arrays[name] = torch.cat(parts)
+    # Nodes and graphs are numbered on from one given graph to the next.
     edges, owners = [], []
     node_offset = graph_offset = 0
     for one in each:
@@ -85,7 +88,9 @@ def side_by_side(graphs: Sequence[Arrays], edge_features: bool, notes: list[str]
         node_offset += one.num_nodes
         graph_offset += one.num_graphs
     arrays["edge_index"] = torch.cat(edges, 1)
-    node_to_graph = torch.cat(owners) if count > 1 else None
+    node_to_graph = None
+    if count > 1:
+        node_to_graph = torch.cat(owners)
     return Joined(arrays, num_nodes, node_to_graph, per_graph, [len(one.y) for one in each])
 
 
@@ -110,13 +115,13 @@ class _OneGraph:
         for key in ("x", *OF_EDGES, *MASKS):
             if key in there and (edge_features or key != "edge_attr"):
                 self.arrays[key] = as_tensor(key, there[key])
-        self.owner = torch.empty(0, dtype=torch.long)
-        if "batch" in there:
-            self.owner = as_tensor("batch", there["batch"]).long()
         self.num_nodes = self._count_nodes(there)
-        if "batch" not in there:
-            self.owner = torch.zeros(self.num_nodes, dtype=torch.long)
-        self.num_graphs = int(self.owner.max()) + 1 if len(self.owner) else 1
+        self.num_graphs = 1
+        self.owner = torch.zeros(self.num_nodes, dtype=torch.long)
+        if "batch" in there:  # a Batch: the number of each node's graph
+            self.owner = as_tensor("batch", there["batch"]).long()
+            if len(self.owner):
+                self.num_graphs = int(self.owner.max()) + 1
         self._check_lengths()
         self.arrays["y"] = self.y
 
@@ -136,13 +141,17 @@ class _OneGraph:
         if "x" in self.arrays:
             return len(self.arrays["x"])
         if "batch" in there:
-            return len(self.owner)
-        last = int(self.edge_index.max()) + 1 if self.edge_index.numel() else 0
-        # One target may be that of the graph; several are those of its nodes.
-        return last if len(self.y) == 1 else max(last, len(self.y))
+            return len(there["batch"])
+        last = 0
+        if self.edge_index.numel():
+            last = int(self.edge_index.max()) + 1
+        if len(self.y) == 1:  # it may be the target of the graph
+            return last
+        return max(last, len(self.y))
 
     def _check_lengths(self) -> None:
         edges = self.edge_index.shape[1]
+        # An edge beyond its graph would join it to the next one.
         outside = ((self.edge_index < 0) | (self.edge_index >= self.num_nodes)).any(0).nonzero()
         if self.num_nodes and len(outside):
             edge = int(outside[0])
@@ -221,6 +230,7 @@ def _have_graphs_targets(
     each: Sequence[_OneGraph], count: int, num_nodes: int, notes: list[str]
 ) -> bool:
     """True if each graph has a target; false if each node has one."""
+    # Targets of nodes that were laid flat look like several targets of a graph.
     lie_flat = [one.y.ndim == 2 and one.y.shape == (1, one.num_nodes) for one in each]
     if all(lie_flat) and num_nodes > count:
         shape = tuple(each[0].y.shape)
@@ -234,11 +244,10 @@ def _have_graphs_targets(
         return True
     for one in each:
         if len(one.y) != one.num_nodes:
-            also = "one, or " if count > 1 else ""
-            raise DataError(
-                f"{one.name} has {len(one.y)} targets: give {also}one for each of its "
-                f"{one.num_nodes} nodes."
-            )
+            wanted = f"one for each of its {one.num_nodes} nodes"
+            if count > 1:
+                wanted = f"one, or {wanted}"
+            raise DataError(f"{one.name} has {len(one.y)} targets: give {wanted}.")
     return False
 
 
@@ -246,7 +255,8 @@ def _note_other_names(graphs: Sequence[Arrays], notes: list[str]) -> None:
     """Tell which arrays look like one that is read, and are not."""
     names = set().union(*graphs)
     for name in sorted(names - set(READ)):
-        near = get_close_matches(name, READ, 1, 0.85)
-        meant = near[0] if near else OTHER_NAMES.get(name)
+        meant = OTHER_NAMES.get(name)
+        for near in get_close_matches(name, READ, 1, 0.85):
+            meant = near
         if meant and meant not in names:
             notes.append(f"{name} is not read. If it is meant as {meant}, rename it.")

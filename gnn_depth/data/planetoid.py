@@ -76,12 +76,9 @@ class Planetoid(NodeDataModule):
         self.drop_isolated = drop_isolated
 
     def load(self) -> NodeBatch:
+        # The first rows of allx are those of x, the training nodes.
         x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
         ally, ty = self._unpickle("ally"), self._unpickle("ty")
-        # The PubMed rebuilt from the files `x` and `tx` has features of the training and test nodes
-        # only.
-        if not allx[len(x) :].any():
-            allx[len(x) :] = np.nan
         # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose
         # features and class are unknown: they get zeros, hence class 0, and are in no mask of the
         # public split.
@@ -100,9 +97,9 @@ class Planetoid(NodeDataModule):
             has_edges = torch.bincount(edges.flatten(), minlength=nodes) > 0
             masks = tuple(mask & has_edges for mask in masks)
         x = torch.from_numpy(full_x)
-        return NodeBatch(
-            normalize_rows(x) if self.normalize_features else x, y, Graph(edges, nodes), *masks
-        )
+        if self.normalize_features:
+            x = normalize_rows(x)
+        return NodeBatch(x, y, Graph(edges, nodes), *masks)
 
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
@@ -121,7 +118,10 @@ class Planetoid(NodeDataModule):
             (node >= num_train) & (node < num_train + NUM_VAL),
             torch.isin(node, listed_test),
         )
-        return (node < num_train if self.split == "public" else ~(val | test)), val, test
+        train = node < num_train
+        if self.split == "full":
+            train = ~(val | test)
+        return train, val, test
 
     def _edges(self, nodes: int) -> Tensor:
         """Both directions of each edge once, without self-loops."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from gnn_depth.data.checks import SPLITS, DataError
@@ -113,17 +114,19 @@ class PyG(GraphSource):
 
     def _graphs(self, notes: list[str], **more: Any) -> list[Arrays]:
         """Load or generate; a generated set draws from generators of its own."""
-        state = random.getstate()
+        state, numpy_state = random.getstate(), np.random.get_state()
         try:
             with torch.random.fork_rng([]):
                 torch.manual_seed(self.seed)
                 random.seed(self.seed)
+                np.random.seed(self.seed % 2**32)
                 made = self._cls(**self._options, **more)
                 return graphs_in(made, notes)
         except TypeError as error:
             raise DataError(f"{self.dataset} refuses its options: {error}.") from error
         finally:
             random.setstate(state)
+            np.random.set_state(numpy_state)
 
 
 def _class(dataset: str) -> Any:

@@ -142,7 +142,9 @@ class GraphSource(GraphSet):
         """Read the arrays of each graph."""
         notes: list[str] = []
         with self.naming_origin():
-            return Given(graphs_in(self.data, notes), notes=notes)
+            graphs = graphs_in(self.data, notes)
+        ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
+        return Given(graphs, node_ids=ids, notes=notes)
 
     @property
     def record(self) -> GraphRecord:

@@ -112,6 +112,7 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
             f"so with missing_label {value!r}, or give the class another name."
         )
     known = column[labelled]
+    # The numbers of classes follow the same rules in a table as in a tensor.
     if len(known) and known.str.fullmatch(INTEGER).all():
         numbers = torch.zeros(len(column), dtype=torch.long)
         numbers[torch.from_numpy(labelled)] = torch.tensor(known.astype(np.int64).to_numpy())
@@ -121,7 +122,7 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
         names = sorted(names, key=float)
     _check_number_of_classes(len(names), len(known))
     y = np.maximum(pd.Index(names, dtype=object).get_indexer(column.astype(object)), 0)
-    y[~labelled] = 0
+    y[~labelled] = 0  # -1 is no index, and a missing label may look like a class
     return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, [])
 
 
@@ -165,7 +166,9 @@ def _check_number_of_classes(classes: int, rows: int) -> None:
 def _of_labels(values: Tensor, missing_label: float | str | None) -> Targets:
     """Labels of 0 and 1, in two dimensions."""
     number = _number(missing_label)
-    labelled = ~(values == (-1 if number is None else number)).all(1)
+    if number is None:
+        number = -1
+    labelled = ~(values == number).all(1)
     wrong = (((values < 0) | (values > 1)).any(1) & labelled).nonzero()
     if len(wrong):
         row = int(wrong[0])
@@ -183,7 +186,9 @@ def _of_numbers(
     """Numbers to predict, in one dimension or two."""
     rows = values.view(len(values), -1)
     number = _number(missing_label)
-    absent = rows.isnan() if number is None else rows.isnan() | (rows == number)
+    absent = rows.isnan()
+    if number is not None:
+        absent |= rows == number
     infinite = rows.isinf().any(1).nonzero()
     if len(infinite):
         row = int(infinite[0])
@@ -199,16 +204,16 @@ def _of_numbers(
     y = rows.masked_fill(~labelled[:, None], 0).view_as(values)
     known = y[labelled]
     y = _as_float32(y, known, notes)
-    listed = list(names) if names else None
+    listed = list(names or ()) or None
     if y.dim() == 2:
         notes += _one_hot_note(known)
         return Targets(y, labelled, listed, notes)
-    few = len(known) > 0 and bool((known == known.round()).all() & (known >= 0).all())
+    in_range = (known >= 0) & (known <= MANY_CLASSES)
+    few = len(known) > 0 and bool(((known == known.round()) & in_range).all())
     if few and len(different := torch.unique(known)) <= FEW_VALUES:
         shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
-        more = ", ..." if len(different) > 3 else ""
         notes.append(
-            f"y holds floats ({shown}{more}), so they are numbers to predict. If they are classes, "
+            f"y holds floats ({shown}, ...), so they are numbers to predict. If they are classes, "
             "give integers: y.long(), or `label` of a table."
         )
     return Targets(y, labelled, listed, notes)
@@ -216,6 +221,7 @@ def _of_numbers(
 
 def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
     """Numbers in float32; unless that makes different ones equal, or infinite."""
+    # Only what has a target counts: the other rows are 0.
     narrow = known.float()
     if not narrow.isfinite().all():
         largest = known.abs().max().item()
@@ -260,6 +266,6 @@ def _one_hot_note(known: Tensor) -> list[str]:
 def _number(missing_label: float | str | None) -> float | None:
     """A mark of missing labels as a number, if it is one."""
     try:
-        return None if missing_label is None else float(missing_label)
-    except ValueError:
+        return float("" if missing_label is None else missing_label)
+    except ValueError:  # text, or none
         return None

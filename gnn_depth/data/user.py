@@ -152,6 +152,7 @@ class UserGraph(GraphSource):
         keys = torch.cat([source * num_nodes + target, target * num_nodes + source])
         key, edge_of = torch.unique(keys, return_inverse=True)
         rows = torch.arange(len(source)).repeat(2)
+        # Of several equal edges the first row counts.
         first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
         for name, values in of_edges.items():
             differs = (values[rows] != values[first[edge_of]]).view(len(rows), -1).any(1)
@@ -173,9 +174,8 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
     for name in columns.of_each:
         if name not in arrays:
             raise DataError(unknown("array", name, arrays))
-    if columns.weight is not None:
-        weight = arrays[columns.weight] if columns.weight else None
-        renamed["edge_weight"] = weight
+    if columns.weight is not None:  # an empty name leaves weights out
+        renamed["edge_weight"] = arrays.get(columns.weight)
     if columns.features:
         edges = max(as_tensor("edge_index", arrays.get("edge_index", ())).shape)
         parts = []
@@ -186,7 +186,9 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
                     f"{name} must have one row per edge ({edges:,}), not shape "
                     f"{tuple(values.shape)}."
                 )
-            parts.append(values[:, None] if values.dim() == 1 else values)
+            if values.dim() == 1:
+                values = values[:, None]
+            parts.append(values.flatten(1))
         renamed["edge_attr"] = torch.cat(parts, 1)
     return renamed
 

@@ -7,9 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix
 
-from gnn_depth.data import DataError, MissingFeatures, Planetoid, planetoid
+from gnn_depth.data import DataError, Planetoid, planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 from gnn_depth.data.draws import random_split
 from gnn_depth.data.planetoid import unpickle
@@ -140,37 +139,17 @@ def test_only_the_listed_names_can_be_called():
         unpickle(b"\x80\x04\x8c\x05numpy\x8c\x11ndarray.__class__\x93.")
 
 
-def test_rebuilt_features_serve_only_where_all_others_are_erased(tmp_path, monkeypatch, tiny_files):
-    rows = pickle.loads(tiny_files["allx"]).toarray()
-    rows[4:] = 0
-    tiny_files["allx"] = pickle.dumps(csr_matrix(rows), protocol=2)
-    trust(monkeypatch, tiny_files, "PubMed")
-    write(
-        tmp_path / "PubMed" / "raw",
-        {f"ind.pubmed.{part}": content for part, content in tiny_files.items()},
-    )
-    root = str(tmp_path)
-    for data in (
-        Planetoid("PubMed", root=root),
-        MissingFeatures(Planetoid("PubMed", "random", root=root), 1.0),
-    ):
-        with pytest.raises(DataError, match=r"x\[4, 0\] is nan"):
-            _ = data.batch
-    batch = MissingFeatures(Planetoid("PubMed", root=root), 1.0).batch
-    assert nodes(batch.x.any(1)) == nodes(batch.train_mask)
-
-
-def test_pubmed_rebuilt_has_the_published_sizes(real_data):
-    data = Planetoid("PubMed", root=str(real_data / "PubMed-train-features"))
-    batch = data.loaded
+def test_pubmed_has_the_published_sizes(real_data):
+    data = Planetoid("PubMed", root=str(real_data))
+    batch = data.batch
     # Mustafa, Bojchevski & Burkholz, NeurIPS 2023, appendix.
     assert (*batch.x.shape, batch.graph.num_edges, data.num_classes) == (19717, 500, 88648, 3)
     assert [int(mask.sum()) for mask in batch.masks] == [60, 500, 1000]
-    assert batch.x.isnan().any()
+    assert batch.x.any(1).all(), "each node has features"
 
 
 @pytest.mark.parametrize("split", ["public", "full", "geom-gcn"])
-@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer", "PubMed"])
 def test_the_same_as_pytorch_geometric(real_data, tmp_path, name, split):
     from torch_geometric.datasets import Planetoid as Reference
     from torch_geometric.transforms import NormalizeFeatures

@@ -108,20 +108,6 @@ def test_without_masks_every_node_is_drawn_into_one_set(tmp_path_factory, train,
     assert torch.equal(torch.stack(batch.masks), torch.stack(again.masks))
 
 
-def test_a_saved_data_and_a_saved_dict_are_read_alike(tmp_path):
-    from torch_geometric.data import Data
-
-    parts = {name: torch.from_numpy(value) for name, value in {**arrays(), **masks()}.items()}
-    torch.save(Data(**parts), tmp_path / "data.pt")
-    torch.save(parts | {"x": parts["x"].to_sparse()}, tmp_path / "dict.pth")
-    wanted = UserGraph(saved(tmp_path, **masks())).batch
-    for name in ("data.pt", "dict.pth"):
-        batch = UserGraph(str(tmp_path / name)).batch
-        assert torch.equal(batch.x, wanted.x)
-        assert torch.equal(batch.graph.edge_index, wanted.graph.edge_index)
-        assert torch.equal(batch.val_mask, wanted.val_mask)
-
-
 def test_a_payload_in_a_saved_file_does_not_run(tmp_path, payload):
     make, mark = payload
     torch.save({"x": make()}, tmp_path / "data.pt")
@@ -155,7 +141,6 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
         ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
         ({"edge_index": np.zeros((3, 3), int)}, r"edge_index .*\(3, 3\)"),
         ({"edge_index": np.zeros((2, 3))}, "edge_index .*torch.float64"),
-        ({"train_mask": np.ones(NODES, bool)}, "train_mask is given, and val_mask.*val_share"),
         ({**masks(), "val_mask": np.arange(NODES)}, "val_mask"),
         ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, r"val_mask .*\(10, 10\)"),
     ],
@@ -170,12 +155,6 @@ def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, c
 def test_edge_features_of_another_length_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"graph\.npz.*v .*\(5\).*\(4,\)"):
         _ = UserGraph(saved(tmp_path, w=np.ones(5), v=np.ones(4)), edge_features=["w", "v"]).batch
-
-
-def test_what_is_not_a_graph_is_refused(tmp_path):
-    torch.save([torch.ones(2)], tmp_path / "list.pt")
-    with pytest.raises(DataError, match=r"list.pt.*item 0 of the list: a Tensor"):
-        _ = UserGraph(str(tmp_path / "list.pt")).batch
 
 
 @pytest.mark.parametrize(
