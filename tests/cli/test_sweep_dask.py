@@ -48,8 +48,9 @@ def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path): 
 
 @pytest.mark.slow
 def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_one_line(
-    sweep, tmp_path
-):  # noqa: F811
+    sweep,  # noqa: F811
+    tmp_path,
+):
     with cluster(tmp_path, 1, "--nthreads", "2") as (address, scheduler):
         words = ["--engine=dask", f"--address={address}"]
         process = sweep(*words)
