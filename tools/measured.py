@@ -23,7 +23,7 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -71,9 +71,9 @@ class Claim:
 
     @property
     def mean(self) -> float:
-        return (
-            statistics.fmean(self.values) if self.values else self.data.get("mean", math.nan) / 100
-        )
+        if self.values:
+            return statistics.fmean(self.values)
+        return self.data.get("mean", math.nan) / 100
 
     def half_width(self, spread: str) -> float | None:
         if self.n < 2:
@@ -91,10 +91,9 @@ class Claim:
         return [f"{options[options.index(EPOCHS) + 1]} epochs"] if EPOCHS in options else []
 
     def text(self) -> str:
-        width = self.half_width(self.unit)
-        return self.data.get("text") or f"{100 * self.mean:.1f}" + (
-            "" if width is None else f" ± {100 * width:.1f}"
-        )
+        if self.data.get("text"):
+            return self.data["text"]
+        return number_text(PublishedNumber(self.mean, self.half_width(self.unit)))
 
 
 @dataclass(frozen=True)
@@ -125,38 +124,45 @@ class Results:
 
     def table(self) -> str:
         """The table in Markdown, with notes."""
-        rows, columns = ([tuple(claim.at[axis] for axis in self.head[kind]) for claim in self.claims]
-                         for kind in ("rows", "columns"))  # fmt: skip
-        sources = list(
-            dict.fromkeys(source for claim in self.claims for source, _, _ in self.verdicts(claim))
-        )
+        sources: dict[str, int] = {}  # and their numbers in the order of appearance
+        for claim in self.claims:
+            for source, _, _ in self.verdicts(claim):
+                sources.setdefault(source, len(sources) + 1)
         usual = statistics.mode(claim.n for claim in self.claims)  # number of seeds
+        rows: dict[tuple[str, ...], None] = {}
+        columns: dict[tuple[str, ...], None] = {}
         cells = {}
-        for row, column, claim in zip(rows, columns, self.claims, strict=True):
-            theirs = [
-                f"{number_text(number)}{f' [{sources.index(source) + 1}]' if len(sources) > 1 else ''} {level}"
-                for source, number, level in self.verdicts(claim)
-            ]
-            notes = [f"n = {claim.n}"] * (1 < claim.n != usual) + claim.epochs() + theirs
-            mark = "†" * claim.data.get("stale", False)
-            cells[row, column] = claim.text() + mark + (f" ({'; '.join(notes)})" if notes else "")
-        across = list(dict.fromkeys(columns))
-        head = [*self.head["rows"], *(", ".join(column) for column in across)]
+        for claim in self.claims:
+            row = tuple(claim.at[axis] for axis in self.head["rows"])
+            column = tuple(claim.at[axis] for axis in self.head["columns"])
+            rows[row] = columns[column] = None
+            cells[row, column] = self._cell(claim, sources, usual)
+        head = [*self.head["rows"], *map(", ".join, columns)]
         lines = [head, ["---"] * len(head)]
-        lines += [
-            [*row, *(cells.get((row, column), "") for column in across)]
-            for row in dict.fromkeys(rows)
-        ]
-        return (
-            "\n".join(f"| {' | '.join(line)} |" for line in lines)
-            + "\n\n"
-            + " ".join(self._notes(sources, usual))
-        )
+        for row in rows:
+            lines.append([*row, *(cells.get((row, column), "") for column in columns)])
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"{table}\n\n{' '.join(self._notes(list(sources), usual))}"
+
+    def _cell(self, claim: Claim, sources: Mapping[str, int], usual: int) -> str:
+        """What was measured, with notes on seeds, epochs and published numbers."""
+        text = claim.text()
+        if claim.data.get("stale"):
+            text += "†"
+        notes = claim.epochs()
+        if 1 < claim.n != usual:
+            notes.insert(0, f"n = {claim.n}")
+        for source, number, level in self.verdicts(claim):
+            cited = f" [{sources[source]}]" if len(sources) > 1 else ""
+            notes.append(f"{number_text(number)}{cited} {level}")
+        return f"{text} ({'; '.join(notes)})" if notes else text
 
     def _notes(self, sources: Sequence[str], usual: int) -> Iterator[str]:
         if sources:
-            cited = [f"[{place}] {source}" for place, source in enumerate(sources, start=1)]
-            yield f"*In brackets: published number and verdict. {'; '.join(cited) if cited[1:] else sources[0]}.*"
+            cited = sources
+            if len(sources) > 1:
+                cited = [f"[{place}] {source}" for place, source in enumerate(sources, start=1)]
+            yield f"*In brackets: published number and verdict. {'; '.join(cited)}.*"
         commits = Counter(claim.data["commit"] for claim in self.claims)
         code = ", ".join(f"{commit} ({count})" for commit, count in commits.items())
         spread = {"std": "standard deviation", "ci": "95% confidence interval"}[self.head["spread"]]
@@ -169,14 +175,16 @@ class Results:
             )
         yield f"*{seeds}; mean ± {spread}; code: {code}.*"
         if any(claim.data.get("stale") for claim in self.claims):
-            yield "*† Measured with older code; today's code is known to give other numbers here or in like cells.*"
+            yield (
+                "*† Measured with older code; today's code is known to give other numbers here or "
+                "in like cells.*"
+            )
 
 
 def number_text(number: PublishedNumber) -> str:
     """A published number as text."""
-    return f"{100 * number.mean:.1f}" + (
-        "" if number.half is None else f" ± {100 * number.half:.1f}"
-    )
+    text = f"{100 * number.mean:.1f}"
+    return text if number.half is None else f"{text} ± {100 * number.half:.1f}"
 
 
 def load(folder: Path = FOLDER) -> list[Results]:
@@ -238,19 +246,20 @@ def page(text: str, found: Sequence[Results]) -> str:
 
 
 def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
-    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a
-    line per claim.
+    """Add finished runs below a folder to the results of their sweeps, or to one file.
 
-    A claim of more seeds stays, and so does one of all epochs where the runs have fewer, unless it
-    is stale.
+    Yields a line per claim. A claim of more seeds stays, and so does one of all epochs where the
+    runs have fewer, unless it is stale.
     """
     cells: dict[tuple[str, str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("status") in ("finished", "diverged") and result.get("sweep"):
             settings = tuple(settings_of(result["command"]))
-            if absolute := [word for word in settings if word.startswith("/")]:
-                yield f"{path.parent}: left out, for {absolute[0]} is not below the folder GNN_DEPTH_DATA"
+            absolute = [word for word in settings if word.startswith("/")]
+            if absolute:
+                reason = f"{absolute[0]} is not below the folder GNN_DEPTH_DATA"
+                yield f"{path.parent}: left out, for {reason}"
                 continue
             cells[result["sweep"], json.dumps(result["axes"]), settings].append(result)
     for (sweep, axes, settings), found in cells.items():
@@ -260,8 +269,8 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             continue
         content = json.loads(path.read_text(encoding="utf-8"))
         metric = content.get("metric", METRIC)
-        found = sorted((one for one in found if math.isfinite(one["metrics"].get(metric, math.nan))),
-                       key=lambda one: one["seed"])  # fmt: skip
+        found = [one for one in found if math.isfinite(one["metrics"].get(metric, math.nan))]
+        found.sort(key=lambda one: one["seed"])
         if not found:
             continue
         claim = {
@@ -277,9 +286,8 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
         if old:
             known = Claim(old[0], "std")
-            if not old[0].get("stale") and (
-                known.n > new.n or len(new.epochs()) > len(known.epochs())
-            ):
+            is_shorter = len(new.epochs()) > len(known.epochs())
+            if not old[0].get("stale") and (known.n > new.n or is_shorter):
                 continue
             content["claims"][content["claims"].index(old[0])] = claim
         else:
@@ -310,12 +318,14 @@ def settings_of(command: Sequence[str]) -> list[str]:
 
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write a file of results with one claim on each line."""
-    head = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items()
-            if key != "claims"]  # fmt: skip
+    lines = []
+    for key, value in content.items():
+        if key != "claims":
+            lines.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
     claims = ",\n  ".join(json.dumps(claim, ensure_ascii=False) for claim in content["claims"])
-    path.write_text(
-        "{\n" + ",\n".join([*head, f' "claims": [\n  {claims}\n ]']) + "\n}\n", encoding="utf-8"
-    )
+    lines.append(f' "claims": [\n  {claims}\n ]')
+    text = ",\n".join(lines)
+    path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 
 
 def main() -> int:

@@ -64,8 +64,8 @@ def command(results: Results, claim: Claim, folder: str) -> list[str]:
             *options,
         ]
     subset = [f"{axis}={value}" for axis, value in claim.at.items()]
-    return ["reproduce", results.head["item"], "--subset", *subset, "--seeds", "1", "--workers", "1", "--root", folder,
-            *options]  # fmt: skip
+    one = ["--seeds", "1", "--workers", "1", "--root", folder]
+    return ["reproduce", results.head["item"], "--subset", *subset, *one, *options]
 
 
 def rerun(results: Results, claim: Claim) -> float | None:

@@ -76,7 +76,10 @@ def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
 
 
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
-    words = "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 --trusted-only false --plugins p"
+    words = (
+        "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 "
+        "--trusted-only false --plugins p"
+    )
     overrides, rest = split_overrides(words.split())
     expected = (
         "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"

@@ -194,7 +194,7 @@ def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
     assert "edited" in outcome.reason
 
 
-def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
+def test_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
     job, tmp_path, monkeypatch
 ):
     saved_as = []

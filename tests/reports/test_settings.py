@@ -9,7 +9,7 @@ from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.settings import choose, full_name, label, number, same
 
 
-def test_a_label_is_the_value_as_yaml_writes_it_and_other_spellings_of_a_number_are_the_same_value():
+def test_a_label_is_the_value_as_yaml_writes_it_and_a_number_has_several_spellings():
     values = {2.0: "2", True: "true", "gat": "gat", None: "-", float("nan"): "-", 1e30: "1e+30"}
     assert [label(value) for value in values] == list(values.values())
     assert same("1e-3", "0.001")

@@ -53,7 +53,8 @@ def test_a_combination_has_the_options_of_its_labels_and_then_those_of_the_rules
 def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_and_options():
     assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
     assert next(grid("{}").combinations()).group == "all"
-    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4, a: null, b: true}, [pair, layer], null]}"
+    part = "{name: lipschitz, scale: 4, a: null, b: true}"
+    text = f"axes: {{model.norm: [none, {part}, [pair, layer], null]}}"
     labels = [label_text(c.labels["model.norm"]) for c in grid(text).combinations()]
     assert labels == ["none", "lipschitz scale=4 a=null b=true", "pair+layer", "null"]
 

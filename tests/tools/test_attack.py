@@ -5,9 +5,15 @@ from tools.attack.__main__ import call, run
 from tools.attack.stops import stops
 from tools.attack.table import GROUPS
 
+FAILED_ONCE = ("a metric of 400 digits",)
+
 
 def test_a_sample_of_every_group_of_attacks_is_answered_as_it_should_be():
-    sample = [attack for group in GROUPS.values() for attack in group[::20]]
+    sample = []
+    for group in GROUPS.values():
+        sample += group[::20]
+        sample += [attack for attack in group[1:] if attack.name in FAILED_ONCE]
+    assert set(FAILED_ONCE) <= {attack.name for attack in sample}
     assert not [
         f"{attack.name}: {fault}"
         for attack, outcome in run(sample)

@@ -13,6 +13,8 @@ from tools import measured, verify_numbers
 from tools.measured import PAGE, ROOT, Claim, Results, load, page, save, take
 
 STATED = load()
+OF_A = {"source": "A 2020, table 1", "interval": "std", "over": "depth"}
+PUBLISHED = [OF_A | {"values": {"2": "80 +- 1"}}]
 
 
 def test_the_page_is_what_the_results_give():
@@ -68,24 +70,18 @@ def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
 
 def made(folder, claims, **head):
     folder.mkdir(exist_ok=True)
-    save(folder / "made.json", {"config": "gcn_2.yaml", "rows": ["depth"], "columns": ["data"], "spread": "std"} | head
-         | {"claims": claims})  # fmt: skip
+    own = {"config": "gcn_2.yaml", "rows": ["depth"], "columns": ["data"], "spread": "std"}
+    save(folder / "made.json", own | head | {"claims": claims})
     return load(folder)[0]
 
 
 def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
-    published = [
-        {
-            "source": "A 2020, table 1",
-            "interval": "std",
-            "over": "depth",
-            "values": {"2": "80 +- 1"},
-        }
-    ]
-    results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}, "mean": 80.5, "commit": "abc"},
-                              {"at": {"data": "CiteSeer", "depth": 2}, "mean": 70, "commit": "abc"},
-                              {"at": {"data": "PubMed", "depth": 2}, "values": [70, 71], "commit": "abc"}],
-                   published=published)  # fmt: skip
+    claims = []
+    for name, value in (("Cora", 80.5), ("CiteSeer", 70)):
+        claims.append({"at": {"data": name, "depth": 2}, "mean": value, "commit": "abc"})
+    at = {"data": "PubMed", "depth": 2}
+    claims.append({"at": at, "values": [70, 71], "commit": "abc"})
+    results = made(tmp_path, claims, published=PUBLISHED)
     assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) | 70.5 ±" in results.table()
     assert "| A 2020 | made | 1 | 0 | 2 | 1 | 0 |" in measured.counts([results])
 
@@ -94,9 +90,10 @@ def finished(folder, at, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:
         (folder / f"seed_{seed}").mkdir(parents=True)
-        result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed, "git": {"commit": "0123456789"},
-                  "command": ["gnn-depth", "sweep", "made.yaml", "--seeds", "2", *options, "--root", "runs"],
-                  "seconds": 3.0, "metrics": {"test_acc_at_best_val": value}}  # fmt: skip
+        command = ["gnn-depth", "sweep", "made.yaml", "--seeds", "2", *options, "--root", "runs"]
+        result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed}
+        result |= {"git": {"commit": "0123456789"}, "command": command, "seconds": 3.0}
+        result["metrics"] = {"test_acc_at_best_val": value}
         (folder / f"seed_{seed}/result.json").write_text(json.dumps(result))
 
 
@@ -162,21 +159,13 @@ def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tm
 
 
 def test_claims_of_fewer_epochs_are_counted_apart(tmp_path):
-    published = [
-        {
-            "source": "A 2020, table 1",
-            "interval": "std",
-            "over": "depth",
-            "values": {"2": "80 +- 1"},
-        }
-    ]
     short = {
         "values": [80.0],
         "seeds": [0],
         "commit": "abc",
         "options": ["--trainer.max_epochs", "60"],
     }
-    results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}} | short], published=published)
+    results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}} | short], published=PUBLISHED)
     assert "80.0 (60 epochs; 80.0 ± 1.0 inside)" in results.table()
     assert "| A 2020 | made | 0 | 0 | 0 | 0 | 1 |" in measured.counts([results])
 

@@ -28,7 +28,8 @@ class Stop(L.Callback):
         self.batch = batch
 
     def on_train_batch_start(self, trainer, *_):
-        if trainer.fit_loop.total_batch_idx == self.batch and trainer.global_rank == trainer.world_size - 1:
+        is_last = trainer.global_rank == trainer.world_size - 1
+        if is_last and trainer.fit_loop.total_batch_idx == self.batch:
             signal.raise_signal(signal.SIGTERM)
 """
 PARTS = [
@@ -100,10 +101,10 @@ def stops(
         processes = PROCESSES if number % 10 == 9 else 1
         words, said = _setting(chance, processes)
         batches = BATCHES if "mini-batches" in said else 1
-        batch = chance.randrange(
-            1, (EPOCHS - 1) * batches
-        )  # a run that is stopped in its last step comes to its end
-        name = f"{number}: {said}, {processes} processes, stopped in batch {batch} of {EPOCHS * batches}"
+        # A run that is stopped in its last step comes to its end.
+        batch = chance.randrange(1, (EPOCHS - 1) * batches)
+        stop = f"stopped in batch {batch} of {EPOCHS * batches}"
+        name = f"{number}: {said}, {processes} processes, {stop}"
         yield name, *_try(f"stop{number}", words, batch, processes, batch // batches, call)
 
 

@@ -25,7 +25,10 @@ BOMB = (
 DEEP = "[" * 3000 + "]" * 3000
 TRAINED = "trained"  # folder of a finished run that every attack finds
 LAST = f"{TRAINED}/checkpoints/last.ckpt"
-CONTROL = '{"status": "finished", "name": "\\u001b[31mred", "axes": {"x": "\\u001b]0;t\\u0007"}, "metrics": {"test/acc": 1}}'
+CONTROL = (
+    '{"status": "finished", "name": "\\u001b[31mred", "axes": {"x": "\\u001b]0;t\\u0007"}, '
+    '"metrics": {"test/acc": 1}}'
+)
 HUGE = (
     '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 1' + "0" * 400 + "}}"
 )

@@ -98,12 +98,16 @@ def row(found: dict[str, Any]) -> str:
     """A line of the table: median times, and the median and the range of the ratios."""
     dgl, ours, ratio = (statistics.median(found[key]) for key in ("dgl", "ours", "ratios"))
     low, high = min(found["ratios"]), max(found["ratios"])
-    return f"| {found['case']} | {found['origin']} | {dgl:.0f} | {ours:.0f} | {ratio:.2f} ({low:.2f}-{high:.2f}) |"
+    spread = f"{ratio:.2f} ({low:.2f}-{high:.2f})"
+    return f"| {found['case']} | {found['origin']} | {dgl:.0f} | {ours:.0f} | {spread} |"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tools.bench.dgl_peer", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        "python -m tools.bench.dgl_peer",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--python", help="the Python of an environment with DGL")
     parser.add_argument(
         "--case", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES)

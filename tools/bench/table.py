@@ -15,13 +15,15 @@ DETAILS = (
     "difference",
 )
 LEGEND = """\
-One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full batch; peer: PyTorch
-Geometric with torch's default Adam, ours with its fused one, as trained by default. ours/peer: median over interleaved
-rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. fastest peer: of
-PyTorch Geometric as it is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
-keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. GB: peer -> ours, the peak above imports and data over 3 warm
-steps, default malloc, fresh processes; + where it has to include the first one. first step: ours, with compiling.
-difference: of both sides' scores, over the largest score."""
+One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full
+batch; peer: PyTorch Geometric with torch's default Adam, ours with its fused one, as trained by
+default. ours/peer: median over interleaved rounds of the ratio within the round (smallest -
+largest); ~ where other processes ran in every round. fastest peer: of PyTorch Geometric as it
+is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
+keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. GB: peer -> ours, the peak above
+imports and data over 3 warm steps, default malloc, fresh processes; + where it has to include
+the first one. first step: ours, with compiling. difference: of both sides' scores, over the
+largest score."""
 
 Row = dict[str, Any]
 
