@@ -210,8 +210,8 @@ class EpochMetrics:
         """
         device = trainer.strategy.root_device
         sums = torch.zeros(2 + len(self.names), dtype=torch.float64, device=device)
-        for loss, size in self._losses:
-            sums[0] += loss.double() * size
+        for of_batch, size in self._losses:
+            sums[0] += of_batch.double() * size
             sums[1] += size
         sums[2:] = sums.new_tensor(self._sizes)
         if self._counts is not None:
@@ -219,7 +219,8 @@ class EpochMetrics:
         sums = trainer.strategy.reduce(sums, reduce_op="sum")
         head = 2 + len(self.names)
         weighted_loss, number, *sizes = sums[:head].tolist()
-        loss, counts = None, None
+        loss: Tensor | None = None
+        counts: Tensor | None = None
         if number:
             dtype = self._losses[0][0].dtype if self._losses else torch.float32
             loss = sums.new_tensor(weighted_loss / number).to(dtype)
