@@ -101,6 +101,13 @@ def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
     """Turn exceptions into usage errors and, once ``where`` names a run's folder, run errors."""
     try:
         yield
+    except SystemExit as stop:
+        frames = list(traceback.walk_tb(stop.__traceback__))
+        if frames and _owner(frames[-1][0]) == "user":
+            frame, line = frames[-1]
+            place = f"{os.path.relpath(frame.f_code.co_filename)}:{line}"
+            raise RunError(f"stopped: {place} ends the program: {_line(frame, line)}") from stop
+        raise
     except Exception as error:
         known = in_words(error, where() if where else None)
         if known is error or known is None:

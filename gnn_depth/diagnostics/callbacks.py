@@ -53,6 +53,12 @@ class MeasuringCallback(L.Callback, ABC):
         if stage != "fit":
             return
         name = type(self).__name__
+        if not isinstance(trainer, L.Trainer):  # its strategies and hooks are other classes
+            package = type(trainer).__module__.partition(".")[0]
+            raise MisconfigurationException(
+                f"{name} needs a Trainer of lightning, and this one is of {package}: write "
+                "'import lightning.pytorch as pl' in place of 'import pytorch_lightning as pl'."
+            )
         same = [other for other in trainer.callbacks if type(other) is type(self)]  # type: ignore[attr-defined]
         if len(same) > 1:  # they would overwrite each other's files and curves
             patterns = " and ".join(repr(*other._option.values()) for other in same)

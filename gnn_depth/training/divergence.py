@@ -1,5 +1,4 @@
-"""Find the faulty part of a stack: the first one with NaN or infinity, or one that breaks its base
-class's contract."""
+"""Find the faulty part of a stack: one with NaN or infinity, or one that breaks its contract."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import described, written_at
 
 LARGE = 1e6  # inputs that may overflow without a fault of the part
+SIZES = (5, 7)  # nodes of the graphs on which parts are tried
 
 
 class Diverged(RuntimeError):
@@ -26,8 +26,7 @@ class PartFault(ValueError):
 
 
 def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
-    """Try all parts once on five nodes; refuse a part that raises an error or breaks its base
-    class's contract.
+    """Try all parts on two small graphs; refuse a part that fails or breaks its class's contract.
 
     An error of a plugin's part is raised as it is. The stack and torch's random state are as before
     afterwards.
@@ -35,37 +34,34 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     for name, parameter in stack.named_parameters():
         if not parameter.isfinite().all():
             raise PartFault(f"the initialisation leaves NaN or infinity in {name}.")
-    features = torch.ones(5, stack.edge_channels) if stack.edge_channels else None
-    graph = Graph(
-        torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]]), 5, edge_attr=features
-    )  # node 4 is isolated
     running: list[nn.Module] = []
 
+    def enter(part: nn.Module, inputs: Any) -> None:
+        running.append(part)
+
     def leave(part: nn.Module, inputs: Any, output: Any) -> None:
-        if fault := _fault(part, inputs, output):
+        fault = _fault(part, inputs, output)
+        if fault:
             raise PartFault(f"{described(type(part))} {fault}")
         running.pop()
 
     handles = []
     for part in stack.modules():
         if isinstance(part, Layer | Norm | Skip):
-            handles.append(part.register_forward_pre_hook(lambda part, _: running.append(part)))
+            handles.append(part.register_forward_pre_hook(enter))
             handles.append(part.register_forward_hook(leave))
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
     try:
         with torch.no_grad(), torch.random.fork_rng([]):
             torch.manual_seed(0)
-            if not isinstance(thinned := stack.graph_dropout(graph), Graph):
-                raise PartFault(
-                    f"{described(type(stack.graph_dropout))} returns {_type(thinned)}: it must "
-                    "return a Graph."
-                )
-            if isinstance(in_channels, int):
-                stack(torch.randn(5, in_channels), graph)
-            else:
-                stack(torch.zeros(5, len(in_channels), dtype=torch.long), graph)
+            # Two sizes: a part may return the right number of rows for one by chance.
+            for num_nodes in SIZES:
+                _try(stack, in_channels, num_nodes)
     except PartFault:
         raise
+    except SystemExit as error:
+        who = described(type(running[-1])) if running else "a part"
+        raise PartFault(f"{who} calls sys.exit, which would end the program: remove it.") from error
     except Exception as error:
         if not running or written_at(type(running[-1])) is not None:
             raise  # where it was raised in the user's code says more
@@ -81,12 +77,33 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
                 buffer.copy_(buffers[name])
 
 
+def _try(stack: DeepGNN, in_channels: int | Sequence[int], num_nodes: int) -> None:
+    """Take a forward pass on a small graph, whose last node has no edges."""
+    edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
+    features = torch.ones(5, stack.edge_channels) if stack.edge_channels else None
+    graph = Graph(edges, num_nodes, edge_attr=features)
+    thinned = stack.graph_dropout(graph)
+    if not isinstance(thinned, Graph):
+        raise PartFault(
+            f"{described(type(stack.graph_dropout))} returns {_type(thinned)}: it must return a "
+            "Graph."
+        )
+    if isinstance(in_channels, int):
+        x = torch.randn(num_nodes, in_channels)
+    else:
+        x = torch.zeros(num_nodes, len(in_channels), dtype=torch.long)
+    stack(x, graph)
+
+
 def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
     """The fault in a part's output, and how to fix it; None if the output is correct."""
     given = inputs[0]
     if isinstance(part, Skip) and part.carries:
         if not isinstance(output, tuple) or len(output) != 2:
-            return f"returns {_type(output)}, and with carries it must return two: the joined and the second state."
+            return (
+                f"returns {_type(output)}, and with carries it must return two: the joined and the "
+                "second state."
+            )
         output = output[0]
     shape = tuple(given.shape)
     if isinstance(part, Layer):
@@ -94,25 +111,24 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
     elif isinstance(part, Skip):
         shape = (len(given), part.width)
     if not isinstance(output, Tensor):
-        return (
-            f"returns {_type(output)}: its forward must return one tensor, here of shape {shape}."
-        )
+        return f"returns {_type(output)}: its forward must return one tensor, of shape {shape}."
     if tuple(output.shape) != shape:
-        return f"returns a tensor of shape {tuple(output.shape)} for an input of {tuple(given.shape)}; it must be {shape}."
+        return (
+            f"returns a tensor of shape {tuple(output.shape)} for an input of "
+            f"{tuple(given.shape)}; it must be {shape}."
+        )
     if output.dtype != given.dtype:
         return (
             f"returns {output.dtype} for an input of {given.dtype}: make constants like the input, "
-            "x.new_tensor(2.0), "
-            "or use plain Python numbers."
+            "x.new_tensor(2.0), or use plain Python numbers."
         )
     numbers = given if isinstance(given, Tensor) else given.values
     if not output.isfinite().all() and numbers.abs().max() < LARGE:
         count = int((~output.isfinite()).sum())
         return (
             f"returns NaN or infinity in {count} of {output.numel()} numbers, for finite features "
-            "of five nodes, one "
-            "without edges: check its options, and guard divisions and roots, as in x / "
-            "norm.clamp_min(1e-12)."
+            f"of {len(given)} nodes, one without edges: check its options, and guard divisions and "
+            "roots, as in x / norm.clamp_min(1e-12)."
         )
     return None
 

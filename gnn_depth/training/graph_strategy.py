@@ -71,7 +71,21 @@ class GraphStrategy(DDPStrategy):
                 check()
             except ValueError as error:
                 raise MisconfigurationException(str(error)) from None
+            self._check_same_data(trainer)
         super().setup(trainer)
+
+    def _check_same_data(self, trainer: L.Trainer) -> None:
+        """Refuse processes that hold different graphs: each would train on a part of another."""
+        checksum = getattr(trainer.datamodule, "checksum", None)  # type: ignore[attr-defined]
+        checksums: list[Any] = [None] * self.world_size
+        dist.all_gather_object(checksums, checksum)
+        for process, other in enumerate(checksums):
+            if other != checksums[0]:
+                raise MisconfigurationException(
+                    f"process {process} has other data than process 0, with the SHA-256 {other} "
+                    f"and {checksums[0]}: strategy graph divides one graph, so give every process "
+                    "the same files and options."
+                )
 
     def configure_ddp(self) -> None:
         assert self.model is not None

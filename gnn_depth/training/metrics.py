@@ -38,9 +38,9 @@ def macro_f1(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets
     A class occurs if it is among the labels or the predictions.
     """
     seen = counts.sum(-1) + counts.sum(-2)
-    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
-    number_of_classes = (seen > 0).sum(-1)
-    return (f1.sum(-1) / number_of_classes).float()
+    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).float() / seen.clamp_min(1)
+    number_of_classes = (seen > 0).float().sum(-1, keepdim=True)
+    return (f1 / number_of_classes).sum(-1)
 
 
 class RocAuc(Metric):

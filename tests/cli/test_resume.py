@@ -126,6 +126,27 @@ def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(
     assert json.loads((rest / "result.json").read_text())["resumed_from"] == str(middle)
 
 
+EARLY = ["--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/loss"]
+EARLY += ["--model.optimizer.lr=0.05", *RANDOM]
+
+
+def test_a_training_that_early_stopping_ended_is_complete_and_with_more_patience_goes_on_exactly(
+    fit: Callable, gnn_depth: Callable
+):
+    words = [*SHORT, *EARLY, "--trainer.max_epochs=60", "--run.name=early"]
+    short, long = ([*words, f"--trainer.callbacks.patience={count}"] for count in (1, 6))
+    ended = fit(*short)
+    epochs = json.loads((ended / "result.json").read_text())["epochs"]
+    assert 1 < epochs < 60
+    for word in ("auto", "last"):
+        again = gnn_depth("fit", *QUIET, *short, "--trainer.accelerator=cpu", "--ckpt_path", word)
+        assert again.code == 0, again.err
+        assert "already complete" in again.out
+    whole = fit(*long)
+    rest = fit(*long, "--ckpt_path", str(ended / "checkpoints" / "last.ckpt"))
+    assert_goes_on(rest, whole, epochs)
+
+
 def test_epochs_of_several_batches_go_on_with_the_batches_of_the_next_epoch(fit: Callable):
     words = [
         "--data",

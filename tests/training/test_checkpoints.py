@@ -15,6 +15,7 @@ from gnn_depth.training.checkpoints import (
     CheckpointError,
     DamagedError,
     VerifiedCheckpoints,
+    check_progress,
     previous_of,
     read_checkpoint,
 )
@@ -188,3 +189,25 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
     (kept,) = (tmp_path / "own").glob("*.ckpt")
     read_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"loops": "text"},
+        {"loops": {"fit_loop": {"epoch_progress": {"current": {"completed": "text"}}}}},
+        {"global_step": "text"},
+        {"optimizer_states": "text"},
+        {"optimizer_states": [{"state": {0: {"step": "text"}}, "param_groups": []}]},
+        {"optimizer_states": [{"state": {}, "param_groups": [{"lr": "text", "params": [0]}]}]},
+    ],
+)
+def test_text_in_the_progress_of_a_training_is_refused_in_one_line(content):
+    with pytest.raises(DamagedError) as error:
+        check_progress(content)
+    assert "\n" not in str(error.value)
+
+
+def test_the_words_among_the_options_of_an_optimizer_are_no_fault():
+    state = {"state": {}, "param_groups": [{"lr": 1.0, "params": [0], "line_search_fn": "wolfe"}]}
+    check_progress({"loops": {"fit_loop": {}}, "global_step": 3, "optimizer_states": [state]})

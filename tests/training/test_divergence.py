@@ -1,10 +1,13 @@
 """Trying the parts of a stack once before a run: the stack stays as it is, and no good part is
 refused."""
 
+import sys
+
 import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import registered
 from gnn_depth.training.divergence import PartFault, check_parts
@@ -47,4 +50,21 @@ def test_a_built_in_part_that_cannot_compute_is_named_with_its_options():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.eps = -1.0
     with pytest.raises(PartFault, match=r"norm 'batch' .*eps"):
+        check_parts(stack, 6)
+
+
+class Five(FeatureNorm):
+    def forward(self, x, graph):
+        return x.new_ones(5, x.shape[1])
+
+
+class Leaves(FeatureNorm):
+    def forward(self, x, graph):
+        sys.exit(3)
+
+
+@pytest.mark.parametrize(("norm", "said"), [(Five, "it must be"), (Leaves, "sys.exit")])
+def test_a_part_that_always_returns_five_rows_or_ends_the_program_is_refused(norm, said):
+    stack = DeepGNN(6, 3, hidden_channels=8, norm=[norm])
+    with pytest.raises(PartFault, match=said):
         check_parts(stack, 6)

@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, RMSprop
+from torch.optim.lr_scheduler import OneCycleLR
 
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.optimizers import fused
+from gnn_depth.training.optimizers import fused, rehearse
 
 ADAM = {"lr": 0.01, "weight_decay": 0.1}
 
@@ -157,3 +158,10 @@ def test_a_step_follows_the_formula(tiny, make_trainer):
 def test_what_cannot_decay_so_is_refused(decay, optimizer, message):
     with pytest.raises((MisconfigurationException, ValueError), match=message):
         groups_of(decay, optimizer)
+
+
+def test_a_schedule_that_is_too_short_for_the_training_is_refused_before_it():
+    schedule = partial(OneCycleLR, max_lr=0.1, total_steps=5)
+    rehearse(partial(Adam), schedule, epochs=5)
+    with pytest.raises(MisconfigurationException, match=r"OneCycleLR fails .* in epoch 6 of 20"):
+        rehearse(partial(Adam), schedule, epochs=20)

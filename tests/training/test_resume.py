@@ -1,11 +1,14 @@
-"""Random numbers of a step that depend on nothing before it."""
+"""Random numbers of a step that depend on nothing before it, and when a training has ended."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
-from gnn_depth.training.resume import reseed
+from gnn_depth.data.base import FullBatch
+from gnn_depth.training.resume import SeededSteps, asks_for_more, reseed
 
 
 def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_other_steps_and_processes():
@@ -18,3 +21,44 @@ def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_o
     assert drawn(0, 5, 1) == first
     others = [drawn(*where) for where in ((1, 5, 1), (0, 6, 1), (0, 5, 0))]
     assert all(len({first[place], *(other[place] for other in others)}) == 4 for place in range(3))
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_processes_draw_the_same_numbers_where_they_share_a_full_batch_and_only_there(tiny, shares):
+    def drawn(rank):
+        trainer = SimpleNamespace(
+            global_rank=rank,
+            num_training_batches=1,
+            train_dataloader=FullBatch(tiny.batch) if shares else [tiny.batch],
+            fit_loop=SimpleNamespace(total_batch_idx=5),
+        )
+        steps = SeededSteps()
+        steps.load_state_dict({"seed": 3})
+        module = SimpleNamespace(device=torch.device("cpu"))
+        steps.on_train_batch_start(trainer, module, None, 0)
+        return torch.rand(()).item()
+
+    assert (drawn(0) == drawn(1)) == shares
+
+
+def stopping(patience, **options):
+    callback = {"class_path": "EarlyStopping", "init_args": {"patience": patience, **options}}
+    return {"max_epochs": 100, "max_steps": -1, "callbacks": [callback]}
+
+
+@pytest.mark.parametrize(
+    ("now", "more"),
+    [
+        (stopping(4), False),
+        (stopping(2), False),
+        (stopping(4) | {"max_epochs": 50}, False),
+        (stopping(8), True),
+        (stopping(4) | {"max_epochs": 200}, True),
+        (stopping(4) | {"max_epochs": -1}, True),
+        (stopping(4) | {"min_epochs": 30}, True),
+        (stopping(4, min_delta=0.1), True),
+        (stopping(4) | {"callbacks": None}, True),
+    ],
+)
+def test_a_training_that_early_stopping_ended_goes_on_where_more_is_asked_for(now, more):
+    assert asks_for_more(stopping(4), now) == more
