@@ -96,6 +96,7 @@ class Shard(Graph):
         return self.once("edge_numbers", self._edge_numbers)
 
     def _edge_numbers(self) -> Tensor:
+        # Edges are numbered by target, so the targets' degrees everywhere tell the first numbers.
         degree = torch.zeros(self.total_nodes, dtype=torch.long, device=self.device)
         degree[self.node_numbers] = self.in_degree
         dist.all_reduce(degree, group=self.group)
@@ -119,6 +120,8 @@ class Shard(Graph):
         return largest.item()
 
     def draw_edges(self) -> Float[Tensor, "edges"]:
+        # Every process draws the numbers of all edges, so that the draws do not depend on how many
+        # processes there are.
         total = int(self.all_reduce(torch.tensor(self.num_edges, device=self.device)))
         return torch.rand(total, device=self.device)[self.edge_numbers]
 
@@ -151,6 +154,7 @@ class _Fetch(Function):
         if not home:
             return shard.exchanged(x.index_select(0, shard._sent_rows), home)
         returned = shard.exchanged(x, home)
+        # Several processes may return the gradient of the same row.
         sums = returned.new_zeros(shard.num_nodes, *returned.shape[1:])
         return sums.index_add_(0, shard._sent_rows, returned)
 

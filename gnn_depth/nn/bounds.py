@@ -43,7 +43,8 @@ at most :math:`\alpha \sqrt 8` times the root of the three squares' sum, so
 *All nodes.* With :math:`L_i` the sum of both, :math:`\sum_i L_i^2 \|dx_{N(i) \cup \{i\}}\|^2`
 counts :math:`dx_j` at every node that reads it, so
 
-.. math:: \|J\|^2 \le \max_j \sum_{i : \, j \in N(i) \cup \{i\}} L_i^2, \qquad L_i = \rho_{n_i} \|W_v\| +
+.. math:: \|J\|^2 \le \max_j \sum_{i : \, j \in N(i) \cup \{i\}} L_i^2, \qquad
+    L_i = \rho_{n_i} \|W_v\| +
     \begin{cases} 2 \alpha \| [W_d; W_v] \| \\ \sqrt 8 \alpha \| [W_q; W_k; W_v] \| \end{cases}
 
 A node with one edge has :math:`L_i = \|W_v\|`, because its softmax is constant. Repeated edges
@@ -96,9 +97,9 @@ def of_attention(
     alpha = norms[0].bound(layer.score, layer.out_channels)
     if alpha is None:
         return None
-    alpha *= max(1.0, abs(slope))
+    alpha *= max(1.0, abs(slope))  # a LeakyReLU stretches by its steeper side
     of_values = spectral_norm(value, at_most=at_most)
-    factor = 2 if len(scored) == 2 else math.sqrt(8)
+    factor = 2 if len(scored) == 2 else math.sqrt(8)  # quadratic scores have three weights
     of_scores = factor * alpha * spectral_norm(*scored, at_most=at_most)
     count = graph.in_degree.double()
     has_choice = count > 1  # the softmax over one edge is constant

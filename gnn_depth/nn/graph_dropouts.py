@@ -58,6 +58,7 @@ class DropEdge(GraphDropout):
                     "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, "
                     "and in this graph some go one way: use undirected false."
                 )
+            # Both directions of an edge get the number drawn for the earlier one.
             drawn = drawn[torch.minimum(graph.edge_ids, graph.reverse)]
         return graph.keeping(drawn >= self.p)
 

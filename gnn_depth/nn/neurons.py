@@ -12,7 +12,8 @@ therefore zero,
 for any parameters. Under gradient flow, :math:`\dot\theta = -\nabla \theta`, this is half the rate
 at which
 
-.. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 + \sum_b b_i^2 - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2
+.. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 + \sum_b b_i^2
+    - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2
 
 decreases. So c is conserved. A neuron with :math:`c_i = 0` is balanced. These weights enter the
 sums:
@@ -142,6 +143,7 @@ def links(stack: Any) -> list[Link]:
 
 def hidden_states(stack: Any) -> list[int]:
     """The states that are neither inputs nor outputs of the stack."""
+    # Without encoder the first state is the input features.
     first = 1 if isinstance(stack.encoder, nn.Identity) else 0
     return list(range(first, len(stack.skips) + 1))
 
@@ -168,7 +170,7 @@ def why_no_law(stack: Any) -> str | None:
 
 def _into_first(encoder: nn.Module) -> Iterator[WeightRole]:
     if isinstance(encoder, Embedding):
-        yield WeightRole(encoder.weight, 1)
+        yield WeightRole(encoder.weight, 1)  # a row for each value, a column for each neuron
     elif isinstance(encoder, nn.Linear):
         yield WeightRole(encoder.weight, 0)
         if encoder.bias is not None:
@@ -203,6 +205,7 @@ def _groups(
     group = list(range(len(layers) + 1))  # of each state
 
     def join(one: int, other: int) -> None:
+        # All states of the other group move to the first one.
         kept, merged = group[one], group[other]
         for state, name in enumerate(group):
             if name == merged:
@@ -218,7 +221,7 @@ def _groups(
             join(0, position)
             if layer.in_channels == layer.out_channels:
                 join(0, position + 1)
-        if stack.jump == "max":
+        if stack.jump == "max":  # the decoder reads one neuron of all layers' outputs
             join(1, position + 1)
     members: dict[int, list[int]] = {}
     for state, name in enumerate(group):

@@ -41,7 +41,7 @@ class WeightNorms:
 
     def __init__(self, placed: Iterable[tuple[Linear, Any]] = ()) -> None:
         self._by_shape: dict[Any, list[Linear]] = {}
-        self._whole: dict[Any, list[WeightNorm]] = {}
+        self._whole: dict[Any, list[WeightNorm]] = {}  # norms that limit a layer as a whole
         self._key = object()  # of the bounds, which the graph keeps
         for linear, layer in placed:
             self._by_shape.setdefault(linear.weight.shape, []).append(linear)
@@ -65,6 +65,7 @@ class WeightNorms:
             for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
                 for norm in norms_of_layer:
                     norm.set_bound(bound)
+        # One batched update for all matrices of a shape is faster than one for each.
         for linears in self._by_shape.values():
             norms: list[Any] = [linear.weight_norm for linear in linears]
             norms[0].update_state(norms, [linear.weight for linear in linears])
@@ -129,7 +130,7 @@ class NormPlacement:
         layers = list(layers)
         placed: list[tuple[Linear, Layer]] = []
         for make, cls in self._norms[WeightNorm]:
-            for layer in dict.fromkeys(layers):
+            for layer in dict.fromkeys(layers):  # a shared layer once
                 maps = _normed_maps(layer)
                 norms: list[Any] = [make(len(layers)) for _ in maps]
                 if any(norm.whole_layer for norm in norms):
@@ -158,7 +159,7 @@ def _normed_maps(layer: Layer) -> list[Linear]:
     try:
         chain = layer.weight_chain()
         wanted.update(id(matrix) for matrix in (*chain.incoming, *chain.outgoing))
-    except ValueError:
+    except ValueError:  # it has no chain
         for name, weight in layer.named_parameters():
             if name.rpartition(".")[2] == "weight" and weight.dim() == 2:
                 wanted.add(id(weight))

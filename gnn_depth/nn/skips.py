@@ -169,6 +169,7 @@ class Gated(Skip):
         self.project = _project(widths[-1], out_channels)
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        # The gate reads the state before the projection.
         opened = torch.sigmoid(self.gate(states[-1]) + self.bias)
         return opened * update + (1 - opened) * self.project(states[-1])
 

@@ -103,6 +103,7 @@ def decide(
     saved = 0.0
     for layer, (sources, edges) in zip(stack.layers, sizes, strict=True):
         saved += steps * seconds_saved(layer, sources, edges)  # type: ignore[arg-type]
+    # The same for every machine, so that a run can be repeated to the last bit.
     cost = max(COMPILE_SECONDS, SECONDS_PER_SIZE * len(set(sizes)))
     if steps < 0 or saved > cost:
         amount = f"about {saved:.0f} s"

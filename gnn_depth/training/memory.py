@@ -67,6 +67,7 @@ def check_weights(
             for depth in (min(num_layers, 2), min(num_layers, 3)):
                 stack = DeepGNN(in_channels, num_classes, num_layers=depth, **stack_options)
                 weights = stack.parameters()
+                # The meta device allocates nothing.
                 sizes.append(sum(weight.numel() * weight.element_size() for weight in weights))
         two, three = sizes
         need: float = two + max(num_layers - 2, 0) * (three - two)
@@ -108,9 +109,10 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
         if isinstance(layer, AttentionLayer):
             heads.append(layer.heads)
     every = stack.segment_length
-    if stack.reversible:
+    if stack.reversible:  # the first and the last state, and one block that is recomputed
         kept = 2 * stack.reversible * max(states) + max(rounds)
     elif every:
+        # The inputs of all segments, and the activations of the largest one.
         segments = [sum(rounds[start : start + every]) for start in range(0, len(rounds), every)]
         kept = sum(states[::every]) + max(segments)
     else:
@@ -122,6 +124,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
 def _kept_by_block(stack: DeepGNN, position: int, layer: Layer, nodes: int, edges: int) -> int:
     """Number of values that a block keeps for the backward pass."""
     copies, norms = 1, 0  # of the block's input
+    # Dropout gives the layer a copy, and a skip connection keeps the input itself.
     if stack.dropout > 0:
         copies = 2
     if position < len(stack.skips):

@@ -85,3 +85,16 @@ def inputs(assembly, nodes, dtype=torch.float64):
     if assembly == "embedding":
         return torch.stack([torch.randint(values, (nodes,)) for values in (3, 4)], 1)
     return torch.randn(nodes, 5, dtype=dtype)
+
+
+def rescale(link, factor):
+    """Multiply neurons, and divide by the same factors what reads them."""
+    for role in link.incoming:
+        multiply(role, factor)
+    for role in (*link.attention, *link.outgoing):
+        multiply(role, 1 / factor)
+
+
+def multiply(role, factor):
+    shape = {0: (-1, 1), 1: (1, -1), None: role.parameter.shape}[role.axis]
+    role.parameter.mul_(factor.reshape(shape))

@@ -14,7 +14,7 @@ from gnn_depth.nn.neurons import hidden_states, links, why_no_law
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, NoNorm, SpectralNorm
 from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Residual
-from tests.nn.stacks import STACKS, inputs, stack_of
+from tests.nn.stacks import STACKS, inputs, rescale, stack_of
 
 
 def drawn(stack):
@@ -35,17 +35,14 @@ def backward(stack, x, graph):
 def is_conserved(stack, link):
     """Whether delta is zero to 1e-10, relative to what it is the sum of."""
     off = defect(link, lambda parameter: parameter.grad)
-    shares = (*link.incoming, *link.attention, *link.outgoing)
+    roles = (*link.incoming, *link.attention, *link.outgoing)
     largest = max(
-        (s.parameter * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None
+        (one.parameter * one.parameter.grad).abs().max()
+        for one in roles
+        if one.parameter.grad is not None
     )
     assert largest > 1e-7
     return bool((off.abs() <= 1e-10 * largest).all())
-
-
-def multiply(share, factor):
-    shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
-    share.parameter.mul_(factor.reshape(shape))
 
 
 @pytest.mark.parametrize(("variant", "assembly"), STACKS)
@@ -61,26 +58,13 @@ def test_the_law_holds_for_every_neuron_of_a_stack_and_rescaling_them_changes_no
     with torch.no_grad():
         before = stack.eval()(x, graph)
         for link in found:
-            factor = torch.exp(torch.randn_like(imbalance(link)))
-            for share in link.incoming:
-                multiply(share, factor)
-            for share in (*link.attention, *link.outgoing):
-                multiply(share, 1 / factor)
+            rescale(link, torch.exp(torch.randn_like(imbalance(link))))
         torch.testing.assert_close(stack(x, graph), before, rtol=1e-8, atol=1e-8)
 
 
 def test_the_imbalance_is_that_of_the_paper():
-    stack = drawn(
-        DeepGNN(
-            5,
-            3,
-            partial(GATv2, share_weights=True, bias=False),
-            3,
-            6,
-            encoder="none",
-            decoder="none",
-        )
-    )
+    layer = partial(GATv2, share_weights=True, bias=False)
+    stack = drawn(DeepGNN(5, 3, layer, 3, 6, encoder="none", decoder="none"))
     for position, link in enumerate(links(stack)):
         layer, after = stack.layers[position], stack.layers[position + 1]
         for i, got in enumerate(imbalance(link).tolist()):
@@ -135,17 +119,18 @@ def test_weights_made_of_other_parameters_have_no_law():
     )
 
 
-def test_inputs_and_outputs_are_no_neurons():
-    assert [link.states for link in links(stack_of("gat", "bare"))] == [(1,), (2,)]
-    assert [link.states for link in links(stack_of("gcn", "encoder_and_decoder"))] == [
-        (0,),
-        (1,),
-        (2,),
-        (3,),
-    ]
-    assert [link.states for link in links(stack_of("gcn", "residual"))] == [(0, 1, 2, 3)]
-    assert [link.states for link in links(stack_of("gcn", "residual_after_a_map"))] == [(1, 2)]
-    assert links(stack_of("gcn", "bare", skip=Residual, hidden_channels=5)) == []
+@pytest.mark.parametrize(
+    ("assembly", "options", "states"),
+    [
+        ("bare", {}, [(1,), (2,)]),
+        ("encoder_and_decoder", {}, [(0,), (1,), (2,), (3,)]),
+        ("residual", {}, [(0, 1, 2, 3)]),
+        ("residual_after_a_map", {}, [(1, 2)]),
+        ("bare", {"skip": Residual, "hidden_channels": 5}, []),
+    ],
+)
+def test_inputs_and_outputs_are_no_neurons(assembly, options, states):
+    assert [link.states for link in links(stack_of("gcn", assembly, **options))] == states
 
 
 class Sum(Skip):

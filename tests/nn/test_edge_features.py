@@ -9,6 +9,7 @@ from gnn_depth import DeepGNN, Graph
 from gnn_depth.data import MiniBatches, PyG, GraphSource
 from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.mini_batches import induced_subgraph
+from tests.nn.stacks import rescale
 
 NODES, CHANNELS = 9, 3
 LAYERS = ["gat", "gatv2", "transformer", "gin"]
@@ -60,13 +61,7 @@ def test_scores_of_gat_and_gatv2_keep_the_law_and_others_say_that_they_have_none
         link, scale = stack.links()[1], torch.tensor([2.0, 0.5, 3.0, 1.0], dtype=torch.float64)
         before = stack(x, graph)
         with torch.no_grad():
-            for share, power in [(one, 1) for one in link.incoming] + [
-                (one, -1) for one in (*link.attention, *link.outgoing)
-            ]:
-                factor = (scale**power).view(
-                    {0: (-1, 1), 1: (1, -1), None: share.parameter.shape}[share.axis]
-                )
-                share.parameter.mul_(factor)
+            rescale(link, scale)
         torch.testing.assert_close(stack(x, graph), before)
     for layer in ("transformer", "gin"):
         with pytest.raises(ValueError, match=layer):
@@ -118,58 +113,41 @@ def test_a_column_of_integers_is_one_hot_over_all_graphs_and_batches_of_graphs_k
     assert PyG("FakeDataset", options={"num_graphs": 4, "edge_dim": 2}).num_edge_features == 2
 
 
+PYG_OF_2 = {"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}}
+
+
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("options", "words"),
     [
-        (
-            lambda graph: DeepGNN(4, 2)(torch.ones(NODES, 4), graph),
-            "features.*gcn.*gat, gatv2, gin, transformer",
-        ),
-        (
-            lambda graph: DeepGNN(4, 2, layer="sage", edge_channels=3),
-            "features.*sage.*gat, gatv2, gin, transformer",
-        ),
-        (
-            lambda graph: DeepGNN(4, 2, layer={"name": "pyg", "conv": "SAGEConv"}, edge_channels=3),
-            "pyg.*edge_dim",
-        ),
-        (
-            lambda graph: DeepGNN(
-                4,
-                2,
-                layer={"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}},
-                edge_channels=3,
-            ),
-            "edge_dim is 2.*3",
-        ),
-        (
-            lambda graph: DeepGNN(4, 2, layer="gat")(torch.ones(NODES, 4), graph),
-            "3 features.*edge_channels=0",
-        ),
-        (
-            lambda graph: DeepGNN(4, 2, "gat", edge_channels=3)(
-                torch.ones(NODES, 4), graph.edge_index
-            ),
-            "have 0 features",
-        ),
-        (
-            lambda graph: DeepGNN(4, 2, layer="gat", norm="lipschitz", edge_channels=3),
-            "LipschitzNorm.*edge features",
-        ),
-        (
-            lambda graph: Graph(graph.edge_index, NODES, edge_attr=torch.ones(3)),
-            r"edge_channels.*\(3,\)",
-        ),
-        (
-            lambda graph: Graph(
-                graph.edge_index, NODES, edge_attr=torch.full((graph.num_edges, 2), torch.nan)
-            ),
-            r"edge_attr\[0, 0\] is nan",
-        ),
+        ({}, "features.*gcn.*gat, gatv2, gin, transformer"),
+        ({"layer": "sage", "edge_channels": 3}, "features.*sage.*gat, gatv2, gin, transformer"),
+        ({"layer": {"name": "pyg", "conv": "SAGEConv"}, "edge_channels": 3}, "pyg.*edge_dim"),
+        ({"layer": PYG_OF_2, "edge_channels": 3}, "edge_dim is 2.*3"),
+        ({"layer": "gat"}, "3 features.*edge_channels=0"),
+        ({"layer": "gat", "edge_channels": 2}, "3 features.*edge_channels=2"),
+        ({"layer": "gat", "norm": "lipschitz", "edge_channels": 3}, "LipschitzNorm.*edge features"),
     ],
 )
-def test_features_that_nothing_reads_or_that_do_not_fit_are_refused(featured, make, words):
-    edges, features, _ = featured
+def test_features_that_nothing_reads_or_of_another_number_are_refused(featured, options, words):
+    edges, features, x = featured
     graph = Graph(edges, NODES, edge_attr=features.float())
     with pytest.raises(ValueError, match=words):
-        make(graph)
+        DeepGNN(4, 2, **options)(x.float(), graph)
+
+
+def test_edges_without_the_features_that_a_stack_reads_are_refused(featured):
+    edges, _, x = featured
+    with pytest.raises(ValueError, match="have 0 features"):
+        DeepGNN(4, 2, "gat", edge_channels=3)(x.float(), edges)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (torch.ones(3), r"edge_channels.*\(3,\)"),
+        (torch.full((2, 2), torch.nan), r"edge_attr\[0, 0\] is nan"),
+    ],
+)
+def test_features_of_another_shape_or_not_finite_are_refused(features, words):
+    with pytest.raises(ValueError, match=words):
+        Graph(torch.tensor([[0, 1], [1, 2]]), 3, edge_attr=features)

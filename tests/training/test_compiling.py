@@ -111,7 +111,7 @@ def test_batches_of_trees_are_compiled_for_since_they_have_one_graph():
     assert loader.repeated.read == 32
 
 
-def test_every_round_of_a_tree_is_compiled_by_itself(stack):
+def test_every_block_of_a_tree_is_compiled_by_itself(stack):
     shrinking = [(2708 - layer, 13_264 - layer) for layer in range(30)]
     steps = 3000
     assert decide("auto", stack, CORA, steps).compiled

@@ -54,6 +54,7 @@ class CheckpointedBlocks(Blocks):
         if not torch.is_grad_enabled():
             return super().forward(x, graphs, states)
         kept = states
+        # Each segment gets a copy of the states, so recomputing it does not add states twice.
         for start in range(0, len(self), self.length):
             segment = Blocks(list(self)[start : start + self.length])
             graphs_here = graphs[start : start + self.length]
@@ -107,7 +108,7 @@ class Snapshot:
             if not module.training:
                 continue
             for name, buffer in module._buffers.items():
-                if buffer is not None:
+                if buffer is not None:  # such as the running averages of a norm without any
                     self._buffers.append((module, name, buffer.clone()))
         self._on_cpu = device.type == "cpu"
         self._random = torch.get_rng_state()

@@ -85,7 +85,7 @@ class CompiledFunction:
         try:
             return self.compiled(*args)
         except compile_errors() as error:
-            if _remove_damaged(error, self._removed):
+            if _remove_damaged(error, self._removed):  # at most once for each library
                 return self.run(*args)
             raise
 
@@ -113,6 +113,7 @@ class CompiledCall:
         if self._inside is None:  # walking the module tree in every pass would be slow
             self._inside = [module for module in block.modules() if module is not block]
         may_work = shared.failed is None or self._has_worked
+        # Compiled code would ignore hooks on the modules inside; those on the block run outside.
         if may_work and shared.serves(block, graph) and not any(map(has_hooks, self._inside)):
             if graph not in self._derived:
                 _derive(block.layer, graph)
@@ -138,6 +139,7 @@ def compile_blocks(stack: Any, only: Graph | None = None) -> CompiledFunction:
     reads_all = any(skip.reads == "all" for skip in stack.skips)
     name = "update" if stack.reversible or reads_all else "forward"
     # A graph dropout makes a new graph in every step, and compiling pays only over many steps.
+    # All blocks share the compiled code of each shape.
     shared = CompiledFunction(getattr(Block, name), only, in_training=not stack.graph_dropout.p)
     for block in stack.blocks:
         setattr(block, name, CompiledCall(shared, block))

@@ -119,6 +119,7 @@ class ReversibleBlock(Block):
         """The layer's input z."""
         if self.turn:
             return groups[self.turn - 1]
+        # Not sum(), which would add the first group to zero.
         total = groups[1]
         for group in groups[2:]:
             total = total + group
@@ -182,7 +183,7 @@ class ReversibleBlocks(Blocks):
     def forward(self, x: Tensor, graphs: Sequence[Graph], states: States) -> Tensor:
         if not torch.is_grad_enabled():
             return super().forward(x, graphs, states)
-        if any(map(has_hooks, self.modules())):
+        if any(map(has_hooks, self.modules())):  # a segment is recomputed with autograd
             kept = CheckpointedBlocks(self, segment_length("sqrt", len(self)))
             return kept(x, graphs, states)
         blocks: list[Any] = list(self)
