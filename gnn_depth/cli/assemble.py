@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 import gnn_depth.data
 import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
-from gnn_depth.builder import check, made, made_section
+from gnn_depth.builder import check, made, made_options
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     Arguments,
@@ -132,7 +132,7 @@ class CommandLineInterface:
         """Every option of the trainer, with the objects that the given ones stand for."""
         known: dict[str, Option] = section(self.known.options, "trainer")
         defaults = {name: option.default for name, option in known.items()}
-        return defaults | made_section(known, section(self._options, "trainer"))
+        return defaults | made_options(known, section(self._options, "trainer"))
 
     def instantiate_trainer(self) -> L.Trainer:
         """Lightning's trainer, with our callbacks."""

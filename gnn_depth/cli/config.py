@@ -22,10 +22,9 @@ from gnn_depth.builder import (
     PartError,
     check_complete,
     choose,
-    choose_one,
     option_value,
     with_options,
-    written_section,
+    written_options,
 )
 from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import Source, read_config
@@ -243,16 +242,12 @@ class _Merged:
         if str(where[-1]).endswith("+"):
             found = current if isinstance(current, list) else [current]
             found = [] if current is None else [*found]
-            for item in value if isinstance(value, list) else [value]:
-                if option.kind is not None:
-                    found.append(choose_one(option.kind, item, self.known, where, in_list=True))
-                else:
-                    found.append(item)
-            value = found
-        elif option.kind is not None:
-            value = choose(option.kind, value, self.known, where, current)
+            items = value if isinstance(value, list) else [value]
+            if option.kind is not None:
+                items = choose(option.kind, items, self.known, where)
+            value = [*found, *items]
         else:
-            value = option_value(option, _changed(value, current), self.known, where)
+            value = option_value(option, _changed(value, current), self.known, where, current)
         self.options[name] = value
         self.origins[name] = source
 
@@ -261,7 +256,7 @@ class _Merged:
         if name in self.options:
             return self.options[name]
         option = self.known.options[name]
-        if option.kind is not None:
+        if option.kind is not None and option.default is not None:
             return choose(option.kind, option.default, self.known)
         return option.default
 
@@ -346,7 +341,7 @@ def _structure(text: Any) -> Any:
 def resolved_config(options: dict[str, Any], known: KnownToCommand) -> dict[str, Any]:
     """Checked options as a config with short names and every default: what ran."""
     found: dict[str, Any] = {}
-    for key, value in written_section(known.options, options).items():
+    for key, value in written_options(known.options, options).items():
         section, _, name = key.rpartition(".")
         inner = found.setdefault(section, {}) if section else found
         inner[name] = value

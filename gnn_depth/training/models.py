@@ -5,9 +5,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from gnn_depth.builder import PartError, check_section, written_section
+from gnn_depth.builder import (
+    LIVE,
+    Chosen,
+    PartError,
+    check_complete,
+    with_options,
+    written_options,
+)
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, meanings, options_of
+from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
 from gnn_depth.training.module import NodeClassifier
 
 
@@ -26,9 +33,10 @@ def build_model(options: Mapping[str, Any], data: Any) -> NodeClassifier:
         if key in GIVEN_BY_DATA:
             message = f"'model.{key}' is taken from the data and cannot be set."
             raise PartError(message, ("model", key))
-    known = model_options()
-    complete = written_section(known, check_section("model", known, options))
-    return NodeClassifier(**known_to_model(data), **complete)
+    part = PartSpec("section", "model", "model", options=model_options())
+    chosen = with_options(Chosen(part, {}), options, LIVE, ("model",))
+    check_complete(chosen, ("model",))
+    return NodeClassifier(**known_to_model(data), **written_options(part.options, chosen.options))
 
 
 def known_to_model(data: Any) -> dict[str, Any]:
