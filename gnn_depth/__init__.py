@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         WeightNorm,
     )
     from gnn_depth.nn.stack import DeepGNN
-    from gnn_depth.notebook import fit
     from gnn_depth.training.module import NodeClassifier
+    from gnn_depth.training.run import fit
     from gnn_depth.training.tasks import Task
 
 __all__ = [
@@ -55,7 +55,7 @@ _HOMES = {
     "Graph": "graph",
     "NodeClassifier": "training.module",
     "Task": "training.tasks",
-    "fit": "notebook",
+    "fit": "training.run",
     "probe": "diagnostics.probe",
     "watch": "diagnostics.watch",
 }

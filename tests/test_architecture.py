@@ -2,7 +2,12 @@
 test."""
 
 import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parent.parent / "gnn_depth"
 
@@ -14,15 +19,20 @@ MAY_IMPORT = {
     "shard": {"graph"},
     "graph": {"csr"},
     "short_names": {"registry", "ranges"},
-    "nn": {"nn", "registry", "ranges", "short_names", "graph", "csr"},
+    "builder": {"registry", "short_names", "yaml_limits"},
+    "nn": {"nn", "registry", "ranges", "builder", "graph", "csr"},
     "data": {"data", "registry", "ranges", "graph", "shard", "csr"},
     "training": {
         "training",
+        "builder",
+        "short_names",
+        "cli.config_file",
         "registry",
         "ranges",
         "graph",
         "nn",
         "data.base",
+        "data.pyg",
         "data.shards",
         "runs",
         "signals",
@@ -45,6 +55,7 @@ MAY_IMPORT = {
     "sweeps": {"sweeps", "registry", "runs", "_version"},
     "cli": {
         "cli",
+        "builder",
         "short_names",
         "registry",
         "ranges",
@@ -61,7 +72,6 @@ MAY_IMPORT = {
         "yaml_limits",
     },
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
-    "notebook": {"cli.config", "cli.config_file", "data", "training"},
     "__main__": {"cli"},
 }
 
@@ -149,3 +159,28 @@ def test_the_stack_training_and_diagnostics_name_no_concrete_part_but_defaults()
             if not any(one.startswith(default) for default in allowed)
         ]
     assert not wrong
+
+
+def imported_packages() -> set[str]:
+    """The top-level names of everything outside the standard library that the package imports."""
+    found = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"gnn_depth"}
+
+
+def test_every_import_is_a_declared_dependency():
+    tomllib = pytest.importorskip("tomllib", reason="in the standard library from 3.11 on")
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        listed += extra
+    normal = {re.match(r"[\w.-]+", each)[0].lower().replace("-", "_") for each in listed}
+    homes = packages_distributions()
+    for module in imported_packages():
+        names = {name.lower().replace("-", "_") for name in homes.get(module, [module])}
+        assert names & normal, f"{module} is imported and not declared"

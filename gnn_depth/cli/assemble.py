@@ -3,14 +3,11 @@
 import os
 import re
 import sys
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 from jsonargparse import Namespace
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 
 import gnn_depth.data
 import gnn_depth.diagnostics
@@ -26,22 +23,17 @@ from gnn_depth.cli.config import (
     to_yaml,
     value_of,
 )
-from gnn_depth.cli.errors import UsageError, explained
-from gnn_depth.cli.identity import hparams, identity, version
+from gnn_depth.cli.errors import explained
 from gnn_depth.cli.known import known_parts
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import Option
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.checkpoints import VerifiedCheckpoints
-from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.models import build_model
-from gnn_depth.training.module import check_precision
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.run import RunConfig, make_trainer
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
-# Lightning would take bf16-mixed on a CPU, and the config would say another.
-HALF = ("16", "16-mixed")
 
 
 class CommandLineInterface:
@@ -120,12 +112,12 @@ class CommandLineInterface:
             self.datamodule = made(data)
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
-            self.config_init: dict[str, Any] = {"trainer": self._trainer_options()}
-            self.trainer = self.instantiate_trainer()
+            self.trainer = make_trainer(self._trainer_options(), self.recorder)
+            os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
             of_data = {"data": self.resolved["data"]}
             self.datamodule.save_hyperparameters(of_data, logger=False)
             if self.checkpoint:
-                sha256 = self.data_sha256 if self.command == "fit" else None
+                sha256 = self.datamodule.checksum if self.command == "fit" else None
                 self.checkpoint.check_data(self.model.hparams, of_data["data"], sha256)
 
     def _trainer_options(self) -> dict[str, Any]:
@@ -134,66 +126,17 @@ class CommandLineInterface:
         defaults = {name: option.default for name, option in known.items()}
         return defaults | made_options(known, section(self._options, "trainer"))
 
-    def instantiate_trainer(self) -> L.Trainer:
-        """Lightning's trainer, with our callbacks."""
-        config = dict(self.config_init["trainer"])
-        callbacks = list(config["callbacks"] or [])
-        has_bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
-        shown = [] if config["enable_progress_bar"] is False or has_bar else [EpochProgress()]
-        if config["enable_checkpointing"] is None:
-            config["enable_checkpointing"] = any(
-                isinstance(callback, ModelCheckpoint) for callback in callbacks
-            )
-        if config["logger"] is None:
-            config["logger"] = False  # the run's own loggers come with its folder
-        config["callbacks"] = [*callbacks, *shown, self.recorder]
-        trainer = L.Trainer(**config)
-        check_precision(trainer)
-        if str(config["precision"]) in HALF and trainer.precision not in HALF:
-            raise UsageError(
-                f"trainer.precision {config['precision']} needs a GPU: on a CPU use bf16-mixed, "
-                "bf16-true or 32."
-            )
-        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
-            trainer.strategy.checkpoint_io = VerifiedCheckpoints()
-        return trainer
-
-    def open_run(self, origin: Origin | None = None) -> None:
-        """Give the run its folder and loggers; loggers that the user chose stay, and ``false``
-        means none."""
-        config = self.config_init["trainer"]
-        if config["fast_dev_run"]:
-            return
-        os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
-        if origin is None:  # it stands alone
-            plugins = [version(plugin) for plugin in self.resolved.get("plugins") or []]
-            facts = {
-                "identity": identity(self.resolved, self.data_sha256),
-                "data_sha256": self.data_sha256,
-            }
-            from_checkpoint = {"resumed_from": str(self.checkpoint.path)} if self.checkpoint else {}
-            origin = Origin({**facts, "plugins": plugins, **from_checkpoint})
-        self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
-        text, seed = to_yaml(self.resolved), self.config["seed_everything"]
-        name = self._run_name(self.resolved["model"])
-        loggers = self.recorder.open(text, hparams(self.resolved), name, seed, origin)
-        if config["logger"] is not False:
-            self.trainer.loggers = [*loggers, *self.trainer.loggers]
-
-    @property
-    def what(self) -> str:
-        """Model and data in words: ``30 layers of GAT on Cora``."""
-        layers = self.model.stack.layers
-        names = (getattr(self.datamodule, name, None) for name in ("name", "dataset"))
-        data = next(filter(None, names), type(self.datamodule).__name__)
-        return (
-            f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
+    def run_config(self, origin: Origin | None = None) -> RunConfig:
+        """Everything that a run of this command line is made of, except the data."""
+        return RunConfig(
+            self.model,
+            self.trainer,
+            self.recorder,
+            self.resolved,
+            self._run_name(self.resolved["model"]),
+            checkpoint=self.checkpoint.path if self.checkpoint else None,
+            origin=origin,
         )
-
-    @cached_property
-    def data_sha256(self) -> str:
-        """The checksum of the data."""
-        return self.datamodule.checksum
 
     def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:

@@ -13,11 +13,11 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
-from gnn_depth.cli.identity import version
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.identity import plugin_version
 from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
@@ -291,7 +291,7 @@ def changes(run: Path, config: dict[str, Any]) -> list[str]:
             )
             found.append(f"trainer.{name} was {was} and is {now}")
     before = _result(run).get("plugins")
-    plugins = [version(plugin) for plugin in config.get("plugins") or []]
+    plugins = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     if before is not None and sorted(before) != sorted(plugins):
         names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
         found.append(f"the plugin {', '.join(sorted(names))} was edited, added or left out")

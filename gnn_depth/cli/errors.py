@@ -98,20 +98,17 @@ def innermost(error: BaseException) -> BaseException:
 
 @contextmanager
 def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
-    """Turn exceptions into usage errors and, while a run writes to the folder that ``where``
-    returns, run errors."""
+    """Turn exceptions into usage errors and, once ``where`` names a run's folder, run errors."""
     try:
         yield
     except Exception as error:
-        known = in_words(error, where)
+        known = in_words(error, where() if where else None)
         if known is error or known is None:
             raise
         raise known from error
 
 
-def in_words(
-    error: Exception, where: Callable[[], Any] | None = None
-) -> UsageError | RunError | None:
+def in_words(error: Exception, where: Path | str | None = None) -> UsageError | RunError | None:
     """An exception in words; None for a bug. See :func:`explained`."""
     if isinstance(error, UsageError | RunError):
         return error
@@ -128,7 +125,7 @@ def in_words(
 
 
 def _said_by_us(
-    error: BaseException, frames: Frames, where: Callable[[], Any] | None
+    error: BaseException, frames: Frames, where: Path | str | None
 ) -> UsageError | RunError | None:
     """The message for an exception that this package raised, or that is known to it; None for
     others."""
@@ -149,7 +146,7 @@ def _said_by_us(
         return UsageError(str(error))
     if isinstance(error, OSError):
         # A full disk, a folder that was removed, a connection that was lost.
-        place = error.filename or (where and where())
+        place = error.filename or where
         what = f"{error.strerror} ({place})" if error.strerror and place else str(error)
         rest = "; what was saved before is intact." if where and error.strerror else ""
         return RunError(f"stopped: {what}{rest}")

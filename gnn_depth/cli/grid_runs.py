@@ -23,10 +23,9 @@ from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments, plugins_of
 from gnn_depth.cli.config_file import INLINE, Source, read_config
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
-from gnn_depth.cli.identity import identity
 from gnn_depth.cli.known import load_plugins
 from gnn_depth.cli.process import quiet
-from gnn_depth.cli.run import check_training, start
+from gnn_depth.cli.run import train as train_run
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
 from gnn_depth.short_names import GIVEN_BY_DATA
@@ -34,8 +33,10 @@ from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
 from gnn_depth.sweeps.worker import RunFailed, Task
+from gnn_depth.training.identity import identity
 from gnn_depth.training.models import build_model
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.run import check_training
 
 LOOK_SECONDS = 0.3
 
@@ -194,7 +195,7 @@ def train(task: Task, origin: Origin) -> None:
                     "gnn-depth or of a plugin than the sweep has; start the sweep again."
                 )
             cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
-            start(cli, origin)
+            train_run(cli, origin)
     except (UsageError, RunError) as error:
         if TRACEBACK in str(
             error

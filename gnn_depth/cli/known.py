@@ -18,17 +18,6 @@ from gnn_depth.short_names import SECTIONS, Option, imported_parts, meanings, op
 
 DEFAULT_DATA = "SyntheticCitation"
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
-TRAINER_DEFAULTS = {
-    "max_epochs": 200,
-    # Lightning's 50 shows one point of fifty: a full batch is one step an epoch.
-    "log_every_n_steps": 1,
-    # It would be the same forward pass as the first epoch's validation.
-    "num_sanity_val_steps": 0,
-    # Of one stack and three empty metrics; the report has the number of parameters.
-    "enable_model_summary": False,
-    # It would shuffle, and pad the test set.
-    "use_distributed_sampler": False,
-}
 #: Ranges of Lightning's own options.
 RANGES = {
     "accumulate_grad_batches": Range(1),
@@ -120,6 +109,8 @@ def _own(annotation: Any, default: Any, about: str, nargs: int | str | None = No
 def _trainer_options() -> Iterator[tuple[str, Option]]:
     """The options of Lightning's trainer, with this package's defaults."""
     from lightning import Trainer
+
+    from gnn_depth.training.run import TRAINER_DEFAULTS
 
     about = meanings(Trainer.__doc__, Trainer.__init__.__doc__)
     for name, option in options_of(Trainer)[0].items():

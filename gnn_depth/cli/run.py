@@ -1,20 +1,13 @@
-"""``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
+"""``gnn-depth fit | validate | test | predict | partition | probe``: parse, build, run."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.callbacks import (
-    BackboneFinetuning,
-    BatchSizeFinder,
-    LearningRateFinder,
-    ModelPruning,
-)
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
@@ -29,68 +22,96 @@ from gnn_depth.data.partitioned import write_partition
 from gnn_depth.data.shards import division
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
-from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
-from gnn_depth.training.memory import check_memory, check_processes
-from gnn_depth.training.optimizers import rehearse
-from gnn_depth.training.report import report, rows
+from gnn_depth.training.memory import check_processes
+from gnn_depth.training.report import rows
 from gnn_depth.training.resume import SafeStop
+from gnn_depth.training.run import Run, title
+from gnn_depth.training.run import run as run_training
 
 REQUEUE_SECONDS = 30
-# They fail after the run has a folder, the last one only when the training is over.
-UNUSABLE = {
-    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. Compare learning rates in "
-    "a sweep, with the axis model.optimizer.lr.",
-    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not have.",
-    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. See --data MiniBatches.",
-    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. Prune a trained model in "
-    "a program of your own, with torch.nn.utils.prune.",
-}
 
 
 def run(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
     with quiet():
         cli = CommandLineInterface(command, arguments)
-        if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
-            path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
-            print(
-                f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs."
-            )
-            return 0
-        if command == "partition":
-            print(_partition(cli))
-            return 0
-        if command == "probe":
-            from gnn_depth.cli.probe import probe
-
-            check_parts(cli.model.stack, cli.model.hparams["in_channels"])
-            print(probe(cli))
-            return 0
-        try:
-            result = start(cli)
-        except SIGTERMException as stop:
-            if cli.trainer.is_global_zero:
-                print(_how_to_go_on(stop, cli), file=sys.stderr)
-            raise
-        except KeyboardInterrupt as stop:
-            stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
-            raise
-        if cli.trainer.is_global_zero:
-            if command == "predict":
-                said = predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)
-                print(f"{said}: {cli.config.output}")
-            elif command in ("validate", "test"):
-                print(
-                    f"{cli.what}, "
-                    f"{cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}"
-                )
-            elif cli.recorder.folder is not None:
-                print(report(cli.recorder, cli.model))
+        print(_answer(command, cli), end="")
         if distributed.is_available() and distributed.is_initialized():
             # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
             distributed.destroy_process_group()
     return 0
+
+
+def _answer(command: str, cli: CommandLineInterface) -> str:
+    """Do what a command asks for, and return what it prints; only the first process prints."""
+    if command == "partition":
+        return f"{_partition(cli)}\n"
+    if command == "probe":
+        from gnn_depth.cli.probe import probe
+
+        check_parts(cli.model.stack, cli.model.hparams["in_channels"])
+        return f"{probe(cli)}\n"
+    if command != "fit":
+        return _evaluation(command, cli)
+    if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
+        path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
+        return f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs.\n"
+    try:
+        finished = train(cli)
+    except SIGTERMException as stop:
+        if cli.trainer.is_global_zero:
+            print(_how_to_go_on(stop, cli), file=sys.stderr)
+        raise
+    except KeyboardInterrupt as stop:
+        stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
+        raise
+    if finished.folder is None or not cli.trainer.is_global_zero:
+        return ""
+    return f"{finished}\n"
+
+
+def train(cli: CommandLineInterface, origin: Origin | None = None) -> Run:
+    """Train the model of a command line, in a process that is prepared for it.
+
+    Raises:
+        UsageError: Something that was asked for does not fit.
+        RunError: The training diverged, its files cannot be written, or another process of it is
+            gone.
+        SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
+        Stopped: A signal ended it at once.
+    """
+    stack = cli.model.stack
+    prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
+
+    def folder() -> Path | str | None:
+        """The run's folder as messages name it; None before the training has begun."""
+        has_begun = cli.trainer.state.status != TrainerStatus.INITIALIZING
+        return cli.recorder.shown or (cli.recorder.root if has_begun else None)
+
+    with keeping() as kept, explained(folder):
+        SafeStop(kept).replace(cli.trainer)
+        return run_training(cli.run_config(origin), cli.datamodule)
+
+
+def _evaluation(command: str, cli: CommandLineInterface) -> str:
+    """Validate, test or predict, and describe the result."""
+    model, data = cli.model, cli.datamodule
+    options: dict[str, Any] = {} if command == "predict" else {"verbose": False}
+    begin = getattr(cli.trainer, command)
+    path = cli.config.ckpt_path
+    with keeping(), explained():
+        check_processes(cli.trainer)
+        check_parts(model.stack, model.hparams["in_channels"])
+        # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
+        result = begin(model, datamodule=data, ckpt_path=path, weights_only=True, **options)
+    if not cli.trainer.is_global_zero:
+        return ""
+    if command == "predict":
+        said = predictions.write(result, data, model.task, cli.config.output)
+        return f"{said}: {cli.config.output}\n"
+    measured = rows({"": result[0]}, model.task)
+    return f"{title(model, data)}, {path or 'untrained'}\n{measured}\n"
 
 
 def _partition(cli: CommandLineInterface) -> str:
@@ -111,101 +132,41 @@ def _partition(cli: CommandLineInterface) -> str:
     part = division(config.nodes, batch, config.parts)
     write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
+    sizes = part.bincount()
     return (
-        f"{config.parts} parts of {part.bincount().min():,} to {part.bincount().max():,} nodes; "
-        f"{sent:,} of "
+        f"{config.parts} parts of {sizes.min():,} to {sizes.max():,} nodes; {sent:,} of "
         f"{batch.graph.num_edges:,} edges lead from one part to another\n"
         f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} "
-        "--trainer.strategy graph "
-        f"--trainer.devices {config.parts}"
+        f"--trainer.strategy graph --trainer.devices {config.parts}"
     )
 
 
-def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
-    """Start the trainer, with a run folder if it is a fit, and return its result.
-
-    Raises:
-        UsageError: Something that was asked for does not fit.
-        RunError: The training diverged, its files cannot be written, or another process of it is
-            gone.
-        SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
-        Stopped: A signal ended it at once.
-    """
-    stack = cli.model.stack
-    with explained():
-        check_processes(cli.trainer)
-        check_parts(stack, cli.model.hparams["in_channels"])
-        if cli.command == "fit":
-            _check(cli)
-    prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
-    with keeping() as kept, explained(lambda: cli.recorder.shown or cli.recorder.root):
-        if cli.command == "fit":
-            cli.open_run(origin)
-            rank_zero_only(print)(f"{cli.what}\n  {cli.datamodule.about}", file=sys.stderr)
-            SafeStop(kept).replace(cli.trainer)
-        begin = getattr(cli.trainer, cli.command)
-        words = {"verbose": False} if cli.command in ("validate", "test") else {}
-        return begin(
-            cli.model,
-            datamodule=cli.datamodule,
-            ckpt_path=cli.config.ckpt_path,
-            weights_only=True,
-            **words,
-        )
-
-
-def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
-    """Refuse a training of nothing, and an optimizer or schedule that fails in a step."""
-    if 0 in (trainer["max_epochs"], trainer["max_steps"], trainer["limit_train_batches"]):
-        raise UsageError(
-            "nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0."
-        )
-    rehearse(model.optimizer, model.scheduler)
-    model.configure_optimizers()
-
-
-def _check(cli: CommandLineInterface) -> None:
-    """Find inconsistent options before the run gets a folder."""
-    model, data, trainer = cli.model, cli.datamodule, cli.trainer
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if why := next((why for kind, why in UNUSABLE.items() if isinstance(callback, kind)), None):
-            raise UsageError(f"trainer.callbacks {type(callback).__name__} {why}")
-    check_training(cli.config["trainer"], model)
-    data.trainer = trainer
-    data.train_dataloader()  # raises if its batches cannot be shared among the processes
-    check_memory(model.stack, data, trainer)
-
-
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
-    """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1
-    requeues the job."""
+    """Say where a stopped training was saved and how it goes on; SIGUSR1 of SLURM requeues it."""
     folder = cli.recorder.shown
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."
     saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    job = (
-        f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
-    )
+    job = os.environ.get("SLURM_JOB_ID")
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     if str(stop) != signal.SIGUSR1.name or job is None:
         more = " and a larger --trainer.max_time" if str(stop) == "max_time" else ""
         return f"{saved}; the same command with --ckpt_path last{more} resumes it."
-    if (
-        cli.ckpt_path_asked != checkpoints.AUTO
-    ):  # queued again, it would start from the beginning for ever
-        return f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume from there."
+    if cli.ckpt_path_asked != checkpoints.AUTO:
+        # Queued again, it would start from the beginning for ever.
+        return (
+            f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume "
+            "from there."
+        )
+    command = ["scontrol", "requeue", job]
     try:
         done = subprocess.run(
-            ["scontrol", "requeue", job],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=REQUEUE_SECONDS,
+            command, capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"{saved}; job {job} could not be queued again: {error}."
     if done.returncode:
-        return (
-            f"{saved}; job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
-        )
+        said = done.stderr.strip()
+        return f"{saved}; job {job} could not be queued again: scontrol said {said!r}."
     return f"{saved}; job {job} is queued again."

@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
-from gnn_depth.cli.identity import hparams, identity
+from gnn_depth.training.identity import hparams, identity
 from tests.cli.test_sweep import BASE
 
 
@@ -76,6 +77,22 @@ def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_pa
         assert found[0] == found[2] != found[1]
     file.write_text("1")
     assert identity({"plugins": [str(moved)]}, "data") == identity({"plugins": [str(file)]}, "data")
+
+
+def test_where_a_file_of_the_data_lies_does_not_count(known, tmp_path):
+    arrays = {
+        "x": np.ones((6, 2), np.float32),
+        "edge_index": np.array([[0, 1, 2], [1, 2, 3]]),
+        "y": np.array([0, 1, 0, 1, 0, 1]),
+    }
+    for folder in ("here", "moved"):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "graph.npz", **arrays)
+    here, moved = (
+        known("--data=UserGraph", f"--data.path={tmp_path / folder / 'graph.npz'}")
+        for folder in ("here", "moved")
+    )
+    assert here == moved
 
 
 def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_order(tmp_path):

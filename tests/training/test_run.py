@@ -3,9 +3,13 @@ checkpoint."""
 
 import pytest
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import EarlyStopping
 from torch_geometric.data import Data
 
 import gnn_depth
+from gnn_depth.reports.load import ReportError, ReportWarning, load
+from gnn_depth.reports.settings import grouped
 from gnn_depth.training.checkpoints import read_checkpoint
 
 QUIET = {"enable_progress_bar": False, "accelerator": "cpu"}
@@ -76,3 +80,46 @@ def test_a_config_file_gives_model_and_epochs(graphs, tmp_path):
 def test_what_does_not_fit_is_refused(graphs, tmp_path, model, options, words):
     with pytest.raises(ValueError, match=words):
         gnn_depth.fit(model, graphs, epochs=1, root=str(tmp_path), **options, **QUIET)
+
+
+def test_runs_on_other_data_or_with_other_epochs_do_not_repeat_each_other(graphs, tmp_path):
+    options = {"layer": "gin", "num_layers": 2, "hidden_channels": 4, "compile": "off"}
+    split = {"train": [0, 1, 2, 3], "val": [4, 5], "test": [6, 7]}
+    for data, epochs in ((graphs, 1), (graphs, 2), (graphs[:10], 1), (graphs, 1)):
+        gnn_depth.fit(options, data, epochs=epochs, split=split, root=str(tmp_path), **QUIET)
+    with pytest.warns(ReportWarning, match="1 of 4 runs repeat others"):
+        frame = load(tmp_path)
+    assert len(frame) == 3
+    with pytest.raises(ReportError, match=r"max_epochs|given_in_python"):
+        grouped(frame, [], remedy="Choose some of them")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epochs": 0}, "max_epochs is 0"),
+        ({"epochs": -1}, "max_epochs -1 would train without end"),
+        ({"max_steps": 0}, "max_steps is 0"),
+    ],
+)
+def test_a_training_of_nothing_or_without_end_is_refused_before_it_has_a_folder(
+    graphs, tmp_path, options, words
+):
+    with pytest.raises(MisconfigurationException, match=words):
+        gnn_depth.fit({"layer": "gin"}, graphs, root=str(tmp_path), **options, **QUIET)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_without_a_number_of_epochs_may_end_by_early_stopping(graphs, tmp_path):
+    stop = EarlyStopping("val/loss", patience=1, min_delta=1e9)
+    run = gnn_depth.fit(
+        {"layer": "gin"}, graphs, epochs=-1, root=str(tmp_path), callbacks=[stop], **QUIET
+    )
+    assert len(run.curves) == 2
+
+
+def test_a_run_without_files_says_so(graphs, tmp_path):
+    run = gnn_depth.fit({"layer": "gin"}, graphs, root=str(tmp_path), fast_dev_run=True, **QUIET)
+    with pytest.raises(ValueError, match="fast_dev_run leaves no files"):
+        _ = run.metrics
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,109 @@
+"""A run's identity, equal for runs that must give equal numbers, and its options as one row."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from gnn_depth import registry
+from gnn_depth.builder import without_paths
+from gnn_depth.short_names import GIVEN_BY_DATA, describe
+
+# Options of the trainer that only say where things are written and what is shown.
+SHOWN = (
+    "logger",
+    "enable_progress_bar",
+    "enable_model_summary",
+    "default_root_dir",
+    "profiler",
+    "barebones",
+)
+# Those that change what is learned.
+LEARNING = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
+
+
+def identity(config: dict[str, Any], data_sha256: str) -> str:
+    """SHA-256, in hex, of a resolved config with its seed, and of the data.
+
+    It is equal for runs with equal numbers. Names of runs, folders and what is shown on the screen
+    do not count. The content of a plugin counts, its place does not.
+    """
+    trainer = config.get("trainer", {})
+    model = config.get("model", {})
+    kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
+    kept["trainer"] = {key: value for key, value in trainer.items() if key not in SHOWN}
+    kept["model"] = {key: value for key, value in model.items() if key not in GIVEN_BY_DATA}
+    kept["data"] = without_paths("data", kept.get("data"))
+    kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
+    kept["data_sha256"] = data_sha256
+    text = json.dumps(kept, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plugin_version(plugin: str) -> str:
+    """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
+    is_file = plugin.endswith(".py")
+    path = Path(plugin if is_file else registry.origin(plugin) or "")
+    content = "missing"
+    if path.is_file():
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{path.name if is_file else plugin} {content}"
+
+
+def hparams(config: dict[str, Any]) -> dict[str, Any]:
+    """The options of a resolved config as one row of dotted keys: ``model.layer.heads: 8``.
+
+    Of the trainer's options, those that change what is learned are in it. Each part of the model
+    also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
+    """
+    trainer = config.get("trainer", {})
+    model = config.get("model") or {}
+    chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
+    chosen["trainer"] = {key: value for key, value in trainer.items() if key in LEARNING}
+    row: dict[str, Any] = _flat(chosen, ())
+    for kind, part in model.items():
+        if kind in registry.KINDS:
+            row[f"model.{kind}"] = _called(kind, part)
+    return row
+
+
+def _called(kind: str, part: Any) -> str:
+    """One or more parts as text: the name, and the options that differ from their defaults."""
+    if isinstance(part, list):
+        return "+".join(_called(kind, item) for item in part) or "none"
+    if not isinstance(part, dict):
+        return str(part)
+    if "name" not in part:
+        return str(part.get("class_path", part))
+    known = describe(kind, part["name"], registry.get(kind, part["name"]))
+    words = [part["name"]]
+    for name, value in part.items():
+        if name == "name" or value == known.defaults.get(name):
+            continue
+        inner = known.options[name].kind
+        text = _called(inner, value) if inner else _as_written(value)
+        words.append(f"{name}={text}")
+    return " ".join(words)
+
+
+def _as_written(value: Any) -> str:
+    """A value as YAML writes it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flat(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Nested options as dotted keys; a class and its arguments stand at the key of the part."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = {str(position): item for position, item in enumerate(value)}
+    if isinstance(value, dict):
+        row: dict[str, Any] = {}
+        for key, item in value.items():
+            is_part = key in ("class_path", "init_args")
+            row |= _flat(item, keys if is_part else (*keys, str(key)))
+        return row
+    if value is None:
+        return {}
+    is_plain = isinstance(value, bool | int | float | str)
+    return {".".join(keys): value if is_plain else str(value)}

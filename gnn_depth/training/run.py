@@ -1,0 +1,433 @@
+"""One run: checks, a folder with the run's identity, training, and a report.
+
+:func:`run` is the one way to train: the command ``gnn-depth fit``, :func:`gnn_depth.fit` and the
+workers of a sweep call it.
+"""
+
+import inspect
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import pandas as pd
+import yaml
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import (
+    BackboneFinetuning,
+    BatchSizeFinder,
+    EarlyStopping,
+    LearningRateFinder,
+    ModelCheckpoint,
+    ModelPruning,
+    ProgressBar,
+    Timer,
+)
+from lightning.pytorch.utilities import rank_zero_only
+
+from gnn_depth import registry
+from gnn_depth.cli.config_file import read_config
+from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
+from gnn_depth.data.pyg import PyGData
+from gnn_depth.runs import Origin, digest
+from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
+from gnn_depth.training.divergence import check_parts
+from gnn_depth.training.identity import hparams, identity, plugin_version
+from gnn_depth.training.loggers import EpochProgress
+from gnn_depth.training.memory import check_memory, check_processes
+from gnn_depth.training.models import build_model
+from gnn_depth.training.module import NodeClassifier, check_precision
+from gnn_depth.training.optimizers import rehearse
+from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.report import report
+
+TRAINER_DEFAULTS = {
+    "max_epochs": 200,
+    # Lightning's 50 shows one point of fifty: a full batch is one step an epoch.
+    "log_every_n_steps": 1,
+    # It would be the same forward pass as the first epoch's validation.
+    "num_sanity_val_steps": 0,
+    # It would show one stack and three empty metrics; the report has the number of parameters.
+    "enable_model_summary": False,
+    # It would shuffle, and pad the test set.
+    "use_distributed_sampler": False,
+}
+HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config says another
+# They fail after the run has a folder, the last one only when the training is over.
+UNUSABLE = {
+    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. "
+    "Compare learning rates in a sweep, with the axis model.optimizer.lr.",
+    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not "
+    "have.",
+    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. "
+    "See --data MiniBatches.",
+    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. "
+    "Prune a trained model in a program of your own, with torch.nn.utils.prune.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RunConfig:
+    """Everything that a run is made of, except the data.
+
+    Attributes:
+        model: The model, with its first weights.
+        trainer: Made by :func:`make_trainer` with this recorder.
+        recorder: The callback that keeps the run's folder.
+        resolved: What runs, as plain values with every default: the sections ``model``, ``data``,
+            ``trainer``, ``run`` and so on of a config.
+        name: The run's name, if its recorder has none.
+        checkpoint: The checkpoint from which the training goes on, if any.
+        origin: The sweep that the run belongs to, if any.
+    """
+
+    model: NodeClassifier
+    trainer: L.Trainer
+    recorder: RunRecorder
+    resolved: Mapping[str, Any]
+    name: str
+    checkpoint: Path | None = None
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run.
+
+    Attributes:
+        folder: Its folder: config, curves, checkpoints, ``result.json``. None for a run of
+            ``fast_dev_run``, which leaves no files.
+        model: The model.
+        data: The data that it was trained on.
+        text: The report, which ``print`` shows.
+    """
+
+    folder: Path | None
+    model: NodeClassifier
+    data: GraphDataModule
+    text: str = field(repr=False)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the last epoch, and as ``test_acc_at_best_val`` those of the best validation
+        epoch."""
+        text = (self._files / "result.json").read_text(encoding="utf-8")
+        result: dict[str, Any] = json.loads(text)
+        return result["metrics"]
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Every metric in every epoch."""
+        rows = pd.read_csv(self._files / "metrics.csv")
+        return rows.groupby("epoch", as_index=False).last()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The checkpoint of the best validation epoch."""
+        best = self._files / "checkpoints" / "best.ckpt"
+        return best if best.is_file() else best.with_name("last.ckpt")
+
+    @property
+    def _files(self) -> Path:
+        if self.folder is None:
+            raise ValueError("a run of fast_dev_run leaves no files.")
+        return self.folder
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None) -> L.Trainer:
+    """Make Lightning's trainer, with this package's defaults, progress bar and checkpoints.
+
+    Args:
+        options: Options of ``lightning.Trainer``; callbacks and loggers are objects.
+        recorder: The recorder of a training.
+
+    Raises:
+        MisconfigurationException: The precision does not work here.
+    """
+    settings = {**TRAINER_DEFAULTS, **options}
+    given = settings.pop("callbacks", None) or []
+    callbacks: list[L.Callback] = [*given] if isinstance(given, list | tuple) else [given]
+    if settings.get("enable_checkpointing") is None:
+        settings["enable_checkpointing"] = any(isinstance(c, ModelCheckpoint) for c in callbacks)
+    if settings.get("logger") is None:
+        settings["logger"] = False  # the run's own loggers come with its folder
+    has_bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
+    if settings.get("enable_progress_bar") is not False and not has_bar:
+        callbacks.append(EpochProgress())
+    if recorder is not None:
+        callbacks.append(recorder)
+
+    trainer = L.Trainer(**settings, callbacks=callbacks)
+    check_precision(trainer)
+    asked = str(settings.get("precision"))
+    if asked in HALF and trainer.precision not in HALF:
+        raise MisconfigurationException(
+            f"trainer.precision {asked} needs a GPU: on a CPU use bf16-mixed, bf16-true or 32."
+        )
+    if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
+        trainer.strategy.checkpoint_io = VerifiedCheckpoints()
+    return trainer
+
+
+def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
+    """Refuse a training of nothing or without end, and an optimizer or schedule that fails.
+
+    Args:
+        options: Options of the trainer.
+        model: The model.
+
+    Raises:
+        MisconfigurationException: One of these is so; the message says which option to change.
+    """
+    for name in ("max_epochs", "max_steps", "limit_train_batches"):
+        if options.get(name) == 0:
+            raise MisconfigurationException(f"nothing would be trained: trainer.{name} is 0.")
+    has_end = options.get("max_steps") not in (None, -1) or options.get("max_time") is not None
+    if options.get("max_epochs") == -1 and not has_end and not _stops_itself(options):
+        raise MisconfigurationException(
+            "trainer.max_epochs -1 would train without end: set trainer.max_time or max_steps, add "
+            "the callback EarlyStopping, or give a number of epochs from 1 on."
+        )
+    rehearse(model.optimizer, model.scheduler)
+    model.configure_optimizers()
+
+
+def _stops_itself(options: Mapping[str, Any]) -> bool:
+    callbacks = options.get("callbacks") or []
+    listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    return any(isinstance(callback, EarlyStopping | Timer) for callback in listed)
+
+
+def title(model: NodeClassifier, data: GraphDataModule) -> str:
+    """Model and data in words: ``30 layers of GAT on Cora``."""
+    layers = model.stack.layers
+    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
+    names = [getattr(data, attribute, None) for attribute in ("name", "dataset")]
+    name = names[0] or names[1] or type(data).__name__
+    return f"{count} of {type(layers[0]).__name__} on {name}"
+
+
+def run(config: RunConfig, data: GraphDataModule) -> Run:
+    """Train a model on data: check everything, make the run's folder, train, and report.
+
+    Nothing is written before all checks have passed.
+
+    Raises:
+        ValueError: Something that was asked for does not fit.
+        MisconfigurationException: Options of the trainer do not fit.
+        Diverged: The loss became NaN or infinite; the run's folder says so too.
+    """
+    started_in = Path.cwd()
+    trainer, model, recorder = config.trainer, config.model, config.recorder
+    _check(config, data)
+    os.chdir(started_in)  # a part that leaves it would move the run
+    if not trainer.fast_dev_run:  # type: ignore[attr-defined]
+        _open_folder(config, data)
+    rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
+    # Our own checkpoints hold more than weights_only lets through, and their reader runs no code.
+    trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    text = report(recorder, model) if recorder.folder is not None else ""
+    return Run(recorder.folder, model, data, text)
+
+
+def _check(config: RunConfig, data: GraphDataModule) -> None:
+    """Find inconsistent options before the run gets a folder."""
+    model, trainer = config.model, config.trainer
+    check_processes(trainer)
+    check_parts(model.stack, model.hparams["in_channels"])
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    for callback in callbacks:
+        for kind, why in UNUSABLE.items():
+            if isinstance(callback, kind):
+                name = type(callback).__name__
+                raise MisconfigurationException(f"trainer.callbacks {name} {why}")
+    check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
+    data.trainer = trainer
+    data.train_dataloader()  # raises if its batches cannot be shared among the processes
+    check_memory(model.stack, data, trainer)
+
+
+def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
+    """Give the run its folder and loggers; loggers that the user chose stay, false means none."""
+    resolved = dict(config.resolved)
+    origin = config.origin
+    if origin is None:  # the run stands alone
+        sha256 = data.checksum
+        facts: dict[str, Any] = {
+            "identity": identity(resolved, sha256),
+            "data_sha256": sha256,
+            "plugins": [plugin_version(plugin) for plugin in resolved.get("plugins") or []],
+        }
+        if config.checkpoint is not None:
+            facts["resumed_from"] = str(config.checkpoint)
+        origin = Origin(facts)
+    # A checkpoint says which data its model was trained on.
+    of_data = {"sha256": origin.facts["data_sha256"]}
+    if not resolved["data"].get("given_in_python"):
+        of_data["data"] = resolved["data"]
+    data.save_hyperparameters(of_data, logger=False)
+    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
+    row = hparams(resolved)
+    seed = resolved["seed_everything"]
+    loggers = config.recorder.open(text, row, config.name, seed, origin)
+    if resolved["trainer"].get("logger") is not False:
+        config.trainer.loggers = [*loggers, *config.trainer.loggers]
+
+
+def fit(
+    model: NodeClassifier | Mapping[str, Any] | str | Path,
+    data: Any,
+    epochs: int | None = None,
+    seed: int | None = None,
+    split: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    root: str = "runs",
+    name: str | None = None,
+    callbacks: Sequence[L.Callback] = (),
+    **trainer: Any,
+) -> Run:
+    """Train a model, and return the run, whose model has the weights of the best epoch.
+
+    .. code-block:: python
+
+        run = gnn_depth.fit({"layer": "gat", "norm": "pair", "num_layers": 8}, data, epochs=100)
+        print(run)
+        run.curves.plot("epoch", ["train/loss", "val/loss"])
+
+    Args:
+        model: Options of the model, as in the ``model`` section of a config; a config file, or the
+            name of a shipped one, of which the sections ``model``, ``trainer``, ``plugins`` and
+            the seed are used; or a :class:`NodeClassifier`.
+        data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
+        epochs: Number of epochs; by default that of the config file, otherwise 200.
+        seed: Determines the weights, dropout, and a random split; by default that of the config
+            file, otherwise 0.
+        split: Numbers of the nodes or graphs to ``train``, ``val`` and ``test`` on; by default
+            masks of the data, or a random split.
+        batch_size: Graphs in a training batch, where each graph has a target; by default all.
+        root: Folder of all runs.
+        name: Name of the run, a folder below root; by default the name of the config file, or the
+            parts, as in ``gat_pair_8``.
+        callbacks: Further callbacks, such as those of ``gnn_depth.diagnostics``.
+        **trainer: Options of Lightning's ``Trainer``.
+
+    Raises:
+        ValueError: The data is inconsistent, or an option does not exist or does not fit.
+    """
+    from_file: dict[str, Any] = {}
+    if isinstance(model, str | Path):
+        from_file = read_config(str(model)).data
+        name = name or Path(model).stem
+        model = from_file.get("model") or {}
+    seed = from_file.get("seed_everything", 0) if seed is None else seed
+    L.seed_everything(seed, verbose=False)
+    data = _data_module(data, split, batch_size, seed)
+    built = model if isinstance(model, NodeClassifier) else build_model(model, data)
+    given = {**(from_file.get("trainer") or {}), **trainer}
+    if given.pop("callbacks", None):
+        raise ValueError("the callbacks of a config file are not read here: give callbacks=[...].")
+    if epochs is not None:
+        given["max_epochs"] = epochs
+    given["callbacks"] = list(callbacks)
+    recorder = RunRecorder(root, name)
+    resolved = {
+        "seed_everything": seed,
+        "model": _plain(dict(built.hparams)),
+        "data": _described(data),
+        "trainer": _all_options(given),
+        "run": {"root": root, "name": name},
+        "plugins": from_file.get("plugins") or [],
+    }
+    config = RunConfig(built, make_trainer(given, recorder), recorder, resolved, _name(built))
+    finished = run(config, data)
+    if finished.folder is not None:
+        built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
+    return finished
+
+
+def _data_module(
+    data: Any, split: Mapping[str, Any] | None, batch_size: int | None, seed: int
+) -> GraphDataModule:
+    if not isinstance(data, GraphDataModule):
+        return PyGData(data, split, batch_size=batch_size, seed=seed)
+    if split is not None or batch_size is not None:
+        raise ValueError(
+            f"split and batch_size are for Data objects: {type(data).__name__} has its own."
+        )
+    return data
+
+
+def _name(model: NodeClassifier) -> str:
+    return type(model.stack.layers[0]).__name__.lower()
+
+
+def _all_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option of the trainer as plain values: those given, then defaults."""
+    parameters = inspect.signature(L.Trainer).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    options: dict[str, Any] = _plain({**defaults, **TRAINER_DEFAULTS, **given})
+    return options
+
+
+def _plain(value: Any) -> Any:
+    """A value as a config writes it; an object is described by its class and its plain state."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path | timedelta):
+        return str(value)
+    if isinstance(value, type):
+        return {"class_path": registry.import_path(value)}
+    if isinstance(value, partial):
+        return {**_plain(value.func), "init_args": _plain(value.keywords)}
+    if inspect.isfunction(value):
+        # Functions of one name may differ, above all lambdas.
+        code = value.__code__
+        text = f"{code.co_code!r} {code.co_consts!r} {code.co_names!r}"
+        return {"class_path": f"{value.__module__}.{value.__qualname__}", "code": digest(text)}
+    state = {}
+    for name, item in sorted(getattr(value, "__dict__", {}).items()):
+        if item is None or isinstance(item, bool | int | float | str):
+            state[name] = item
+    return {"class_path": registry.import_path(type(value)), "init_args": state}
+
+
+def _described(data: GraphDataModule) -> dict[str, Any]:
+    """The section ``data`` of a config for a data set that was built in Python."""
+    cls = type(data)
+    found = registry.name_of(cls)
+    options = {}
+    for name in inspect.signature(cls).parameters:
+        value = getattr(data, name, inspect.Parameter.empty)
+        if _plain(value) != value:  # not kept, or no plain value: a config cannot build it again
+            found = None
+        else:
+            options[name] = value
+    if found is not None:
+        return {"class_path": cls.__name__, "init_args": options}
+    return {
+        "class_path": registry.import_path(cls),
+        "init_args": options,
+        "given_in_python": _content(data),
+    }
+
+
+def _content(data: GraphDataModule) -> str:
+    """Checksum of features and edges, without the split: equal for repetitions on one graph."""
+    if isinstance(data, NodeDataModule):
+        graph = data.loaded.graph
+        return fingerprint(data.loaded.x, graph.source, graph.target)[:12]
+    return data.checksum[:12]
