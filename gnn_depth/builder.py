@@ -32,6 +32,7 @@ from gnn_depth.short_names import (
     Where,
     as_written,
     describe,
+    items_of,
     load_class,
     parts_of,
 )
@@ -194,7 +195,7 @@ def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
         PartError: See :func:`build`.
     """
     chosen = choose(kind, value, known, where)
-    for each in chosen if isinstance(chosen, list) else [chosen]:
+    for each in items_of(chosen):
         check_complete(each, where)
     return chosen
 
@@ -273,7 +274,9 @@ def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chos
         elif part.takes_any:
             options[key] = value
         else:
-            accepted = f"Accepted: {', '.join(part.options)}." if part.options else "It has none."
+            accepted = "It has none."
+            if part.options:
+                accepted = f"Accepted: {', '.join(part.options)}."
             near = registry.hint(key, part.options)
             message = f"{part.kind} {part.shown!r} has no option {key!r}.{near} {accepted}"
             raise PartError(message, place)
@@ -292,9 +295,7 @@ def option_value(
         if isinstance(value, list | tuple) and option.type.startswith("list["):
             return [_choose_one(option.kind, each, known, where) for each in value]
         return choose(option.kind, value, known, where, current)
-    key = dotted(where)
-    refusal = option.range.refusal(key, value) if option.range is not None else None
-    refusal = refusal or misfit(key, option, value)
+    refusal = misfit(dotted(where), option, value)
     if refusal:
         raise PartError(refusal, where)
     return typed(option, _listed(option, value), where)
@@ -328,7 +329,7 @@ def check_complete(chosen: Any, where: Where) -> None:
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
             about = f"--{sections[part.kind]}.help {part.shown} explains its options."
             raise PartError(f"{needs} {about}", where)
-        for inner in value if isinstance(value, list) else [value]:
+        for inner in items_of(value):
             check_complete(inner, (*where, "init_args", name))
 
 
@@ -337,6 +338,10 @@ def check_complete(chosen: Any, where: Where) -> None:
 
 def misfit(key: str, option: Option, value: Any) -> str:
     """Why a value does not fit its option; empty if it does, or if its type is not plain."""
+    if option.range is not None:
+        refusal = option.range.refusal(key, value)
+        if refusal:
+            return refusal
     text = as_written(value)
     if value is None and option.default is not None:
         if "None" in option.types:
@@ -452,7 +457,9 @@ def _instance(option: Option | None, value: Any) -> Any:
         return [_instance(option, item) for item in value]
     if option is None or option.has_plain_type or option.annotation is None:
         return value
-    parser = _parser(option) if _is_written(value) else None
+    if not _is_written(value):
+        return value
+    parser = _parser(option)
     if parser is None:
         return value
     return parser.instantiate(parser.parse_object({"value": value})).value

@@ -26,9 +26,9 @@ class Range:
     below: bool = False  # exclude the largest number
 
     def __contains__(self, number: float) -> bool:
-        low = self.low < number if self.above else self.low <= number
-        high = number < self.high if self.below else number <= self.high
-        return low and high and isfinite(number)
+        if not isfinite(number) or not self.low <= number <= self.high:
+            return False
+        return not (self.above and number == self.low) and not (self.below and number == self.high)
 
     def __str__(self) -> str:
         has_low, has_high = isfinite(self.low), isfinite(self.high)
@@ -50,8 +50,10 @@ class Range:
             except ValueError:
                 continue
             if number not in self:
-                finite = "" if isfinite(number) or str(self) == "finite" else "finite and "
-                return f"{name} must be {finite}{self}, not {item}."
+                wanted = str(self)
+                if not isfinite(number) and wanted != "finite":
+                    wanted = f"finite and {wanted}"
+                return f"{name} must be {wanted}, not {item}."
         return None
 
     def check(self, name: str, value: Any) -> None:

@@ -70,7 +70,8 @@ class CommandLineInterface:
             base = self.checkpoint.config(with_seed=trains)
         self._options = merge(arguments, self.known, base)
         if command != "partition":
-            self._options["ckpt_path"] = str(self.checkpoint.path) if self.checkpoint else None
+            found = self.checkpoint and str(self.checkpoint.path)
+            self._options["ckpt_path"] = found
         self.resolved = resolved_config(self._options, self.known)
         self.config = Namespace(**self.resolved)  # type: ignore[no-untyped-call]
         if self.checkpoint:
@@ -88,8 +89,8 @@ class CommandLineInterface:
         before = resolved_config(merge(Arguments(), self.known, base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         run = checkpoint.path.parent.parent
-        changed = checkpoints.changes(run, self.resolved) if trains else []
-        if changed:
+        changed = checkpoints.changes(run, self.resolved)
+        if trains and changed:
             checkpoints.warn(
                 f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
             )
@@ -144,14 +145,17 @@ class CommandLineInterface:
         files = [source.name for source in self.arguments.sources if source.is_file]
         parts = [model["layer"], *model["norm"]]
         names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-        name = Path(files[-1]).stem if files else "_".join([*names, str(model["num_layers"])])
-        named: tuple[str, ...] = () if files else ("layer", "norm", "num_layers")
+        name = "_".join([*names, str(model["num_layers"])])
+        named: tuple[str, ...] = ("layer", "norm", "num_layers")
+        if files:
+            name, named = Path(files[-1]).stem, ()
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.known):
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
             if top in ("model", "data") and option not in named and not self._is_path(key):
                 text = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
+                # What is added to a list stands beside what was there.
                 changed[f"{key} {value}" if flag.endswith("+") else key] = text
         name = "-".join([name, *changed.values()])
         return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}-{digest(name)[:8]}"

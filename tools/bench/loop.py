@@ -24,12 +24,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_depth.cli.assemble import TRAINER_DEFAULTS
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
 from gnn_depth.graph import Graph
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.run import TRAINER_DEFAULTS
 
 NODES, FEATURES, CLASSES = 10, 4, 3
 WARM_UP = 60  # epochs before the clock starts: more than one block of log rows
