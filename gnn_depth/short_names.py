@@ -5,6 +5,7 @@ The text is enough to find a misspelt name, so :mod:`gnn_depth.cli.catalogue` ke
 
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -352,7 +353,9 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
                 yield f"{module}.{name}", cls
     libraries = {name.partition(".")[0] for _, names in LIBRARIES.values() for name in names}
     for own in _below(base):
-        if own.__module__.partition(".")[0] not in libraries:
+        # A class that was defined again, as in a notebook, leaves its old one behind.
+        current = getattr(sys.modules.get(own.__module__), own.__name__, None)
+        if own.__module__.partition(".")[0] not in libraries and current is own:
             yield registry.import_path(own), own
 
 
