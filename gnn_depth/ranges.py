@@ -63,6 +63,12 @@ class Range:
             raise ValueError(refusal)
 
 
+@dataclass(frozen=True)
+class PathMarker:
+    """Mark an option's text as the path of a file or folder: ``root: FilePath | None``."""
+
+
+FilePath = Annotated[str, PathMarker()]
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Probability = Annotated[float, Range(0, 1)]
@@ -72,18 +78,10 @@ NonNegative = Annotated[float, Range(0)]
 Finite = Annotated[float, Range()]
 
 
-@dataclass(frozen=True)
-class PathMark:
-    """Metadata of a type whose text names a file or folder."""
-
-
-FilePath = Annotated[str, PathMark()]
-
-
 def is_path(annotation: Any) -> bool:
     """True if a type such as ``FilePath | None`` names a file or folder."""
     inside = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
-    return isinstance(annotation, PathMark) or any(map(is_path, inside))
+    return isinstance(annotation, PathMarker) or any(map(is_path, inside))
 
 
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from griffe import Extension, Object
 
-from gnn_depth.cli.plain import FORMULA, ROLE
-
+FORMULA = re.compile(r"^( *)\.\. math::(.*(?:\n(?:\1 +\S.*|[ ]*(?=\n\1 +\S)))*)", re.MULTILINE)
+ROLE = re.compile(r":(math|class|func|meth|mod|attr):`~?([^`]+)`")
 LITERAL = re.compile(
     r"^ *::\n", re.MULTILINE
 )  # what is indented below it is code in Markdown anyway
