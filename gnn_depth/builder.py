@@ -204,13 +204,20 @@ def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
 
 
 def choose(
-    kind: str, value: Any, known: Known = LIVE, where: Where = (), current: Any = None
+    kind: str,
+    value: Any,
+    known: Known = LIVE,
+    where: Where = (),
+    current: Any = None,
+    is_list: bool = False,
 ) -> Any:
     """Read a value of a kind; options without a name change the part that is there already.
 
     Options that the part needs may still be missing; see :func:`check_complete`.
     """
-    if kind not in (*LISTS, "logger") or (kind == "logger" and not isinstance(value, list)):
+    if kind == "logger" and isinstance(value, list):
+        is_list = True
+    if not is_list and kind not in LISTS:
         return _choose_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
         return [_choose_one(kind, value, known, where)]
@@ -291,10 +298,9 @@ def option_value(
         return None
     check_texts(value)
     is_switch = as_written(value) in ("true", "false") and "bool" in option.types
-    if option.kind is not None and value is not None and not is_switch:
-        if isinstance(value, list | tuple) and option.type.startswith("list["):
-            return [_choose_one(option.kind, each, known, where) for each in value]
-        return choose(option.kind, value, known, where, current)
+    if option.kind is not None and not is_switch:
+        is_list = isinstance(value, list | tuple) and option.type.startswith("list[")
+        return choose(option.kind, value, known, where, current, is_list)
     refusal = misfit(dotted(where), option, value)
     if refusal:
         raise PartError(refusal, where)
