@@ -32,6 +32,7 @@ from gnn_depth.short_names import (
     Where,
     as_written,
     describe,
+    items_of,
     load_class,
     parts_of,
 )
@@ -41,13 +42,6 @@ T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
 Named: TypeAlias = T | Any
 LISTS = ("norm", "callback")  # one of them stands for a list of one
-#: Values that are no part and need none, by kind.
-ABSENT: dict[str, tuple[Any, ...]] = {
-    "scheduler": (None,),
-    "task": (None,),
-    "callback": (None,),
-    "logger": (None, True, False),
-}
 
 
 class PartError(RegistryError):
@@ -86,14 +80,10 @@ class Known:
         """A part by its name, class name or import path; a class that is not known is imported."""
         if not isinstance(name, str):
             raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
-        known = self.parts[kind]
-        part = known.get(name)
-        for each in known.values():
-            if part is None and name == each.class_name:
-                part = each
-        for each in known.values():
-            if part is None and name == each.path and not each.refusal:
-                part = each
+        part = self._named(kind, name)
+        if part is None and self is LIVE:
+            registry.load_entry_points()  # it may be the part of an installed plugin
+            part = self._named(kind, name)
         if part is None and "." in name:
             part = self._import(kind, name, where)
         if part is None:
@@ -101,6 +91,15 @@ class Known:
         if part.refusal:
             raise PartError(part.refusal, where)
         return part
+
+    def _named(self, kind: str, name: str) -> PartSpec | None:
+        known = self.parts[kind]
+        if name in known:
+            return known[name]
+        for part in known.values():
+            if name == part.class_name or (name == part.path and not part.refusal):
+                return part
+        return None
 
     def listed(self, kind: str) -> list[str]:
         """The names of a kind as users see them: class names of data sets."""
@@ -137,11 +136,14 @@ class Known:
         if not isinstance(cls, type):
             raise PartError(f"{path} is no class, not a {kind}.", where)
         found = registry.name_of(cls)
-        if found is None:
-            return describe(kind, cls.__name__, cls, path)
-        if found[0] != kind:
+        if found is not None and found[0] != kind:
             raise PartError(f"{path} is a {found[0]}, not a {kind}.", where)
-        return describe(kind, found[1], cls, path)
+        return _spec_of(kind, cls, path)
+
+
+def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
+    found = registry.name_of(cls)
+    return describe(kind, found[1] if found else cls.__name__, cls, path)
 
 
 class _Live(dict[str, Any]):
@@ -193,7 +195,7 @@ def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
         PartError: See :func:`build`.
     """
     chosen = choose(kind, value, known, where)
-    for each in chosen if isinstance(chosen, list) else [chosen]:
+    for each in items_of(chosen):
         check_complete(each, where)
     return chosen
 
@@ -202,50 +204,48 @@ def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
 
 
 def choose(
-    kind: str, value: Any, known: Known = LIVE, where: Where = (), current: Any = None
+    kind: str,
+    value: Any,
+    known: Known = LIVE,
+    where: Where = (),
+    current: Any = None,
+    is_list: bool = False,
 ) -> Any:
     """Read a value of a kind; options without a name change the part that is there already.
 
     Options that the part needs may still be missing; see :func:`check_complete`.
     """
-    as_yaml = {"true": True, "false": False, "null": None}
-    plain = as_yaml.get(value, value) if isinstance(value, str) else value
-    if (plain is None or isinstance(plain, bool)) and plain in ABSENT.get(kind, ()):
-        return plain
-    if kind not in LISTS and not (kind == "logger" and isinstance(value, list)):
-        return choose_one(kind, value, known, where, current=current)
+    if kind == "logger" and isinstance(value, list):
+        is_list = True
+    if not is_list and kind not in LISTS:
+        return _choose_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
-        return [choose_one(kind, value, known, where, in_list=True)]
+        return [_choose_one(kind, value, known, where)]
     found = []
     for position, item in enumerate(value):
-        found.append(choose_one(kind, item, known, (*where, position), in_list=True))
+        found.append(_choose_one(kind, item, known, (*where, position)))
     return found
 
 
-def choose_one(
-    kind: str,
-    value: Any,
-    known: Known = LIVE,
-    where: Where = (),
-    in_list: bool = False,
-    current: Any = None,
-) -> Any:
-    """Read a single part, also of a kind that comes in lists; see :func:`choose`."""
+def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any = None) -> Any:
+    """Read a single part, also of a kind that comes in lists."""
     if value is None:
         raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
     if isinstance(value, str):
-        return Chosen(_find(known, kind, value, where), {})
+        return Chosen(known.find(kind, value, where), {})
     if isinstance(value, list | tuple | bool | int | float):
         raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
     if not isinstance(value, Mapping):
-        return _given(kind, value)
+        # A class that needs no widths is called later, as if it were named.
+        is_named = isinstance(value, type) and not GIVEN[kind]
+        return Chosen(_spec_of(kind, value), {}) if is_named else value
     if "class_path" in value:
         return _from_class_path(kind, value, known, where)
     if "name" in value and kind != "data":
-        part = _find(known, kind, value["name"], where)
+        part = known.find(kind, value["name"], where)
         given = {key: item for key, item in value.items() if key != "name"}
         return with_options(Chosen(part, {}), given, known, where)
-    if in_list or not isinstance(current, Chosen):
+    if not isinstance(current, Chosen):
         example = "".join(f", {key}: {item}" for key, item in value.items())
         key = "class_path" if kind == "data" else "name"
         raise PartError(f"a {kind} needs its name: {{{key}: NAME{example}}}.", where)
@@ -255,53 +255,29 @@ def choose_one(
 
 
 def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: Where) -> Chosen:
-    for key in value:
-        if key not in ("class_path", "init_args", "dict_kwargs"):
+    """Read a part as LightningCLI's users write it."""
+    chosen = Chosen(known.find(kind, value["class_path"], (*where, "class_path")), {})
+    for key, given in value.items():
+        if key in ("init_args", "dict_kwargs"):
+            chosen = with_options(chosen, given or {}, known, (*where, key))
+        elif key != "class_path":
             message = f"{key!r} stands beside class_path; options go under init_args."
             raise PartError(message, (*where, key))
-    part = _find(known, kind, value["class_path"], (*where, "class_path"))
-    chosen = with_options(
-        Chosen(part, {}), value.get("init_args") or {}, known, (*where, "init_args")
-    )
-    more = value.get("dict_kwargs") or {}  # LightningCLI's place for arguments of **kwargs
-    return with_options(chosen, more, known, (*where, "dict_kwargs"))
-
-
-def _find(known: Known, kind: str, name: Any, where: Where) -> PartSpec:
-    """A part; in Python, a name that is not known may be that of an installed plugin's part."""
-    if known is not LIVE:
-        return known.find(kind, name, where)
-    try:
-        return known.find(kind, name, where)
-    except PartError:
-        if kind not in registry.KINDS:
-            raise
-        registry.load_entry_points()
-        return known.find(kind, name, where)
-
-
-def _given(kind: str, value: Any) -> Any:
-    """A part that Python gives: an object or factory stays; a class that needs nothing is called
-    later, as if it were named."""
-    if not isinstance(value, type) or GIVEN[kind]:
-        return value
-    found = registry.name_of(value)
-    name = found[1] if found else value.__name__
-    return Chosen(describe(kind, name, value), {})
+    return chosen
 
 
 def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chosen:
     """A chosen part with further options."""
-    part = chosen.part
+    part, options = chosen.part, dict(chosen.options)
     if not isinstance(given, Mapping):
         raise PartError(f"the options of {part.shown} are keys with values, not {given!r}.", where)
-    options = dict(chosen.options)
     for key, value in given.items():
         place = (*where, key)
         if key in part.options:
-            option = part.options[key]
             current = options.get(key)
-            options[key] = option_value(option, value, known, place, current, part.graphs)
+            options[key] = option_value(part.options[key], value, known, place, current)
+            if key == "name" and part.graphs:
+                options[key] = _graph(options[key], part.graphs, place)
         elif part.takes_any:
             options[key] = value
         else:
@@ -315,36 +291,27 @@ def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chos
 
 
 def option_value(
-    option: Option,
-    value: Any,
-    known: Known,
-    where: Where,
-    current: Any = None,
-    graphs: list[str] | None = None,
+    option: Option, value: Any, known: Known, where: Where, current: Any = None
 ) -> Any:
     """The value of an option: parts are chosen, other values have their type, or are refused."""
-    if option.kind is not None and value is not None:
-        if isinstance(value, list | tuple):
-            return [choose_one(option.kind, each, known, where) for each in value]
-        return choose_one(option.kind, value, known, where, current=current)
-    check_texts(value)
-    key = dotted(where)
     if value is None and option.default is None and not option.is_required:
         return None
-    refusal = option.range.refusal(key, value) if option.range is not None else None
-    refusal = refusal or misfit(key, option, value)
+    check_texts(value)
+    is_switch = as_written(value) in ("true", "false") and "bool" in option.types
+    if option.kind is not None and not is_switch:
+        is_list = isinstance(value, list | tuple) and option.type.startswith("list[")
+        return choose(option.kind, value, known, where, current, is_list)
+    refusal = misfit(dotted(where), option, value)
     if refusal:
         raise PartError(refusal, where)
-    if graphs and option.name == "name" and isinstance(value, str):
-        value = _graph(value, graphs, where)
     return typed(option, _listed(option, value), where)
 
 
-def _graph(name: str, graphs: list[str], where: Where) -> str:
+def _graph(name: Any, graphs: list[str], where: Where) -> Any:
     """The name of a data set's graph as it is spelt there: Cora for cora."""
     for graph in graphs:
-        if name.lower() == graph.lower():
-            return graph
+        if name is None or name.lower() == graph.lower():
+            return name and graph
     raise PartError(registry.unknown("graph", name, graphs), where)
 
 
@@ -368,7 +335,7 @@ def check_complete(chosen: Any, where: Where) -> None:
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
             about = f"--{sections[part.kind]}.help {part.shown} explains its options."
             raise PartError(f"{needs} {about}", where)
-        for inner in value if isinstance(value, list) else [value]:
+        for inner in items_of(value):
             check_complete(inner, (*where, "init_args", name))
 
 
@@ -377,6 +344,10 @@ def check_complete(chosen: Any, where: Where) -> None:
 
 def misfit(key: str, option: Option, value: Any) -> str:
     """Why a value does not fit its option; empty if it does, or if its type is not plain."""
+    if option.range is not None:
+        refusal = option.range.refusal(key, value)
+        if refusal:
+            return refusal
     text = as_written(value)
     if value is None and option.default is not None:
         if "None" in option.types:
@@ -445,7 +416,9 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
     jsonargparse knows the types of other libraries. An option from the cache has no type: its value
     stays as it is.
     """
-    if option.annotation is None or _has_type(option, value) or not _is_written(value):
+    if option.annotation is None or value is None or _has_type(option, value):
+        return value
+    if not _is_written(value):  # an object that Python gives
         return value
     parser = _parser(option)
     if parser is None:
@@ -458,7 +431,7 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
         raise PartError(message, where) from error
     if found.value is None or isinstance(found.value, bool | int | float | str):
         return found.value
-    return safe_load(parser.dump(found, skip_unset=False, skip_validation=True)).get("value")
+    return safe_load(parser.dump(found, skip_unset=False, skip_validation=True))["value"]
 
 
 def _has_type(option: Option, value: Any) -> bool:
@@ -490,7 +463,9 @@ def _instance(option: Option | None, value: Any) -> Any:
         return [_instance(option, item) for item in value]
     if option is None or option.has_plain_type or option.annotation is None:
         return value
-    parser = _parser(option) if _is_written(value) else None
+    if not _is_written(value):
+        return value
+    parser = _parser(option)
     if parser is None:
         return value
     return parser.instantiate(parser.parse_object({"value": value})).value
@@ -521,11 +496,14 @@ def made(chosen: Any) -> Any:
     if not isinstance(chosen, Chosen):
         return chosen
     part = chosen.part
-    options = {}
-    for name, value in chosen.options.items():
-        options[name] = _instance(part.options.get(name), value)
+    options = made_options(part.options, chosen.options)
     cls = part.cls or load_class(part.path)
     return partial(cls, **options) if GIVEN[part.kind] else cls(**options)
+
+
+def made_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The objects that given options stand for."""
+    return {name: _instance(known.get(name), value) for name, value in given.items()}
 
 
 def written(chosen: Any) -> Any:
@@ -534,58 +512,44 @@ def written(chosen: Any) -> Any:
         return [written(each) for each in chosen]
     if not isinstance(chosen, Chosen):
         return chosen
-    part = chosen.part
-    options = {}
-    for name, option in part.options.items():
-        if name in chosen.options:
-            options[name] = written_option(option, chosen.options[name])
-        elif option.is_plain:
-            options[name] = written_option(option, default_of(option))
-    for name, value in chosen.options.items():
-        options.setdefault(name, value)
-    return short(part, options)
+    return _short(chosen.part, written_options(chosen.part.options, chosen.options))
 
 
-def default_of(option: Option) -> Any:
-    """The default of an option with the option's type: 0.0 for 0 where numbers are expected."""
-    if option.default is None or option.kind is not None:
-        return option.default
-    return typed(option, option.default)
-
-
-def written_option(option: Option, value: Any) -> Any:
-    """The value of an option as a config writes it: parts by name, paths in full."""
-    if isinstance(value, Chosen | list):
-        return written(value)
-    if option.kind is not None and isinstance(value, str | Mapping):
-        return written(choose(option.kind, value))
-    if option.is_path and value and isinstance(value, str):
-        return full_path(value)
-    return value
+def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Given options and the defaults of the others, as a config writes them: parts by name, paths
+    in full."""
+    found = {}
+    for name, option in known.items():
+        if name in given:
+            value = given[name]
+        elif not option.is_plain:
+            continue
+        elif option.kind is not None and option.default is not None:
+            value = choose(option.kind, option.default)
+        else:
+            value = typed(option, option.default)
+        if option.is_path and value and isinstance(value, str):
+            value = str(Path(value).expanduser().absolute())
+        found[name] = written(value)
+    return {**found, **{name: given[name] for name in given if name not in known}}
 
 
 def without_paths(kind: str, value: Any) -> Any:
     """A resolved value without options that name files or folders: equal wherever they lie."""
-    return _without_paths(choose(kind, value))
-
-
-def _without_paths(chosen: Any) -> Any:
-    if not isinstance(chosen, Chosen):
-        return chosen
+    if not isinstance(value, Mapping) or "class_path" not in value:
+        return value
+    try:
+        known: Mapping[str, Option] = LIVE.find(kind, value["class_path"]).options
+    except PartError:  # a class of a program, which no config can name
+        return value
     options = {}
-    for name, value in chosen.options.items():
-        option = chosen.part.options.get(name)
-        if option is None or not option.is_path:
-            options[name] = _without_paths(value)
-    return short(chosen.part, options)
+    for name, item in (value.get("init_args") or {}).items():
+        if name not in known or not known[name].is_path:
+            options[name] = without_paths(kind, item)
+    return {**value, "init_args": options}
 
 
-def full_path(path: str) -> str:
-    """A path that means the same from every folder."""
-    return str(Path(path).expanduser().absolute())
-
-
-def short(part: PartSpec, options: Mapping[str, Any]) -> Any:
+def _short(part: PartSpec, options: dict[str, Any]) -> Any:
     """``{name: pair, scale: 2}``, or ``pair`` alone without options.
 
     Data sets, which have an option ``name`` of their own, and classes that are not registered have
@@ -595,47 +559,4 @@ def short(part: PartSpec, options: Mapping[str, Any]) -> Any:
     if is_registered and part.kind != "data" and "name" not in options:
         return {"name": part.name, **options} if options else part.name
     path = part.class_name if is_registered and part.kind == "data" else part.path
-    return {"class_path": path, "init_args": dict(options)} if options else {"class_path": path}
-
-
-# Sections: a model, a run, a trainer
-
-
-def check_section(
-    section: str, options: Mapping[str, Option], given: Any, known: Known = LIVE
-) -> dict[str, Any]:
-    """The given options of a section, such as ``model``, checked; see :func:`check`."""
-    found = {}
-    for key, value in given.items():
-        if key not in options:
-            near = suggestion(key, options)
-            raise PartError(f"unknown key {key!r} in {section!r}.{near}", (section, key))
-        found[key] = section_value(options[key], value, known, (section, key))
-        for each in found[key] if isinstance(found[key], list) else [found[key]]:
-            check_complete(each, (section, key))
-    return found
-
-
-def section_value(
-    option: Option, value: Any, known: Known, where: Where, current: Any = None
-) -> Any:
-    """The value of an option of a section, in which a part may be left out or come in a list."""
-    if option.kind is None:
-        return option_value(option, value, known, where)
-    return choose(option.kind, value, known, where, current)
-
-
-def written_section(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A section's options with every default, as a config writes them."""
-    found = {}
-    for name, option in options.items():
-        value = given.get(name, option.default)
-        if name not in given and option.kind is not None:
-            value = choose(option.kind, value)
-        found[name] = written_option(option, value)
-    return found
-
-
-def made_section(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The objects that the given options of a section stand for."""
-    return {name: _instance(options[name], value) for name, value in given.items()}
+    return {"class_path": path, "init_args": options} if options else {"class_path": path}

@@ -26,9 +26,9 @@ class Range:
     below: bool = False  # exclude the largest number
 
     def __contains__(self, number: float) -> bool:
-        low = self.low < number if self.above else self.low <= number
-        high = number < self.high if self.below else number <= self.high
-        return low and high and isfinite(number)
+        if not isfinite(number) or not self.low <= number <= self.high:
+            return False
+        return not (self.above and number == self.low) and not (self.below and number == self.high)
 
     def __str__(self) -> str:
         has_low, has_high = isfinite(self.low), isfinite(self.high)
@@ -50,8 +50,10 @@ class Range:
             except ValueError:
                 continue
             if number not in self:
-                finite = "" if isfinite(number) or str(self) == "finite" else "finite and "
-                return f"{name} must be {finite}{self}, not {item}."
+                wanted = str(self)
+                if not isfinite(number) and wanted != "finite":
+                    wanted = f"finite and {wanted}"
+                return f"{name} must be {wanted}, not {item}."
         return None
 
     def check(self, name: str, value: Any) -> None:
@@ -61,6 +63,12 @@ class Range:
             raise ValueError(refusal)
 
 
+@dataclass(frozen=True)
+class PathMarker:
+    """Mark an option's text as the path of a file or folder: ``root: FilePath | None``."""
+
+
+FilePath = Annotated[str, PathMarker()]
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Probability = Annotated[float, Range(0, 1)]
@@ -70,18 +78,10 @@ NonNegative = Annotated[float, Range(0)]
 Finite = Annotated[float, Range()]
 
 
-@dataclass(frozen=True)
-class PathMark:
-    """Metadata of a type whose text names a file or folder."""
-
-
-FilePath = Annotated[str, PathMark()]
-
-
 def is_path(annotation: Any) -> bool:
     """True if a type such as ``FilePath | None`` names a file or folder."""
     inside = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
-    return isinstance(annotation, PathMark) or any(map(is_path, inside))
+    return isinstance(annotation, PathMarker) or any(map(is_path, inside))
 
 
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:

@@ -233,8 +233,8 @@ def described(cls: type) -> str:
     known, place = name_of(cls), written_at(cls)
     if known is None:
         return f"{cls.__name__} ({place})" if place else cls.__name__
-    kind, name = known
-    return f"{kind} {name!r} ({cls.__name__}, {place})" if place else f"{kind} {name!r}"
+    text = f"{known[0]} {known[1]!r}"
+    return f"{text} ({cls.__name__}, {place})" if place else text
 
 
 def written_at(cls: type) -> str | None:

@@ -5,6 +5,7 @@ The text is enough to find a misspelt name, so :mod:`gnn_depth.cli.catalogue` ke
 
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -93,8 +94,14 @@ class Option:
         return bool(self.type) and set(self.types) <= set(TYPES)
 
     def __str__(self) -> str:
-        type = f": {self.type}{f' ({self.range})' if self.range else ''}" if self.type else ""
-        return f"{self.name}{type}{'' if self.is_required else f' = {self.default}'}"
+        text = self.name
+        if self.type:
+            text += f": {self.type}"
+        if self.range:
+            text += f" ({self.range})"
+        if not self.is_required:
+            text += f" = {self.default}"
+        return text
 
 
 @dataclass(frozen=True)
@@ -211,10 +218,12 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
         default = None
     elif not is_plain:
         default = getattr(default, "__name__", str(default))
-    untyped = annotation is parameter.empty
+    type = type_name(annotation)
+    if annotation is parameter.empty:
+        type, annotation = "", Any
     return Option(
         parameter.name,
-        type="" if untyped else type_name(annotation),
+        type=type,
         range=range_in(annotation),
         default=default,
         is_required=is_required,
@@ -223,7 +232,7 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
         kind=kind,
         is_path=is_path(annotation),
         about=about,
-        annotation=Any if untyped else annotation,
+        annotation=annotation,
     )
 
 
@@ -267,7 +276,16 @@ def as_written(value: Any) -> str:
     """A plain value as text, as YAML writes it."""
     if value is None:
         return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def items_of(value: Any) -> list[Any]:
+    """The items of a list, or the value alone."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [value]
 
 
 def choices(annotation: Any) -> Iterator[str]:
@@ -335,7 +353,9 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
                 yield f"{module}.{name}", cls
     libraries = {name.partition(".")[0] for _, names in LIBRARIES.values() for name in names}
     for own in _below(base):
-        if own.__module__.partition(".")[0] not in libraries:
+        # A class that was defined again, as in a notebook, leaves its old one behind.
+        current = getattr(sys.modules.get(own.__module__), own.__name__, None)
+        if own.__module__.partition(".")[0] not in libraries and current is own:
             yield registry.import_path(own), own
 
 

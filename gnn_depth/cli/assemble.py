@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 import gnn_depth.data
 import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
-from gnn_depth.builder import check, made, made_section
+from gnn_depth.builder import check, made, made_options
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     Arguments,
@@ -71,7 +71,8 @@ class CommandLineInterface:
             base = self.checkpoint.config(with_seed=trains)
         self._options = self._merged(arguments, base)
         if command != "partition":
-            self._options["ckpt_path"] = str(self.checkpoint.path) if self.checkpoint else None
+            found = self.checkpoint and str(self.checkpoint.path)
+            self._options["ckpt_path"] = found
         self.resolved = resolved_config(self._options, self.known)
         self.config = Namespace(**self.resolved)  # type: ignore[no-untyped-call]
         if self.checkpoint:
@@ -131,7 +132,7 @@ class CommandLineInterface:
         """Every option of the trainer, with the objects that the given ones stand for."""
         known: dict[str, Option] = section(self.known.options, "trainer")
         defaults = {name: option.default for name, option in known.items()}
-        return defaults | made_section(known, section(self._options, "trainer"))
+        return defaults | made_options(known, section(self._options, "trainer"))
 
     def run_config(self, origin: Origin | None = None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
@@ -151,14 +152,17 @@ class CommandLineInterface:
         files = [source.name for source in self.arguments.sources if source.is_file]
         parts = [model["layer"], *model["norm"]]
         names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-        name = Path(files[-1]).stem if files else "_".join([*names, str(model["num_layers"])])
-        named: tuple[str, ...] = () if files else ("layer", "norm", "num_layers")
+        name = "_".join([*names, str(model["num_layers"])])
+        named: tuple[str, ...] = ("layer", "norm", "num_layers")
+        if files:
+            name, named = Path(files[-1]).stem, ()
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.known):
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
             if top in ("model", "data") and option not in named and not self._is_path(key):
                 text = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
+                # What is added to a list stands beside what was there.
                 changed[f"{key} {value}" if flag.endswith("+") else key] = text
         name = "-".join([name, *changed.values()])
         return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}-{digest(name)[:8]}"

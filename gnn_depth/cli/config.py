@@ -22,10 +22,9 @@ from gnn_depth.builder import (
     PartError,
     check_complete,
     choose,
-    choose_one,
     option_value,
     with_options,
-    written_section,
+    written_options,
 )
 from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
@@ -33,7 +32,7 @@ from gnn_depth.cli.known import KnownToCommand, meant_by, unknown_key
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
-from gnn_depth.short_names import GIVEN_BY_DATA, GROUPS, SECTIONS, Where
+from gnn_depth.short_names import GIVEN_BY_DATA, GROUPS, SECTIONS, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 FROM_DATA = [f"model.{name}" for name in GIVEN_BY_DATA]
@@ -79,7 +78,7 @@ def read_arguments(argv: list[str]) -> Arguments:
     parser.add_argument("--plugins", action="append", default=[])
     own, rest = parser.parse_known_args(argv)
     sources = [read_config(text) for text in own.config]
-    trusted = None if own.trusted_only is None else own.trusted_only == "true"
+    trusted = {None: None, "true": True, "false": False}[own.trusted_only]
     if trusted:
         trust.refuse_unknown(sources)
     plugins = []
@@ -124,12 +123,13 @@ def merge(
             merged.set_flag(flag, key, value)
         for key, value in merged.options.items():
             source = merged.origins.get(key)
-            for part in value if isinstance(value, list) else [value]:
+            for part in items_of(value):
                 check_complete(part, tuple(key.split(".")))
     except PartError as error:
         # The base has no lines: a checkpoint may name a class of a plugin that is not here.
-        place = f"{source.at(error.where)}: " if source is not None and source.name else ""
-        raise UsageError(f"{place}{error}") from error
+        if source is None or not source.name:
+            raise UsageError(str(error)) from error
+        raise UsageError(f"{source.at(error.where)}: {error}") from error
     return merged.options
 
 
@@ -195,11 +195,14 @@ class _Merged:
         if not inner:
             if value == "" and top in SECTIONS:
                 raise PartError(f"{flag} needs a value.")
-            last = f"{where[-1]}+" if flag.endswith("+") else where[-1]
-            self._set((*where[:-1], last), _structure(value))
+            if flag.endswith("+"):
+                where = (*where[:-1], f"{where[-1]}+")
+            self._set(where, _structure(value))
             return
         current = self._current(top)
-        part = current[-1] if isinstance(current, list) and current else current
+        part = current
+        if isinstance(current, list) and current:
+            part = current[-1]
         if isinstance(part, str):
             part = {"class_path": part}  # a strategy or profiler that was named by a word
         if not isinstance(part, Chosen | dict):
@@ -210,7 +213,9 @@ class _Merged:
         else:
             option = self.known.options[top]
             changed = option_value(option, _changed(given, part), self.known, where)
-        self.options[top] = [*current[:-1], changed] if isinstance(current, list) else changed
+        if isinstance(current, list):
+            changed = [*current[:-1], changed]
+        self.options[top] = changed
 
     def _set(self, where: Where, value: Any, source: Source | None = None) -> None:
         """Merge the value at a place of a config; one whose key ends with ``+`` is added to a
@@ -222,18 +227,14 @@ class _Merged:
             raise PartError(unknown_key(name, self.known), where)
         option, current = self.known.options[name], self._current(name)
         if str(where[-1]).endswith("+"):
-            found = current if isinstance(current, list) else [current]
-            found = [] if current is None else [*found]
-            for item in value if isinstance(value, list) else [value]:
-                if option.kind is not None:
-                    found.append(choose_one(option.kind, item, self.known, where, in_list=True))
-                else:
-                    found.append(item)
-            value = found
-        elif option.kind is not None:
-            value = choose(option.kind, value, self.known, where, current)
+            items = items_of(value)
+            if option.kind is not None:
+                items = choose(option.kind, items, self.known, where)
+            if current is not None:
+                items = [*items_of(current), *items]
+            value = items
         else:
-            value = option_value(option, _changed(value, current), self.known, where)
+            value = option_value(option, _changed(value, current), self.known, where, current)
         self.options[name] = value
         self.origins[name] = source
 
@@ -242,7 +243,7 @@ class _Merged:
         if name in self.options:
             return self.options[name]
         option = self.known.options[name]
-        if option.kind is not None:
+        if option.kind is not None and option.default is not None:
             return choose(option.kind, option.default, self.known)
         return option.default
 
@@ -259,9 +260,13 @@ def _nested(steps: list[str], value: Any, current: Any) -> Any:
         options = current.get("init_args") or {}
     else:
         options = current
-    there = options.get(steps[0]) if isinstance(options, dict) else None
+    there = None
+    if isinstance(options, dict):
+        there = options.get(steps[0])
     nested = {steps[0]: _nested(steps[1:], value, there)}
-    return {**current, **nested} if is_mapping else nested
+    if is_mapping:
+        nested = {**current, **nested}
+    return nested
 
 
 def _changed(value: Any, current: Any) -> Any:
@@ -317,8 +322,14 @@ def _steps(key: str) -> list[str]:
 def _structure(text: Any) -> Any:
     """A list, a mapping or null written as text on the command line; other text stays text, to be
     read as the option's type says."""
-    value = value_in(text) if isinstance(text, str) else text
-    return value if isinstance(value, dict | list) or text == "null" else text
+    if text == "null":
+        return None
+    if not isinstance(text, str):
+        return text
+    value = value_in(text)
+    if isinstance(value, dict | list):
+        return value
+    return text
 
 
 # What ran
@@ -327,7 +338,7 @@ def _structure(text: Any) -> Any:
 def resolved_config(options: dict[str, Any], known: KnownToCommand) -> dict[str, Any]:
     """Checked options as a config with short names and every default: what ran."""
     found: dict[str, Any] = {}
-    for key, value in written_section(known.options, options).items():
+    for key, value in written_options(known.options, options).items():
         section, _, name = key.rpartition(".")
         inner = found.setdefault(section, {}) if section else found
         inner[name] = value

@@ -42,12 +42,13 @@ def measure(cli: Any) -> Report:
             torch.manual_seed(cli.config.seed_everything or 0)
             return build_model(options, data).to(device)
 
+    moment = f"at {cli.checkpoint.path}" if cli.checkpoint else "at initialisation"
     return probe_model(
         model.to(device),
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
         scales=cli.config.scales,
-        title=f"{title(cli.model, cli.datamodule)}, {f'at {cli.checkpoint.path}' if cli.checkpoint else 'at initialisation'}",
+        title=f"{title(model, data)}, {moment}",
         options=cli.resolved["model"],
         build=build,
         try_remedies=cli.config["try"],

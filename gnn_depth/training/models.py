@@ -7,10 +7,17 @@ from typing import Any
 
 from lightning import Trainer
 
-from gnn_depth.builder import PartError, check_section, written_section
+from gnn_depth.builder import (
+    LIVE,
+    Chosen,
+    PartError,
+    check_complete,
+    with_options,
+    written_options,
+)
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Range
-from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, meanings, options_of
+from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.monitors import with_modes
 
@@ -60,7 +67,21 @@ def resolved_model(options: Mapping[str, Any]) -> dict[str, Any]:
         PartError: An option does not exist or does not fit.
     """
     known = model_options()
-    return written_section(known, with_modes(check_section("model", known, options)))
+    return written_options(known, with_modes(check_section("model", known, options)))
+
+
+def check_section(
+    section: str, known: Mapping[str, Option], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The given options of a section of a config, checked, with parts chosen.
+
+    Raises:
+        PartError: An option does not exist or does not fit.
+    """
+    part = PartSpec("section", section, section, options=dict(known))
+    chosen = with_options(Chosen(part, {}), given, LIVE, (section,))
+    check_complete(chosen, (section,))
+    return chosen.options
 
 
 def known_to_model(data: Any) -> dict[str, Any]:

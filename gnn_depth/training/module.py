@@ -90,7 +90,9 @@ class NodeClassifier(PlainModule):
         check_choice(compile, self.stack.graph_dropout)
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
-        self.scheduler: LRSchedulerCallable | None = build("scheduler", scheduler)
+        self.scheduler: LRSchedulerCallable | None = None
+        if scheduler is not None:
+            self.scheduler = build("scheduler", scheduler)
         self.pool = pool
         self.compiling = compile
         self.epoch_log = EpochLog()

@@ -33,7 +33,7 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.builder import build, check_section, made_section, written_section
+from gnn_depth.builder import build, made_options, written_options
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
@@ -43,7 +43,12 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.identity import hparams, identity, plugin_version
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
-from gnn_depth.training.models import build_model, resolved_model, trainer_options
+from gnn_depth.training.models import (
+    build_model,
+    check_section,
+    resolved_model,
+    trainer_options,
+)
 from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
@@ -336,7 +341,7 @@ def fit(
     known = trainer_options()
     chosen = with_modes(check_section("trainer", known, given))
     objects = {option: each.default for option, each in known.items()}
-    objects |= made_section(known, chosen)
+    objects |= made_options(known, chosen)
     objects["callbacks"] = [*(objects["callbacks"] or []), *callbacks]
 
     module = _data_module(data, split, batch_size, seed)
@@ -346,7 +351,7 @@ def fit(
         of_model["given_in_python"] = digest(repr(model))[:12]
     else:
         built, of_model = build_model(model, module), resolved_model(model)
-    of_trainer = written_section(known, chosen)
+    of_trainer = written_options(known, chosen)
     of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
     recorder = RunRecorder(root, name)
     resolved = {

@@ -10,7 +10,6 @@ import yaml
 from gnn_depth import registry
 from gnn_depth.cli.config import read_arguments, to_yaml
 from gnn_depth.cli.grid_runs import Resolver
-from gnn_depth.short_names import describe
 from tests.cli.conftest import QUIET
 
 FILE = """\
@@ -96,17 +95,6 @@ def test_a_config_of_a_fit_serves_the_other_commands(
         gnn_depth("validate", "--config", "printed.yaml", "--print_config").out
         == f"{of_fit}force: false\n"
     )
-
-
-@pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip", "graph_dropout"])
-def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(
-    config: Callable, kind: str
-):
-    for name, cls in registry.registered(kind).items():
-        if not any(option.is_required for option in describe(kind, name, cls).options.values()):
-            chosen = config(f"--model.{kind}", name)["model"][kind]
-            chosen = chosen[0] if kind == "norm" else chosen
-            assert name == (chosen if isinstance(chosen, str) else chosen["name"])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth import registry, short_names
+from gnn_depth import builder, registry
 from gnn_depth.diagnostics.probe.remedies import KINDS, LISTS, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import NO_PROBLEM
 from gnn_depth.nn.parts import FAILURE_MODES
@@ -114,7 +114,7 @@ def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_trea
     parts = [cls for kind in KINDS for cls in registry.registered(kind).values()]
     assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
     assert {*KINDS, "data", "task"} == set(registry.KINDS)
-    assert set(LISTS) == set(short_names.LISTS) & set(KINDS)
+    assert set(LISTS) == set(builder.LISTS) & set(KINDS)
 
 
 def test_the_page_is_whole_needs_no_other_file_says_where_numbers_overflow_and_is_not_replaced(

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import MiniBatches, PyG, GraphSource
+from gnn_depth.data import GraphSource, MiniBatches, PyG
 from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.mini_batches import induced_subgraph
 from tests.nn.stacks import rescale

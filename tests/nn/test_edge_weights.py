@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN2Conv, GCNConv, GraphConv
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import MiniBatches, GraphSource
+from gnn_depth.data import GraphSource, MiniBatches
 from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.nn.bounds import of_propagation
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GIN, SAGE, PyGConv

@@ -5,9 +5,10 @@ import textwrap
 from re import Match
 from typing import Any
 
-from gnn_depth.cli.plain import FORMULA, ROLE
 from griffe import Extension, Object
 
+FORMULA = re.compile(r"^( *)\.\. math::(.*(?:\n(?:\1 +\S.*|[ ]*(?=\n\1 +\S)))*)", re.MULTILINE)
+ROLE = re.compile(r":(math|class|func|meth|mod|attr):`~?([^`]+)`")
 LITERAL = re.compile(
     r"^ *::\n", re.MULTILINE
 )  # what is indented below it is code in Markdown anyway
