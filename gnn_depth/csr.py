@@ -1,5 +1,4 @@
-"""Edge orders (CSR and padded rows) in which summing over each node's edges is one pass over
-memory."""
+"""Orders of edges in which a sum over each node's edges is one pass over memory."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,9 +7,10 @@ import torch
 from torch import Tensor
 
 LONGEST_INT32 = 2**31 - 1
-#: Limits of the parts of padded rows: each part is a loop to compile, and small ones fit into the
-#: cache anyway.
-MOST_PARTS, SMALLEST_PART = 8, 2**13
+#: Limits of the parts of padded rows: each part is a loop to compile,
+MOST_PARTS = 8
+#: and one with fewer slices fits into the cache anyway.
+SMALLEST_PART = 2**13
 
 
 def pointers(index: Tensor, size: int) -> Tensor:
@@ -41,30 +41,31 @@ class EdgeRows:
 
     def __init__(self, source: Tensor, target: Tensor, shape: tuple[int, int], heads: int) -> None:
         self.shape = (shape[0] * heads, shape[1] * heads)
-        dtype = (
-            torch.int32
-            if max(*self.shape, source.numel() * heads) <= LONGEST_INT32
-            else torch.int64
-        )
-        ptr, transposed_ptr = pointers(target, shape[0]), pointers(source, shape[1])
-        transposed = torch.argsort(source, stable=True)
-        self.order = self.inverse = None
-        if heads > 1:
-            self.inverse = _places(ptr, heads, dtype)
-            self.order = _scattered(
-                torch.arange(self.inverse.numel(), dtype=dtype, device=source.device), self.inverse
-            )
+        longest = max(*self.shape, source.numel() * heads)
+        dtype = torch.int32 if longest <= LONGEST_INT32 else torch.int64
+        # The edges are sorted by target already.
+        ptr = pointers(target, shape[0])
         self.ptr = _pointers_of_heads(ptr, heads).to(dtype)
         self.source = _of_heads(source.to(dtype), heads)
-        self.source = self.source if self.order is None else self.source[self.order]
-        places = None if heads == 1 else _places(transposed_ptr, heads, dtype)
-        self.transposed_order = _scattered(_of_heads(transposed.to(dtype), heads), places)
+        self.order: Tensor | None = None
+        self.inverse: Tensor | None = None
+        if heads > 1:
+            self.inverse = _positions(ptr, heads, dtype)
+            numbers = torch.arange(self.inverse.numel(), dtype=dtype, device=source.device)
+            self.order = _scattered(numbers, self.inverse)
+            self.source = self.source[self.order]
+        transposed_ptr = pointers(source, shape[1])
+        transposed = torch.argsort(source, stable=True)
         self.transposed_ptr = _pointers_of_heads(transposed_ptr, heads).to(dtype)
-        self.transposed_target = _scattered(_of_heads(target[transposed].to(dtype), heads), places)
+        self.transposed_order = _of_heads(transposed.to(dtype), heads)
+        self.transposed_target = _of_heads(target[transposed].to(dtype), heads)
+        if heads > 1:
+            positions = _positions(transposed_ptr, heads, dtype)
+            self.transposed_order = _scattered(self.transposed_order, positions)
+            self.transposed_target = _scattered(self.transposed_target, positions)
 
     def csr(self, transposed: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Row pointers, neighbours, and the order of the non-zeros, of the matrix or its
-        transpose."""
+        """Row pointers, neighbours and order of the matrix, or of its transpose."""
         if transposed:
             return self.transposed_ptr, self.transposed_target, self.transposed_order
         return self.ptr, self.source, self.order
@@ -72,20 +73,18 @@ class EdgeRows:
 
 def _of_heads(index: Tensor, heads: int) -> Tensor:
     """Row numbers of every head of some nodes or edges: index * heads + head, flattened."""
-    return (
-        index[:, None] * heads + torch.arange(heads, dtype=index.dtype, device=index.device)
-    ).flatten()
+    head = torch.arange(heads, dtype=index.dtype, device=index.device)
+    return (index[:, None] * heads + head).flatten()
 
 
 def _pointers_of_heads(ptr: Tensor, heads: int) -> Tensor:
     """Row pointers where the rows of a CSR are repeated for every head."""
     head = torch.arange(heads, device=ptr.device)
-    return torch.cat(
-        [(ptr[:-1, None] * heads + ptr.diff()[:, None] * head).flatten(), ptr[-1:] * heads]
-    )
+    first = ptr[:-1, None] * heads + ptr.diff()[:, None] * head
+    return torch.cat([first.flatten(), ptr[-1:] * heads])
 
 
-def _places(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+def _positions(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
     """The positions of a CSR's entries, repeated for every head, in the order of row, head, entry.
 
     Computed by arithmetic: sorting edges x heads would take several times the memory of the result.
@@ -97,15 +96,14 @@ def _places(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
     return (first.to(dtype)[:, None] + length.to(dtype)[row, None] * head).flatten()
 
 
-def _scattered(values: Tensor, places: Tensor | None) -> Tensor:
-    """The values at their places; unchanged if there are no places."""
-    return values if places is None else torch.empty_like(values).scatter_(0, places.long(), values)
+def _scattered(values: Tensor, positions: Tensor) -> Tensor:
+    """The values, each moved to its position."""
+    return torch.empty_like(values).scatter_(0, positions.long(), values)
 
 
 @dataclass(frozen=True)
 class PaddedRows:
-    """Neighbour lists of equal length: every node's list is cut into slices of ``width``, and the
-    last one padded.
+    """Neighbour lists in slices of equal ``width``, of which each node's last one is padded.
 
     A compiled loop over slices runs without a scatter; the sums of a node's slices are then added
     up. Slices of 4 pad little even where most nodes have few neighbours.
@@ -133,32 +131,31 @@ class PaddedRows:
         A loop over a part leaves results that are small and still in the cache when they are read
         again.
         """
-        return [self._part(*begin, *end) for begin, end in pairwise(self.borders)]
-
-    def _part(self, node: int, first: int, last_node: int, end: int) -> "PaddedRows":
-        inner, length = slice(first, end), end - first
-        return PaddedRows(
-            node=self.node[inner],
-            neighbour=self.neighbour[inner],
-            edge=self.edge[inner],
-            ptr=self.ptr[node : last_node + 1] - first,
-            index=self.index[:length],
-            borders=((0, 0), (last_node - node, length)),
-        )
+        parts = []
+        for (node, first), (last_node, end) in pairwise(self.borders):
+            part = PaddedRows(
+                node=self.node[first:end],
+                neighbour=self.neighbour[first:end],
+                edge=self.edge[first:end],
+                ptr=self.ptr[node : last_node + 1] - first,
+                index=self.index[: end - first],
+                borders=((0, 0), (last_node - node, end - first)),
+            )
+            parts.append(part)
+        return parts
 
 
 def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int = 4) -> PaddedRows:
-    """Cut the rows of a CSR into slices of equal width; ``order`` is the edge of each entry, None
-    if in order."""
+    """Cut the rows of a CSR into slices; ``order`` is the edge of each entry, None if in order."""
     slices = (ptr.diff().long() + width - 1) // width
     first_slice = torch.zeros_like(ptr, dtype=torch.long)
     first_slice[1:] = slices.cumsum(0)
     node = torch.repeat_interleave(torch.arange(len(slices), device=ptr.device), slices)
     index = torch.arange(len(node), device=ptr.device)
-    entry = (ptr[node] + (index - first_slice[node]) * width)[:, None] + torch.arange(
-        width, device=ptr.device
-    )
+    first_entry = ptr[node] + (index - first_slice[node]) * width
+    entry = first_entry[:, None] + torch.arange(width, device=ptr.device)
     real = entry < ptr[node + 1, None]
+    # Padding must point somewhere, here to the first entry, until its value is replaced below.
     entry = entry.where(real, 0)
     edge = entry if order is None else order[entry]
     return PaddedRows(

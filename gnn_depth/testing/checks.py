@@ -82,11 +82,11 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
     __tracebackhide__ = True
     cls = class_of("norm", norm, FeatureNorm, ScoreNorm, WeightNorm)
     of_norm: Callable[..., list[Subject]] = subjects.of_weight_norm
-    if not issubclass(cls, WeightNorm):
-        of_norm = (
-            subjects.of_feature_norm if issubclass(cls, FeatureNorm) else subjects.of_score_norm
-        )
-    expected = COMMON if issubclass(cls, WeightNorm) else OF_GRAPHS
+    expected = COMMON
+    if issubclass(cls, FeatureNorm):
+        of_norm, expected = subjects.of_feature_norm, OF_GRAPHS
+    elif issubclass(cls, ScoreNorm):
+        of_norm, expected = subjects.of_score_norm, OF_GRAPHS
     check("check_norm", cls, partial(of_norm, cls, options), expected, except_for)
 
 
@@ -150,8 +150,7 @@ class Drawing:
         return self.label
 
     def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
-        """The stack before the initialisation, with every parameter set to a number if one is
-        given."""
+        """The stack before it is initialised, its parameters set to a number if one is given."""
         options = {"hidden_channels": 4} | STACKS[self.label]
         with seeded(0):
             stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
@@ -201,16 +200,16 @@ def finite_start(drawing: Drawing) -> None:
 
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
 def in_place(drawing: Drawing) -> None:
-    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as
-    before."""
+    """Parameters are drawn in place: same tensors, shapes and types, trained as before."""
     stack = drawing.stack(torch.float64)
     before = _identities(stack)
     with seeded(1):
         drawing.init(stack)
     after = _identities(stack)
-    changed = [
-        name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)
-    ]
+    changed = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            changed.append(name)
     if changed:
         raise Violation(
             f"{drawing}: {', '.join(changed)} is another tensor, has another type, or is trained "
@@ -275,22 +274,23 @@ def fewer(thinning: Thinning) -> None:
         raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
     if thin.node_to_graph is not graph.node_to_graph:
         raise Violation(f"{thinning}: nodes belong to other graphs of the batch than before.")
-    before, after = (
-        torch.bincount(g.target * g.num_nodes + g.source, minlength=g.num_nodes**2)
-        for g in (graph, thin)
-    )
-    if (after > before).any():
-        edge = int((after > before).nonzero()[0])
-        raise Violation(
-            f"{thinning}: an edge from {edge % graph.num_nodes} to {edge // graph.num_nodes} was "
-            "not there before."
-        )
+    added = (_edge_counts(thin) > _edge_counts(graph)).nonzero()
+    if len(added):
+        target, source = divmod(int(added[0]), graph.num_nodes)
+        raise Violation(f"{thinning}: an edge from {source} to {target} was not there before.")
+
+
+def _edge_counts(graph: Graph) -> Tensor:
+    """How often each edge occurs, shape (nodes * nodes,), by target, then source."""
+    number = graph.target * graph.num_nodes + graph.source
+    return torch.bincount(number, minlength=graph.num_nodes**2)
 
 
 @as_property("seed", "Draw with torch's functions and their default generator only.")
 def same_edges(thinning: Thinning) -> None:
     """The same seed of torch drops the same edges."""
-    one, other = (thinning.thinned(thinning.build()) for _ in range(2))
+    one = thinning.thinned(thinning.build())
+    other = thinning.thinned(thinning.build())
     if not torch.equal(one.edge_index, other.edge_index):
         raise Violation(f"{thinning}: other edges after the same seed.")
 
@@ -341,11 +341,11 @@ class TaskBatch(NamedTuple):
 @as_property("loss", "Return the mean over the rows, computed by differentiable functions of out.")
 def loss(batch: TaskBatch) -> None:
     """The loss is a finite mean over the rows, with a finite gradient."""
-    task, (out, y) = batch.task, (batch.out.clone().requires_grad_(), batch.y)
+    task, y = batch.task, batch.y
+    out = batch.out.clone().requires_grad_()
     value = task.loss(out, y)
-    assert_finite(
-        {"the loss": value, "its gradient": torch.autograd.grad(value, out)[0]}, "20 rows"
-    )
+    (gradient,) = torch.autograd.grad(value, out)
+    assert_finite({"the loss": value, "its gradient": gradient}, "20 rows")
     assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
     assert_close(task.prediction(batch.out)[:, :0], batch.out[:, :0], "the prediction of 20 rows")
 
@@ -371,20 +371,18 @@ def metrics(batch: TaskBatch) -> None:
 def check_task(
     task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any
 ) -> None:
-    """Check that a task with so many outputs has the properties of every one: ``loss`` and
-    ``metrics``.
+    """Check that a task with so many outputs has the properties of every one.
 
-    Arguments and errors are those of :func:`check_norm`; ``options`` follow the number of outputs.
+    Properties: ``loss`` and ``metrics``. Arguments and errors are those of :func:`check_norm`;
+    ``options`` follow the number of outputs.
     """
     __tracebackhide__ = True
     cls = class_of("task", task, Task)
 
     def batches() -> list[TaskBatch]:
         with seeded(0):
-            out, labels = (
-                torch.randn(20, outputs, dtype=torch.float64),
-                torch.randint(2, (20, outputs)),
-            )
+            out = torch.randn(20, outputs, dtype=torch.float64)
+            labels = torch.randint(2, (20, outputs))
         y = {
             "classes": torch.arange(20) % outputs,
             "labels": labels,

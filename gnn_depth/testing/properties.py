@@ -1,5 +1,4 @@
-"""The properties of norms, layers and skip connections; each function checks one property of a
-subject."""
+"""The properties of norms, layers and skip connections, one function for each."""
 
 import io
 import logging
@@ -37,8 +36,7 @@ from gnn_depth.testing.suite import Violation, as_property, assert_close, assert
     "Return one tensor, a row for every node, of the input's type; set width of a layer or skip.",
 )
 def shape(subject: Subject) -> None:
-    """Every node gets a row of finite numbers, as wide as the part says and of the type of the
-    input."""
+    """Every node gets a row of finite numbers, as wide as the part says, of the input's type."""
     graph = mixed()
     for kind in (torch.float64, torch.float32):
         part: Any = subject.part(kind)
@@ -62,9 +60,8 @@ def permutation(subject: Subject) -> None:
     part, inputs = subject.part(), subject.inputs(graph)
     with seeded(4):
         order = torch.randperm(graph.num_nodes)
-    other = Graph(
-        torch.argsort(order)[graph.edge_index], graph.num_nodes
-    )  # node i is node order[i] of the graph
+    # Node i is node order[i] of the graph.
+    other = Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)
     for training, where in subject.modes(graph).items():
         out = subject.run(part, inputs, graph, training)
         moved = subject.run(part, [x[order] for x in inputs], other, training)
@@ -134,8 +131,7 @@ def sparse(subject: Subject) -> None:
     "it.",
 )
 def finite_outputs(subject: Subject) -> None:
-    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and
-    no edges."""
+    """Outputs and gradients are finite on zeros, equal or isolated nodes, one node and no edges."""
     graphs = {
         "a graph with an isolated node": mixed(),
         "a graph without edges": without_edges(),
@@ -158,11 +154,11 @@ def finite_outputs(subject: Subject) -> None:
                 if out.requires_grad:  # it need not: a norm may return zeros for a single node
                     with seeded(5):
                         torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
-                found = {"the output": out}
-                found |= {f"the gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
-                found |= {
-                    f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()
-                }
+                found: dict[str, Tensor | None] = {"the output": out}
+                for number, leaf in enumerate(leaves):
+                    found[f"the gradient of input {number}"] = leaf.grad
+                for name, parameter in parameters_of(part).items():
+                    found[f"the gradient of {name}"] = parameter.grad
                 mode = "training" if training else "evaluation"
                 assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
@@ -191,13 +187,13 @@ def gradient(subject: Subject) -> None:
 
 
 def _which_gradient(text: str, names: list[str]) -> str:
+    """The message of gradcheck, with the name of the input in place of its number."""
+    lines = text.strip().splitlines()
     for index, name in enumerate(names):
         if f"input {index}," in text:
-            numbers = [
-                line for line in text.splitlines() if line.startswith(("numerical:", "analytical:"))
-            ]
+            numbers = [line for line in lines if line.startswith(("numerical:", "analytical:"))]
             return f"the gradient by {name} is wrong. {'; '.join(numbers)[:200]}"
-    return text.strip().splitlines()[0]
+    return lines[0]
 
 
 # Modules: state, parameters, side effects, compilation.
@@ -221,14 +217,13 @@ def state(subject: Subject) -> None:
     saved.seek(0)
     again = subject.part(seed=17)
     again.load_state_dict(torch.load(saved, weights_only=True))
-    out, wanted = (subject.run(each, inputs, graph) for each in (again, part))
-    assert_close(out, wanted, f"{subject}, loaded into a new part")
+    out = subject.run(again, inputs, graph)
+    assert_close(out, subject.run(part, inputs, graph), f"{subject}, loaded into a new part")
 
 
 @as_property("ddp", "Make parameters in __init__, and only those that every pass uses.")
 def ddp(subject: Subject) -> None:
-    """Parameters exist before the first pass, stay the same objects, and all get a gradient in
-    every step.
+    """Parameters exist from the start, stay the same objects, and all get gradients in every step.
 
     DistributedDataParallel lists them once, at the start, and waits for each of their gradients.
     """
@@ -237,10 +232,8 @@ def ddp(subject: Subject) -> None:
     before = {name: id(parameter) for name, parameter in part.named_parameters()}
     out = subject.run(part, subject.inputs(graph), graph, training=True)
     after = {name: id(parameter) for name, parameter in part.named_parameters()}
-    if before != after:
-        changed = sorted(
-            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-        )
+    changed = sorted({name for name, _ in before.items() ^ after.items()})
+    if changed:
         raise Violation(
             f"{subject}: forward makes, removes or replaces the parameters {', '.join(changed)}."
         )
@@ -262,21 +255,20 @@ def ddp(subject: Subject) -> None:
 def compiles(subject: Subject) -> None:
     """torch.compile takes the part as a whole, and outputs and gradients stay the same."""
     graph = mixed()
-    inputs, results = subject.inputs(graph), []
+    inputs = subject.inputs(graph)
     torch.compiler.reset()
-    for each in (
-        subject.part(),
-        torch.compile(subject.part(), backend="aot_eager", fullgraph=True),
-    ):
+    compiled = torch.compile(subject.part(), backend="aot_eager", fullgraph=True)
+    results: list[list[Tensor]] = []
+    for each in (subject.part(), compiled):
         leaves = [x.clone().requires_grad_() for x in inputs]
         with _quiet():
             out = subject.run(each, leaves, graph, training=True)
             torch.autograd.backward(out.square().sum())
-        results.append(
-            [out.detach(), *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)]
-        )
+        gradients = [torch.zeros_like(x) if x.grad is None else x.grad for x in leaves]
+        results.append([out.detach(), *gradients])
         graph.derive()
-    for got, wanted in zip(*reversed(results), strict=True):
+    eager, of_compiled = results
+    for got, wanted in zip(of_compiled, eager, strict=True):
         assert_close(got, wanted, f"{subject}, compiled")
 
 
@@ -313,8 +305,7 @@ def inputs_unchanged(subject: Subject) -> None:
 
 @as_property("repeat", "Check self.training before drawing random numbers or updating buffers.")
 def repeat(subject: Subject) -> None:
-    """In evaluation the same input always gives the same output, changes no state and draws no
-    random numbers."""
+    """In evaluation an input always has the same output, and no state or random number changes."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     first = subject.run(part, inputs, graph)
@@ -361,8 +352,7 @@ def chain(subject: Subject) -> None:
     "adds", "Name every matrix between the states in weight_chain(), or set adds = None.", once=True
 )
 def adds(subject: Subject) -> None:
-    """The neurons that a skip connection joins obey the conservation law, if it says what it
-    ``adds``.
+    """The neurons that a skip connection joins obey the conservation law, if it ``adds`` a state.
 
     Balanced initialisation and diagnostics rescale neuron i of the added state and of the joined
     state together.
@@ -378,8 +368,7 @@ def adds(subject: Subject) -> None:
     once=True,
 )
 def invertible(subject: Subject) -> None:
-    """The joined state is the layer's input plus a function of the update, if the skip connection
-    is ``invertible``.
+    """The joined state is the layer's input plus a function of the update, if ``invertible``.
 
     Reversible stacks compute the input again as the difference.
     """
@@ -417,8 +406,7 @@ def _check_parameters(layer: Any) -> None:
 
 
 def _check_law(**parts: Any) -> None:
-    """Check the conservation law of every neuron in a stack of three layers, at random
-    parameters."""
+    """Check the conservation law of all neurons in three layers, at random parameters."""
     with seeded(7):
         stack = DeepGNN(5, 3, num_layers=3, hidden_channels=OUT, **parts).double().eval()
         with torch.no_grad():
@@ -430,17 +418,14 @@ def _check_law(**parts: Any) -> None:
         x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
         torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
     for link in stack.links():
-        shares = [share.parameter for share in (*link.incoming, *link.attention, *link.outgoing)]
-        products = [
-            (weight.detach() * weight.grad).abs().max()
-            for weight in shares
-            if weight.grad is not None
-        ]
-        largest = float(torch.stack(products).max())
+        largest = 0.0
+        for share in (*link.incoming, *link.attention, *link.outgoing):
+            weight = share.parameter
+            if weight.grad is not None:
+                largest = max(largest, float((weight.detach() * weight.grad).abs().max()))
         off = defect(link, lambda parameter: parameter.grad).detach().abs()
         if not float(off.max()) <= 1e-8 * largest:
             raise Violation(
                 f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two "
-                "sides differ by "
-                f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
+                f"sides differ by {float(off.max()):.2g}, with terms up to {largest:.2g}."
             )

@@ -1,5 +1,4 @@
-"""Small graphs, and norms, layers and skip connections as functions of rows of features and a
-graph."""
+"""Small graphs, and parts as functions of rows of features and a graph."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,32 +21,18 @@ from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.testing.suite import Violation, seeded
 
-CHANNELS, OUT, HEADS = 4, 24, 2  # 24 can be shared by 2, 3, 4, 6 or 8 heads
+CHANNELS, HEADS = 4, 2
+OUT = 24  # can be shared by 2, 3, 4, 6 or 8 heads
 NEURONS = 9  # rows of a weight matrix: as many as the graph has nodes
-MOVED = (
-    0.1  # parameters are moved by this much from their first values: ones and zeros hide mistakes
-)
+#: Parameters are moved by this much from their first values: ones and zeros hide mistakes.
+MOVED = 0.1
 
 
 def mixed() -> Graph:
-    """Nine nodes: node 8 is isolated, node 7 has a self-loop, one edge is repeated, most go one
-    way."""
-    edges = [
-        (0, 1),
-        (1, 0),
-        (1, 2),
-        (2, 3),
-        (3, 4),
-        (4, 0),
-        (0, 4),
-        (5, 2),
-        (6, 2),
-        (6, 5),
-        (7, 7),
-        (7, 6),
-        (5, 2),
-    ]
-    return Graph(torch.tensor(edges).t(), 9)
+    """Nine nodes, one isolated and one with a self-loop; an edge repeats, and most go one way."""
+    source = [0, 1, 1, 2, 3, 4, 0, 5, 6, 6, 7, 7, 5]
+    target = [1, 0, 2, 3, 4, 0, 4, 2, 2, 5, 7, 6, 2]
+    return Graph(torch.tensor([source, target]), 9)
 
 
 def both_ways() -> Graph:
@@ -72,22 +57,20 @@ class TwoGraphs(NamedTuple):
 
 
 def two_graphs(mirrored: bool = False) -> TwoGraphs:
-    """The mixed graph and a smaller one side by side; with every edge in both directions if
-    mirrored."""
+    """The mixed graph and a smaller one in one batch; if mirrored, edges go both ways."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
     node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
-    edges = _mirrored(edges) if mirrored else edges
+    if mirrored:
+        edges = _mirrored(edges)
     return TwoGraphs(Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])])
 
 
 def has_edges(graph: Graph, edges: Tensor) -> bool:
-    """Whether the graph's edges are still these, as sources and targets and as its
-    ``edge_index``."""
-    return torch.equal(graph.edge_index, edges) and torch.equal(
-        torch.stack([graph.source, graph.target]), edges
-    )
+    """True if the graph's edges are these, as sources and targets and as its ``edge_index``."""
+    ends = torch.stack([graph.source, graph.target])
+    return torch.equal(graph.edge_index, edges) and torch.equal(ends, edges)
 
 
 @dataclass(frozen=True)
@@ -112,8 +95,7 @@ class Subject:
         return self.label
 
     def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-        """A new part, the same for the same seed, with parameters moved away from their initial
-        values."""
+        """A new part, the same for the same seed, with moved parameters."""
         with seeded(seed), torch.no_grad():
             part: nn.Module = self.build().to(dtype)
             for parameter in part.parameters():
@@ -124,11 +106,14 @@ class Subject:
         self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1
     ) -> tuple[Tensor, ...]:
         """Random inputs, the same for the same seed."""
-        rows = self.rows or (graph.num_sources if self.takes_sources else graph.num_nodes)
+        rows = graph.num_sources if self.takes_sources else graph.num_nodes
+        if self.rows is not None:
+            rows = self.rows
+        drawn = []
         with seeded(seed):
-            return tuple(
-                torch.randn(rows, width, dtype=torch.float64).to(dtype) for width in self.widths
-            )
+            for width in self.widths:
+                drawn.append(torch.randn(rows, width, dtype=torch.float64).to(dtype))
+        return tuple(drawn)
 
     def run(
         self,
@@ -151,19 +136,19 @@ class Subject:
         return out
 
     def modes(self, graph: Graph) -> dict[bool, str]:
-        """The modes to check: evaluation, and training unless its output depends on random
-        numbers."""
+        """The modes to check: evaluation, and training unless its output is random."""
         part, inputs = self.part(), self.inputs(graph)
-        one, other = (self.run(part, inputs, graph, True, seed) for seed in (2, 3))
-        evaluation = {False: f"{self} in evaluation"}
-        return evaluation | ({True: f"{self} in training"} if torch.equal(one, other) else {})
+        modes = {False: f"{self} in evaluation"}
+        one = self.run(part, inputs, graph, training=True, seed=2)
+        other = self.run(part, inputs, graph, training=True, seed=3)
+        if torch.equal(one, other):
+            modes[True] = f"{self} in training"
+        return modes
 
 
 def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained."""
-    return {
-        name: parameter for name, parameter in part.named_parameters() if parameter.requires_grad
-    }
+    return {name: each for name, each in part.named_parameters() if each.requires_grad}
 
 
 def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Subject]:
@@ -173,11 +158,8 @@ def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Sub
 
 def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
     make = partial(cls, **options)
-    return [
-        Subject(
-            "features", make, lambda: make(CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True
-        )
-    ]
+    build = partial(make, CHANNELS, OUT)
+    return [Subject("features", make, build, widths=(CHANNELS,), takes_sources=True)]
 
 
 def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject]:
@@ -202,16 +184,15 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
 
 
 def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
-    x, value = (x.view(-1, HEADS, CHANNELS) for x in inputs)
+    x = inputs[0].view(-1, HEADS, CHANNELS)
+    value = inputs[1].view(-1, HEADS, CHANNELS)
     scores, score = _scores(kind, x, value, graph)
     return aggregate(part(scores, score, graph), value, graph).flatten(1)
 
 
 def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor, Score]:
     with seeded(6):
-        one, other = (
-            torch.randn(HEADS, CHANNELS, dtype=torch.float64).to(x.dtype) for _ in range(2)
-        )
+        one, other = torch.randn(2, HEADS, CHANNELS, dtype=torch.float64).to(x.dtype)
     x_dst = targets(x, graph)
     if kind is LinearScore:
         scores = at_target((x_dst * one).sum(-1), graph) + at_source((x * other).sum(-1), graph)
@@ -233,14 +214,15 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
             width=inputs,
-            # As the stack does before a pass in training. Only the forward of a norm is compiled,
-            # not this.
-            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).update_state(
-                [part], [inputs[0]]
-            ),
+            prepare=_update_state,
         )
         for inputs in (5, 12)
     ]
+
+
+def _update_state(part: Any, inputs: Sequence[Tensor]) -> None:
+    """As the stack does before a pass; only the forward of a norm is compiled, not this."""
+    getattr(part, "_orig_mod", part).update_state([part], [inputs[0]])
 
 
 def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:

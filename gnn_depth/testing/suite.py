@@ -2,11 +2,11 @@
 
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,14 +21,12 @@ class Violation(Exception):
 
 
 class NotConforming(AssertionError):
-    """A part lacks properties that all parts of its kind have; the message names all of them and
-    the remedies."""
+    """A part lacks properties of its kind; the message names all of them and the remedies."""
 
 
 @dataclass(frozen=True)
 class Property(Generic[T]):
-    """A property that every part of a kind is expected to have; the first line of ``holds``'
-    docstring states it."""
+    """A property of every part of a kind, stated by the first line of ``holds``' docstring."""
 
     name: str  # in ``except_for``
     holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
@@ -36,8 +34,7 @@ class Property(Generic[T]):
     once: bool = False  # checking one subject is enough
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
-        """The report of the first failure among the subjects, None if there is none. An error is a
-        failure too."""
+        """The report of the first subject that fails, or raises an error; None if none does."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
         try:
@@ -49,7 +46,7 @@ class Property(Generic[T]):
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             reason = f"{where}: {type(error).__name__}: {' '.join(lines[:3])}"
-            return f"  {self.name}: {claim}\n    {reason}\n    {_place(error, cls)}"
+            return f"  {self.name}: {claim}\n    {reason}\n    {_raised_at(error, cls)}"
         return None
 
 
@@ -67,8 +64,7 @@ def check(
     properties: Sequence[Property[T]],
     except_for: Sequence[str],
 ) -> None:
-    """Check every property on every subject; if the first property fails, stop there, because the
-    others rely on it.
+    """Check every property on every subject, or only the first if it fails: others rely on it.
 
     The user called the function of the name ``call``; a property that is excepted must not hold.
     """
@@ -79,31 +75,28 @@ def check(
         if name not in names:
             raise ValueError(unknown(f"property of {call}", name, names))
     first, *others = properties
-    if (failure := first.failure(cls, subjects)) and first.name not in excepted:
+    failures = {first.name: first.failure(cls, subjects)}
+    if failures[first.name] and first.name not in excepted:
         raise NotConforming(
             f"{described(cls)} does not conform; its other properties rely on this "
-            f"one:\n\n{failure}"
+            f"one:\n\n{failures[first.name]}"
         )
     made = subjects()
-    failures = {
-        first.name: failure,
-        **{item.name: item.failure(cls, lambda: made) for item in others},
-    }
+    for item in others:
+        failures[item.name] = item.failure(cls, lambda: made)
     lacking = [name for name in names if failures[name]]
     found = [failures[name] or "" for name in lacking if name not in excepted]
-    found += [
-        f"  {name}: It is excepted, but it holds.\n    Remove it from except_for."
-        for name in excepted
-        if name not in lacking
-    ]
-    if found:
-        head = f"{described(cls)} does not conform, in {len(found)} of {len(names)} properties:"
-        end = (
-            f"\n\nIf the part lacks them on purpose: {call}(..., except_for={tuple(lacking)})."
-            if lacking
-            else ""
-        )
-        raise NotConforming("\n\n".join([head, *found]) + end)
+    for name in excepted:
+        if name not in lacking:
+            found.append(f"  {name}: It is excepted, but it holds.\n    Remove it from except_for.")
+    if not found:
+        return
+    head = f"{described(cls)} does not conform, in {len(found)} of {len(names)} properties:"
+    paragraphs = [head, *found]
+    if lacking:
+        exceptions = f"{call}(..., except_for={tuple(lacking)})"
+        paragraphs.append(f"If the part lacks them on purpose: {exceptions}.")
+    raise NotConforming("\n\n".join(paragraphs))
 
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
@@ -118,8 +111,7 @@ def class_of(kind: str, part: type | str, *bases: type) -> type:
 
 
 def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-8) -> None:
-    """Compare rows of features; the tolerance is relative to the largest entry if that is above
-    1."""
+    """Compare rows; the tolerance is relative to the largest entry if that is above 1."""
     if got.shape != wanted.shape:
         raise Violation(
             f"{where}: the shape is {tuple(got.shape)} and should be {tuple(wanted.shape)}."
@@ -129,12 +121,13 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
     got, wanted = got.detach().double(), wanted.detach().double()
     off = (got - wanted).abs()
     largest = float(off.max())
+    # Not largest > ...: that would let a NaN pass.
     if not largest <= tolerance * max(1.0, float(wanted.abs().max())):
-        row = int(off.flatten(1).amax(1).argmax()) if off.dim() > 1 else int(off.argmax())
-        raise Violation(f"{where}: off by {largest:.2g} in row {row}.")
+        of_rows = off.flatten(1).amax(1) if off.dim() > 1 else off
+        raise Violation(f"{where}: off by {largest:.2g} in row {int(of_rows.argmax())}.")
 
 
-def assert_finite(values: dict[str, Any], where: str) -> None:
+def assert_finite(values: Mapping[str, Tensor | None], where: str) -> None:
     """Check that tensors, or gradients that may be missing, hold no infinity and no NaN."""
     for name, value in values.items():
         if value is not None and not torch.isfinite(value).all():
@@ -152,19 +145,11 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _place(error: Exception, cls: type) -> str:
-    """File, line and text of the deepest frame of the author's code; the place of the class if
-    there is none."""
-    libraries = (
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("purelib"),
-        str(Path(__file__).parent.parent),
-    )
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(libraries)
-    ]
-    if not frames:
-        return f"See {written_at(cls) or described(cls)}."
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
+def _raised_at(error: Exception, cls: type) -> str:
+    """The deepest line of the author's code that led to an error; without one, the class."""
+    package = str(Path(__file__).parent.parent)
+    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), package)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(libraries):
+            return f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}"
+    return f"See {written_at(cls) or described(cls)}."

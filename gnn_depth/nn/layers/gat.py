@@ -73,9 +73,11 @@ class _LinearAttention(AttentionLayer):
 
     def weight_chain(self) -> WeightChain:
         # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
-        bias = () if self.bias is None else (self.bias,)
         return WeightChain(
-            (self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias
+            incoming=(self.lin.weight,),
+            outgoing=(self.lin.weight,),
+            attention=(self.att_dst, self.att_src),
+            bias=() if self.bias is None else (self.bias,),
         )
 
     def attention(
@@ -87,7 +89,8 @@ class _LinearAttention(AttentionLayer):
         """The attention weights after dropout; edge features add their part to the scores."""
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
-        scores = scores if of_edges is None else scores + of_edges
+        if of_edges is not None:
+            scores = scores + of_edges
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
         return dropout(alpha, self.dropout, self.training, graph.edge_numbers)
@@ -135,19 +138,24 @@ class GAT(_LinearAttention):
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         of_edges = None
         if self.lin_edge is not None and graph.edge_attr is not None and self.att_edge is not None:
+            # a (W e) = (a W) e, and the second form needs no tensor of edges x heads x channels.
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
-            of_edges = graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
-        out = aggregate(self.attention(h, graph, of_edges), h, graph).flatten(1)
-        return out if self.bias is None else out + self.bias
+            att = (self.att_edge[..., None] * weight).sum(1)
+            of_edges = graph.edge_attr.to(h.dtype) @ att.t()
+        alpha = self.attention(h, graph, of_edges)
+        out = aggregate(alpha, h, graph).flatten(1)
+        if self.bias is not None:
+            out = out + self.bias
+        return out
 
 
 @register("layer", "omega_gat")
 class OmegaGAT(_LinearAttention):
-    r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the
-    neighbours.
+    r"""Omega-GAT: move each channel to or from the attention-weighted mean of the neighbours.
 
     .. math::
-        x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
+        x'_i = W \Big( x_i - \omega \odot
+        \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
 
     for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned
     :math:`\omega` for each incoming channel. :math:`\omega` starts at 1, where the layer is a GAT.
@@ -173,13 +181,16 @@ class OmegaGAT(_LinearAttention):
         h = self.lin(x).view(shape)
         # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
         weight = self.lin.normed_weight * self.omega
-        moving = (
-            x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)
-        ).view(shape)
+        if isinstance(x, SparseFeatures):
+            moving = x.linear(weight, None).view(shape)
+        else:
+            moving = linear(x, weight).view(shape)
         alpha = self.attention(h, graph)
         kept = targets(h, graph) - targets(moving, graph)
         out = (kept + aggregate(alpha, moving, graph)).flatten(1)
-        return out if self.bias is None else out + self.bias
+        if self.bias is not None:
+            out = out + self.bias
+        return out
 
 
 @register("layer", "gatv2")
@@ -244,15 +255,17 @@ class GATv2(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        both = (
-            (self.lin_src.weight,)
-            if self.lin_dst is None
-            else (self.lin_src.weight, self.lin_dst.weight)
-        )
-        bias = () if self.bias is None else (self.bias,)
-        of_edges = () if self.lin_edge is None else (self.lin_edge.weight,)
+        of_nodes = [self.lin_src.weight]
+        if self.lin_dst is not None:
+            of_nodes.append(self.lin_dst.weight)
+        incoming = list(of_nodes)
+        if self.lin_edge is not None:
+            incoming.append(self.lin_edge.weight)
         return WeightChain(
-            incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias
+            incoming=tuple(incoming),
+            outgoing=tuple(of_nodes),
+            attention=(self.att,),
+            bias=() if self.bias is None else (self.bias,),
         )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
@@ -264,24 +277,22 @@ class GATv2(AttentionLayer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
-        x_src = self.lin_src(x).view(-1, self.heads, self.out_channels)
+        shape = (-1, self.heads, self.out_channels)
+        x_src = self.lin_src(x).view(shape)
         if self.lin_dst is None:
             x_dst = targets(x_src, graph)
         else:
-            x_dst = self.lin_dst.of_targets(x, graph).view(-1, self.heads, self.out_channels)
+            x_dst = self.lin_dst.of_targets(x, graph).view(shape)
         if self.lin_edge is None or graph.edge_attr is None:
             scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         else:
-            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(
-                -1, self.heads, self.out_channels
-            )
-            pairs = (
-                x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source) + of_edges
-            )
-            scores = (F.leaky_relu(pairs, self.negative_slope) * self.att).sum(-1)
+            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(shape)
+            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
+            scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
         scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
         alpha = segment_softmax(scores, graph)
-        out = aggregate(
-            dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph
-        ).flatten(1)
-        return out if self.bias is None else out + self.bias
+        alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
+        out = aggregate(alpha, x_src, graph).flatten(1)
+        if self.bias is not None:
+            out = out + self.bias
+        return out

@@ -54,23 +54,14 @@ class GCN(Layer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        bias = () if self.bias is None else (self.bias,)
-        both = (
-            (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
-        )
-        return WeightChain(incoming=both, outgoing=both, bias=bias)
+        return _chain_of_sum(self.lin, self.lin_root, self.bias)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
-        own = (
-            0.0
-            if self.lin_root is None
-            else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
-        )
-        return (
-            of_propagation(graph.with_self_loops())
-            * spectral_norm(self.lin.normed_weight, at_most=at_most)
-            + own
-        )
+        size = spectral_norm(self.lin.normed_weight, at_most=at_most)
+        bound = of_propagation(graph.with_self_loops()) * size
+        if self.lin_root is not None:
+            bound += spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+        return bound
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -78,15 +69,18 @@ class GCN(Layer):
         out = aggregate(graph.gcn_weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
-        return out if self.bias is None else out + self.bias
+        if self.bias is not None:
+            out = out + self.bias
+        return out
 
 
 @register("layer", "gcnii")
 class GCNII(Layer):
-    r"""GCNII: a GCN with an initial residual connection and, in deep layers, weights close to the
-    identity.
+    r"""GCNII: a GCN with an initial residual connection and, deep down, weights near the identity.
 
-    .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
+    .. math::
+        h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}}
+        + \alpha x^0_i, \qquad
         x'_i = (1 - \beta_l) h_i + \beta_l W h_i, \qquad \beta_l = \log(1 + \theta / l)
 
     where l is the number of the layer, from 1, and degrees d count the self-loop. If the input and
@@ -126,9 +120,8 @@ class GCNII(Layer):
         if first_channels != self.in_channels:
             raise ValueError(
                 f"layer 'gcnii' mixes the first state, of width {first_channels}, with the input "
-                f"of layer {depth}, of "
-                f"width {self.in_channels}: use encoder linear, and a skip connection that keeps "
-                "widths."
+                f"of layer {depth}, of width {self.in_channels}: use encoder linear, and a skip "
+                "connection that keeps widths."
             )
         if self._is_placed:
             raise ValueError("layer 'gcnii' depends on its depth: use share_layers false.")
@@ -144,7 +137,9 @@ class GCNII(Layer):
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         mean = aggregate(graph.gcn_weights(x.dtype), x, graph)
-        h = (1 - self.alpha) * mean + self.alpha * (x if first is None else first)[: len(mean)]
+        if first is None:  # alone, the layer's input is the first state
+            first = x
+        h = (1 - self.alpha) * mean + self.alpha * first[: len(mean)]
         if self.in_channels != self.out_channels:
             return self.lin(h)
         beta = torch.log1p(self.theta / self.depth.to(x.dtype))
@@ -156,8 +151,7 @@ class GCNII(Layer):
 
 @register("layer", "sage")
 class SAGE(Layer):
-    r"""GraphSAGE: add the mean of the neighbours and the node itself, each after its own linear
-    map.
+    r"""GraphSAGE: add the mean of the neighbours and the node itself, each after a linear map.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
 
@@ -203,17 +197,22 @@ class SAGE(Layer):
             raise ValueError(
                 "layer 'sage' with normalize true has no weight chain: use normalize false."
             )
-        both = (
-            (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
-        )
-        return WeightChain(
-            incoming=both, outgoing=both, bias=() if self.bias is None else (self.bias,)
-        )
+        return _chain_of_sum(self.lin, self.lin_root, self.bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)
         out = aggregate(graph.mean_weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
-        out = out if self.bias is None else out + self.bias
+        if self.bias is not None:
+            out = out + self.bias
         return F.normalize(out) if self.normalize else out
+
+
+def _chain_of_sum(lin: Linear, lin_root: Linear | None, bias: nn.Parameter | None) -> WeightChain:
+    """The weight chain of a layer that adds linear maps of the neighbours and of the node."""
+    matrices: tuple[Tensor, ...] = (lin.weight,)
+    if lin_root is not None:
+        matrices = (lin.weight, lin_root.weight)
+    biases = () if bias is None else (bias,)
+    return WeightChain(incoming=matrices, outgoing=matrices, bias=biases)

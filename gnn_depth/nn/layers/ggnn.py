@@ -14,8 +14,7 @@ from gnn_depth.registry import register
 
 @register("layer", "ggnn")
 class GGNN(Layer):
-    r"""Gated graph network (GGNN): update each node's state by a GRU that reads the sum of its
-    neighbours' messages.
+    r"""Gated graph network (GGNN): a GRU updates each node by the sum of its neighbours' messages.
 
     .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
 
@@ -39,9 +38,8 @@ class GGNN(Layer):
         if out_channels < in_channels:
             raise ValueError(
                 f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot "
-                f"hold {in_channels}: "
-                f"use {in_channels} or more, or a linear encoder before it and a linear decoder "
-                "after it."
+                f"hold {in_channels}: use {in_channels} or more, or a linear encoder before it and "
+                "a linear decoder after it."
             )
         self.lin = _Map(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
@@ -53,12 +51,16 @@ class GGNN(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
-        padding = self.out_channels - self.in_channels
         weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
-        messages = linear(x, (weight[: self.in_channels] if padding else weight).t())
-        received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         state = targets(x, graph)
-        return self.gru(received, F.pad(state, (0, padding)) if padding else state)
+        padding = self.out_channels - self.in_channels
+        if padding:
+            # Zeros of the padded features meet the last rows of the weight, so both are left out.
+            weight = weight[: self.in_channels]
+            state = F.pad(state, (0, padding))
+        messages = linear(x, weight.t())
+        received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
+        return self.gru(received, state)
 
 
 class _Map(Linear):

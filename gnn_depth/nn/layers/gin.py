@@ -16,10 +16,11 @@ from gnn_depth.registry import register
 
 @register("layer", "gin")
 class GIN(Layer):
-    r"""Graph isomorphism network (GIN): sum the neighbours, then apply two linear maps with a ReLU
-    between them.
+    r"""Graph isomorphism network (GIN): sum the neighbours, then apply two linear maps and a ReLU.
 
-    .. math:: x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
+    .. math::
+        x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad
+        s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
 
     With edge weights w the sum is :math:`\sum_j w_{ij} x_j`, with edge features e that of GINE (Hu
     et al., *Strategies for Pre-training Graph Neural Networks*, ICLR 2020): :math:`\sum_j
@@ -85,19 +86,22 @@ class GIN(Layer):
         return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        weights = graph.edge_weight
         if self.lin_edge is not None and graph.edge_attr is not None:
             x = x.dense() if isinstance(x, SparseFeatures) else x
-            message = (
-                x.index_select(0, graph.source) + self.lin_edge(graph.edge_attr.to(x.dtype))
-            ).relu()
-            message = message if weights is None else weights.to(x.dtype)[:, None] * message
+            of_edges = self.lin_edge(graph.edge_attr.to(x.dtype))
+            message = (x.index_select(0, graph.source) + of_edges).relu()
+            if graph.edge_weight is not None:
+                message = graph.edge_weight.to(x.dtype)[:, None] * message
             out = self.lin((1 + self.eps) * targets(x, graph) + segment_sum(message, graph))
         else:
             h = self.lin(x)  # before the sum, to sum features of the output's width
-            weights = h.new_ones(graph.num_edges) if weights is None else weights.to(h.dtype)
-            out = (1 + self.eps) * targets(h, graph)
-            out = out + aggregate(weights, h, graph)
-        out = out if self.bias is None else out + self.bias
-        out = out if self.batch_norm is None else self.batch_norm(out, graph)
+            if graph.edge_weight is None:
+                weights = h.new_ones(graph.num_edges)
+            else:
+                weights = graph.edge_weight.to(h.dtype)
+            out = (1 + self.eps) * targets(h, graph) + aggregate(weights, h, graph)
+        if self.bias is not None:
+            out = out + self.bias
+        if self.batch_norm is not None:
+            out = self.batch_norm(out, graph)
         return self.lin_out(out.relu())

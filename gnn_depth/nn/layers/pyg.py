@@ -53,19 +53,21 @@ class PyGConv(Layer):
         conv: str = "GraphConv",
         options: dict[str, Any] | None = None,
     ) -> None:
-        cls, options = _class(conv), dict(options or {})
+        cls = _class(conv)
+        options = dict(options or {})
         takes = _takes(cls, conv)
         _check_options(conv, takes, options)
-        values = {"in_channels": in_channels, "out_channels": out_channels, "channels": in_channels}
-        given = {name: value for name, value in values.items() if name in takes}
+        widths = {"in_channels": in_channels, "out_channels": out_channels, "channels": in_channels}
+        given = {name: width for name, width in widths.items() if name in takes}
         if "out_channels" not in given and in_channels != out_channels:
             raise ValueError(
                 f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
             )
-        known = {name: options.get(name, parameter.default) for name, parameter in takes.items()}
-        super().__init__(
-            in_channels, out_channels, known.get("heads", 1) if known.get("concat", True) else 1
-        )
+        known = {name: parameter.default for name, parameter in takes.items()} | options
+        heads = 1
+        if known.get("concat", True):
+            heads = known.get("heads", 1)
+        super().__init__(in_channels, out_channels, heads)
         self.name = conv
         self._make = partial(cls, **given, **options)
         self.conv: nn.Module = self._make()
@@ -75,7 +77,8 @@ class PyGConv(Layer):
 
     def add_edge_features(self, channels: int) -> None:
         super().add_edge_features(channels)
-        if (given := self._make.keywords.get("edge_dim", channels)) != channels:
+        given = self._make.keywords.get("edge_dim", channels)
+        if given != channels:
             raise ValueError(
                 f"{self.name}: edge_dim is {given}, and edges have {channels} features: leave it "
                 "out."
@@ -83,26 +86,25 @@ class PyGConv(Layer):
         self.conv = self._make(edge_dim=channels)
 
     def reset_parameters(self) -> None:
-        """Draw the parameters as the convolution does, or where it cannot, as each module inside
-        does."""
-        for module in (
-            [self.conv] if hasattr(self.conv, "reset_parameters") else self.conv.modules()
-        ):
-            if callable(draw := getattr(module, "reset_parameters", None)):
+        """Draw the parameters as the convolution does, or else as each module inside does."""
+        modules = [self.conv]
+        if not hasattr(self.conv, "reset_parameters"):
+            modules = list(self.conv.modules())
+        for module in modules:
+            draw = getattr(module, "reset_parameters", None)
+            if callable(draw):
                 draw()
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
-        of_edges = {
-            name: values.to(x.dtype) for name, values in graph.of_edges(slice(None)).items()
-        }
+        of_edges = graph.of_edges(slice(None))
+        for name, values in of_edges.items():
+            of_edges[name] = values.to(x.dtype)
         out = self.conv(x, graph.edge_index, **of_edges)
-        if not isinstance(out, Tensor) or out.shape != (graph.num_nodes, self.width):
+        wanted = (graph.num_nodes, self.width)
+        if not isinstance(out, Tensor) or out.shape != wanted:
             found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise ValueError(
-                f"{self.name} returns {found} in place of features of shape "
-                f"{graph.num_nodes, self.width}."
-            )
+            raise ValueError(f"{self.name} returns {found} in place of features of shape {wanted}.")
         return out
 
     def extra_repr(self) -> str:
@@ -112,14 +114,11 @@ class PyGConv(Layer):
 def _class(conv: str) -> type[nn.Module]:
     """The class of a name or an import path."""
     if "." not in conv:
-        names = [
-            name
-            for name in torch_geometric.nn.conv.__all__
-            if _is_conv(getattr(torch_geometric.nn.conv, name))
-        ]
+        library = torch_geometric.nn.conv
+        names = [name for name in library.__all__ if _is_conv(getattr(library, name))]
         if conv not in names:
             raise ValueError(unknown("conv", conv, names))
-        return getattr(torch_geometric.nn.conv, conv)
+        return getattr(library, conv)
     module, _, name = conv.rpartition(".")
     try:
         cls = getattr(importlib.import_module(module), name)
@@ -135,14 +134,15 @@ def _is_conv(cls: Any) -> bool:
 
 
 def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
-    """The arguments of a convolution's constructor; raises a ValueError if its ``forward`` needs
-    more than we have."""
-    forward = list(inspect.signature(cls.forward).parameters.values())[1:]
-    needed = [
-        one.name
-        for one in forward
-        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
-    ]
+    """The arguments of a convolution's constructor.
+
+    Raises:
+        ValueError: Its ``forward`` needs more than features and ``edge_index``.
+    """
+    needed = []
+    for one in list(inspect.signature(cls.forward).parameters.values())[1:]:
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD:
+            needed.append(one.name)
     if needed[1:] != ["edge_index"]:
         raise ValueError(
             f"{conv} cannot be a layer: its forward needs {', '.join(needed)}, not x, edge_index."
@@ -150,17 +150,18 @@ def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
     # Arguments that are passed on to MessagePassing, such as aggr, are options as well.
     takes: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        own = inspect.signature(base.__init__).parameters
-        takes = {
-            name: one for name, one in own.items() if one.kind is not one.VAR_POSITIONAL
-        } | takes
-        if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
+        passes_on = False
+        inherited = takes
+        takes = {}
+        for name, one in inspect.signature(base.__init__).parameters.items():
+            if one.kind is one.VAR_KEYWORD:
+                passes_on = True
+            elif one.kind is not one.VAR_POSITIONAL and name != "self":
+                takes[name] = one
+        takes |= inherited
+        if not passes_on:
             break
-    return {
-        name: one
-        for name, one in takes.items()
-        if name != "self" and one.kind is not one.VAR_KEYWORD
-    }
+    return takes
 
 
 def _check_options(
@@ -174,11 +175,10 @@ def _check_options(
             raise ValueError(
                 f"{conv} has no option {name!r}.{hint(name, own)} It takes {', '.join(own)}."
             )
-    missing = [
-        name
-        for name in own
-        if takes[name].default is inspect.Parameter.empty and name not in options
-    ]
+    missing = []
+    for name in own:
+        if takes[name].default is inspect.Parameter.empty and name not in options:
+            missing.append(name)
     if missing:
         raise ValueError(
             f"{conv} needs {', '.join(missing)}: --model.layer.options.{missing[0]} VALUE."

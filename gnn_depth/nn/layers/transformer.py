@@ -17,11 +17,11 @@ from gnn_depth.registry import register
 
 @register("layer", "transformer")
 class Transformer(AttentionLayer):
-    r"""Graph transformer: average the values of the neighbours with weights from products of
-    queries and keys.
+    r"""Graph transformer: average the neighbours' values, weighted by products of queries and keys.
 
     .. math::
-        q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad
+        q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad
+        s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i)} s_{ij}, \quad m_i = \sum_j \alpha_{ij} v_j
 
     for each head; the heads are concatenated. The node's own features :math:`r_i = W_r x_i + b_r`
@@ -53,6 +53,9 @@ class Transformer(AttentionLayer):
     takes_blocks = True
     takes_edge_features = True
     score = QuadraticScore
+    gate_message: nn.Parameter | None
+    gate_root: nn.Parameter | None
+    gate_difference: nn.Parameter | None
 
     def __init__(
         self,
@@ -74,14 +77,14 @@ class Transformer(AttentionLayer):
             )
         self.dropout = dropout
         self.self_loops = self_loops
-        self.lin_query, self.lin_key, self.lin_value = (
-            Linear(in_channels, self.width, bias=bias) for _ in range(3)
-        )
+        self.lin_query = Linear(in_channels, self.width, bias=bias)
+        self.lin_key = Linear(in_channels, self.width, bias=bias)
+        self.lin_value = Linear(in_channels, self.width, bias=bias)
         self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
         self.lin_edge: Linear | None = None
-        shape = (heads, self.out_channels)
-        gates = [nn.Parameter(torch.empty(shape)) if beta else None for _ in range(3)]
-        self.gate_message, self.gate_root, self.gate_difference = gates
+        for gate in ("gate_message", "gate_root", "gate_difference"):
+            parameter = nn.Parameter(torch.empty(heads, self.out_channels)) if beta else None
+            self.register_parameter(gate, parameter)
         self.reset_parameters()
 
     def add_edge_features(self, channels: int) -> None:
@@ -101,49 +104,46 @@ class Transformer(AttentionLayer):
                 "the edge features of layer 'transformer' are in keys and values: neurons have no "
                 "scale."
             )
-        root = () if self.lin_root is None else (self.lin_root.weight,)
+        into = [self.lin_value]
+        if self.lin_root is not None:
+            into.append(self.lin_root)
+        incoming = tuple(lin.weight for lin in into)
         gates = (self.gate_message, self.gate_root, self.gate_difference)
         return WeightChain(
-            incoming=(self.lin_value.weight, *root),
-            outgoing=(self.lin_query.weight, self.lin_key.weight, self.lin_value.weight, *root),
+            incoming=incoming,
+            outgoing=(self.lin_query.weight, self.lin_key.weight, *incoming),
             # The gates only read the neurons, like the attention parameters of other layers.
             attention=tuple(gate for gate in gates if gate is not None),
-            bias=tuple(
-                lin.bias
-                for lin in (self.lin_value, self.lin_root)
-                if lin is not None and lin.bias is not None
-            ),
+            bias=tuple(lin.bias for lin in into if lin.bias is not None),
         )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         if self.gate_message is not None:  # a product of two functions of x; neither is bounded
             return None
-        graph = graph.with_self_loops() if self.self_loops else graph
+        if self.self_loops:
+            graph = graph.with_self_loops()
         value = self.lin_value.normed_weight
         scored = (self.lin_query.normed_weight, self.lin_key.normed_weight, value)
-        message = of_attention(self, value, scored, graph, at_most=at_most)
-        root = (
-            0.0
-            if self.lin_root is None
-            else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
-        )
-        return None if message is None else message + root
+        bound = of_attention(self, value, scored, graph, at_most=at_most)
+        if bound is None or self.lin_root is None:
+            return bound
+        return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        graph = graph.with_self_loops() if self.self_loops else graph
+        if self.self_loops:
+            graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
         query = self.lin_query.of_targets(x, graph).view(shape)
-        key, value = self.lin_key(x).view(shape), self.lin_value(x).view(shape)
+        key = self.lin_key(x).view(shape)
+        value = self.lin_value(x).view(shape)
         scores = edge_dot(query, key, graph)
         if self.lin_edge is not None and graph.edge_attr is not None:
             of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
-        scores = self.normalise(
-            scores / self.out_channels**0.5, QuadraticScore(query, key, value), graph
-        )
-        alpha = dropout(
-            segment_softmax(scores, graph), self.dropout, self.training, graph.edge_numbers
-        )
+        scores = scores / self.out_channels**0.5
+        scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
+        alpha = segment_softmax(scores, graph)
+        alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
         message = aggregate(alpha, value, graph).flatten(1)
         if self.lin_edge is not None and graph.edge_attr is not None:
             message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)
@@ -152,6 +152,7 @@ class Transformer(AttentionLayer):
         root = self.lin_root.of_targets(x, graph)
         if self.gate_message is None or self.gate_root is None or self.gate_difference is None:
             return message + root
+        # g_m m + g_r r + g_d (m - r), sorted by m and r.
         of_message = (self.gate_message + self.gate_difference).flatten()
         of_root = (self.gate_root - self.gate_difference).flatten()
         beta = (message @ of_message + root @ of_root).sigmoid()[:, None]

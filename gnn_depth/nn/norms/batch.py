@@ -14,8 +14,7 @@ from gnn_depth.registry import register
 
 @register("norm", "batch")
 class BatchNorm(FeatureNorm):
-    r"""Batch norm: bring each channel to mean 0 and variance 1 over all nodes, then scale and shift
-    it.
+    r"""Batch norm: bring each channel to mean 0 and variance 1 over all nodes; scale and shift it.
 
     .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
 
@@ -44,15 +43,18 @@ class BatchNorm(FeatureNorm):
     ) -> Float[Tensor, "nodes channels"]:
         if self.training and graph.is_shard:
             return self._over_shards(x, graph)
-        if (
-            self.training and len(x) == 1
-        ):  # torch raises an error; one node is its own mean, so the result is beta
-            zero = 0 * x
-            return zero if self.norm.bias is None else (zero + self.norm.bias).to(x.dtype)
+        if self.training and len(x) == 1:
+            # torch raises an error here; one node is its own mean, so the result is beta.
+            out = 0 * x
+            if self.norm.bias is not None:
+                out = out + self.norm.bias
+            return out.to(x.dtype)
         return self.norm(x)
 
     def _over_shards(self, x: Tensor, graph: Graph) -> Tensor:
-        wide, norm, nodes = widen(x), self.norm, graph.total_nodes
+        norm = self.norm
+        wide = widen(x)
+        nodes = graph.total_nodes
         mean = graph_mean(wide, graph)
         variance = graph_mean((wide - mean).square(), graph)
         with torch.no_grad():
@@ -63,16 +65,18 @@ class BatchNorm(FeatureNorm):
                 assert running is not None
                 running.lerp_(new[0].to(running.dtype), norm.momentum or 0.0)
         out = (wide - mean) * (variance + norm.eps).rsqrt()
-        return (out if norm.weight is None else out * norm.weight + norm.bias).to(x.dtype)
+        if norm.weight is not None:
+            out = out * norm.weight + norm.bias
+        return out.to(x.dtype)
 
 
 @register("norm", "group")
 class DiffGroupNorm(FeatureNorm):
-    r"""Differentiable group norm: batch-normalise groups of nodes, and add the weighted result to
-    the features.
+    r"""Differentiable group norm: add the batch norms of soft groups of nodes to the features.
 
     .. math::
-        \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
+        \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot
+        \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
         + \beta_g \Big), \qquad s_i = \mathrm{softmax}(W x_i)
 
     where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the batch
@@ -117,26 +121,24 @@ class DiffGroupNorm(FeatureNorm):
         # training. The sum over the groups equals x times a mixture of their scales, plus the sum
         # of their shifts, which needs none of them.
         wide = widen(x)
-        share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
-        mean, variance = self._statistics(wide, share, graph)
+        membership = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
+        mean, variance = self._statistics(wide, membership, graph)
         scale = self.gamma * (variance + self.eps).rsqrt()
         shift = (self.beta - scale * mean).sum(0)
-        return (
-            wide + self.weight * (wide * (share.to(wide.dtype) @ scale.to(wide.dtype)) + shift)
-        ).to(x.dtype)
+        mixture = membership.to(wide.dtype) @ scale.to(wide.dtype)
+        return (wide + self.weight * (wide * mixture + shift)).to(x.dtype)
 
-    def _statistics(self, x: Tensor, share: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Mean and variance of share x features, by group and channel."""
+    def _statistics(self, x: Tensor, membership: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Mean and variance of membership x features, by group and channel."""
         if not self.training:
             return self.running_mean, self.running_var
         # E[x^2] - E[x]^2 loses most of its digits if nodes are similar; float64 has enough of them.
-        wide, share = x.double(), share.double()
+        wide, membership = x.double(), membership.double()
         nodes = graph.total_nodes
-        mean = graph.all_reduce(share.t() @ wide) / nodes
-        variance = (
-            graph.all_reduce(share.square().t() @ wide.square()) / nodes - mean.square()
-        ).clamp_min(0)
-        mean, variance = mean.to(x.dtype), variance.to(x.dtype)
+        mean = graph.all_reduce(membership.t() @ wide) / nodes
+        mean_square = graph.all_reduce(membership.square().t() @ wide.square()) / nodes
+        variance = (mean_square - mean.square()).clamp_min(0).to(x.dtype)
+        mean = mean.to(x.dtype)
         if nodes > 1:  # one node has no unbiased variance
             self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), self.momentum)
             unbiased = variance.detach() * (nodes / (nodes - 1))

@@ -25,10 +25,11 @@ class NoNorm(FeatureNorm):
 
 @register("norm", "layer")
 class LayerNorm(FeatureNorm):
-    r"""Layer norm: bring each node's features to mean 0 and variance 1, then scale and shift the
-    channels.
+    r"""Layer norm: bring each node to mean 0 and variance 1, then scale and shift the channels.
 
-    .. math:: \tilde x_i = \gamma \odot \frac{x_i - \mathrm{mean}(x_i)}{\sqrt{\mathrm{var}(x_i) + \epsilon}} + \beta
+    .. math::
+        \tilde x_i = \gamma \odot
+        \frac{x_i - \mathrm{mean}(x_i)}{\sqrt{\mathrm{var}(x_i) + \epsilon}} + \beta
 
     Ba, Kiros & Hinton, *Layer Normalization*, 2016; computed by :class:`torch.nn.LayerNorm`.
 
@@ -53,8 +54,7 @@ class LayerNorm(FeatureNorm):
 
 @register("norm", "node")
 class NodeNorm(FeatureNorm):
-    r"""NodeNorm: divide each node's features by the p-th root of their standard deviation, without
-    centring them.
+    r"""NodeNorm: divide each node's features by a root of their deviation, without centring them.
 
     .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
 

@@ -13,8 +13,7 @@ from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Scor
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-# In deep stacks rows of h can underflow to zero, where the derivative of the square root is
-# infinite.
+# Rows of h underflow to zero in deep stacks, where the derivative of the square root is infinite.
 TINY = 1e-20
 EPS = 1e-12
 # A product of two norms is smaller than a norm; the square of its inverse must stay within float32.
@@ -23,11 +22,11 @@ EPS_OF_PRODUCTS = 1e-18
 
 @register("norm", "lipschitz")
 class LipschitzNorm(ScoreNorm):
-    r"""LipschitzNorm: divide attention scores by the size of the features behind them, so that
-    attention is Lipschitz.
+    r"""LipschitzNorm: divide scores by the size of their features, so that attention is Lipschitz.
 
     .. math::
-        \tilde s_{ij} = \frac{s_{ij}}{\lambda \, \|a\| \, \max_{k \in N(i)} \sqrt{\|h_i\|^2 + \|h_k\|^2}},
+        \tilde s_{ij} = \frac{s_{ij}}
+        {\lambda \, \|a\| \, \max_{k \in N(i)} \sqrt{\|h_i\|^2 + \|h_k\|^2}},
         \qquad a = [a_{dst} \,\|\, a_{src}]
 
     for linear scores, and for quadratic ones
@@ -84,27 +83,31 @@ class LipschitzNorm(ScoreNorm):
             size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
             factor = at_target(1 / (scale * size + EPS_OF_PRODUCTS), graph)
         elif self.form == "paper":
-            factor = at_target(1 / (scale * _linear_size(score, graph, self.per_head) + EPS), graph)
+            size = _linear_size(score, graph, self.per_head)
+            factor = at_target(1 / (scale * size + EPS), graph)
         else:
-            factor = 1 / (scale * _released_linear_size(score, graph, self.per_head) + EPS)
+            # This size is that of an edge, not of its target.
+            size = _released_linear_size(score, graph, self.per_head)
+            factor = 1 / (scale * size + EPS)
         return (scores * factor).to(scores.dtype)
 
     def bound(self, score: type, channels: int) -> float | None:
-        r""":math:`1 / \lambda`, and :math:`1 / (\lambda \sqrt C)` for quadratic scores, in form
-        ``paper``."""
+        r"""In form ``paper`` :math:`1 / \lambda`, over :math:`\sqrt C` for quadratic scores."""
         if self.form == "released" or not issubclass(score, self.serves):
             return None
-        return 1 / (
-            self._scale(score) * (channels**0.5 if issubclass(score, QuadraticScore) else 1)
-        )
+        scale = self._scale(score)
+        if issubclass(score, QuadraticScore):
+            scale *= channels**0.5
+        return 1 / scale
 
     def _scale(self, score: type) -> float:
-        default = 1.0 if issubclass(score, QuadraticScore) else 4.0
-        return default if self.scale is None else self.scale
+        if self.scale is not None:
+            return self.scale
+        return 1.0 if issubclass(score, QuadraticScore) else 4.0
 
     def extra_repr(self) -> str:
-        scale = "" if self.scale is None else f"scale={self.scale}, "
-        return f"{scale}form={self.form}, per_head={self.per_head}"
+        options = f"form={self.form}, per_head={self.per_head}"
+        return options if self.scale is None else f"scale={self.scale}, {options}"
 
 
 def _linear_size(
@@ -119,8 +122,7 @@ def _linear_size(
 def _released_linear_size(
     score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
 ) -> Float[Tensor, "edges heads"]:
-    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima at a wrong node and head, as the
-    released code indexes."""
+    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima indexed as in the released code."""
     att, _, x_src = _linear_form(score, graph)
     square_src = _square(x_src)
     misread = _largest(square_src, graph).flatten().index_select(0, graph.target)[:, None]
@@ -135,13 +137,13 @@ def _quadratic_size(
     if of_all_edges:
         square_u = (graph.in_degree[:, None].to(square_u.dtype) * square_u).sum(0, keepdim=True)
     u = _root(square_u)
-    v, w = (_root(_largest(_square(widen(part)), graph)) for part in (score.key, score.value))
+    v = _root(_largest(_square(widen(score.key)), graph))
+    w = _root(_largest(_square(widen(score.value)), graph))
     return torch.maximum(u * torch.maximum(v, w), v * w)
 
 
 def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention vector of the concatenated pair, shape (heads, 2 channels), and the two ends'
-    features."""
+    """The attention vector [a_dst || a_src], shape (heads, 2 channels), and both ends' features."""
     if isinstance(score, LinearScore):
         x = widen(score.x)
         return widen(torch.cat([score.att_dst, score.att_src], -1)), targets(x, graph), x

@@ -13,8 +13,7 @@ from gnn_depth.registry import register
 
 @register("norm", "neighbor")
 class NeighborNorm(FeatureNorm):
-    r"""Neighbour norm: normalise each node by the mean and deviation of its neighbourhood, then
-    scale and shift.
+    r"""Neighbour norm: normalise each node by the mean and deviation of its neighbourhood.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \epsilon}} + \beta, \qquad
@@ -58,11 +57,12 @@ class NeighborNorm(FeatureNorm):
         # edges x channels. If neighbours are similar, their difference loses many digits; float64
         # has enough of them.
         double = x.double()
-        moments = (double, double.square())
-        if not self.per_channel:
-            moments = (double.mean(-1, True), double.square().mean(-1, True))
-        mean, square = (neighbourhood_mean(moment, graph) for moment in moments)
-        variance = (square - mean.square()).clamp_min(0)
+        if self.per_channel:
+            first, second = double, double.square()
+        else:
+            first, second = double.mean(-1, True), double.square().mean(-1, True)
+        mean = neighbourhood_mean(first, graph)
+        variance = (neighbourhood_mean(second, graph) - mean.square()).clamp_min(0)
         out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + self.eps).sqrt()
         if self.gamma is not None and self.beta is not None:
             out = self.gamma * out + self.beta

@@ -41,7 +41,8 @@ class PairNorm(FeatureNorm):
     r"""PairNorm: centre the nodes, then hold their total pairwise distance constant.
 
     .. math::
-        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \tfrac1N \sum_j \|x^c_j\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
+        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \tfrac1N \sum_j \|x^c_j\|^2}, \quad
+        x^c_i = x_i - \tfrac1N \sum_j x_j
 
     over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020.
 
@@ -77,7 +78,8 @@ class PairNormSI(PairNorm):
     r"""PairNorm-SI: centre the nodes, then scale each of them to the same norm.
 
     .. math::
-        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
+        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad
+        x^c_i = x_i - \tfrac1N \sum_j x_j
 
     over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the
     mean becomes zero. As in their code, epsilon is under the root.
@@ -94,15 +96,13 @@ class PairNormSI(PairNorm):
     ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
-        return (self.scale * centred / (centred.square().sum(-1, keepdim=True) + EPS).sqrt()).to(
-            x.dtype
-        )
+        square = centred.square().sum(-1, keepdim=True)
+        return (self.scale * centred / (square + EPS).sqrt()).to(x.dtype)
 
 
 @register("norm", "graph")
 class GraphNorm(FeatureNorm):
-    r"""GraphNorm: subtract a learned share of each channel's mean, bring it to unit size, then
-    scale and shift it.
+    r"""GraphNorm: subtract a learned part of each channel's mean, and bring it to unit size.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x^c_i}{\sqrt{\tfrac1N \sum_j (x^c_j)^2 + \epsilon}} + \beta,

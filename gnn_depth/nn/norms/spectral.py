@@ -11,8 +11,7 @@ from gnn_depth.nn.norms.weights import TINY, LimitedNorm, Mode
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-#: How far the largest singular value may be above the value that the norm divides by, relative to
-#: it.
+#: How far, relatively, the largest singular value may be above what the norm divides by.
 TOLERANCE = 5e-4
 TOLERANCE_OF_16_BITS = 2e-2
 #: Rounds of the power iteration before the singular vectors are computed anew.
@@ -43,7 +42,8 @@ class SpectralNorm(LimitedNorm):
     With ``whole_layer`` the limit holds for each layer's Jacobian on any graph and at any input,
     attention included:
 
-    .. math:: \tilde W_{\mathrm{layer}} = \tilde W / K, \qquad \Big\| \frac{\partial F(X)}{\partial X} \Big\| \le c
+    .. math:: \tilde W_{\mathrm{layer}} = \tilde W / K, \qquad
+        \Big\| \frac{\partial F(X)}{\partial X} \Big\| \le c
 
     K is the layer's Lipschitz bound (``gnn_depth.nn.bounds``) for matrices of spectral norm 1, and
     is computed for the graph of each pass: :math:`K = \|A\|` or a little more for a GCN; for
@@ -86,15 +86,16 @@ class SpectralNorm(LimitedNorm):
         self.layer_bound = 1.0
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
-        self.register_buffer(
-            "share", torch.ones(()), persistent=False
-        )  # a tensor, so that no graph is compiled anew
+        # A tensor, so that nothing is compiled anew when it changes.
+        self.register_buffer("share", torch.ones(()), persistent=False)
 
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
         size = (widen(weight) * torch.outer(widen(self.u), widen(self.v))).sum()
         normed = self.limited(weight, size)
-        return normed * self.share.to(normed.dtype) if self.whole_layer else normed
+        if self.whole_layer:
+            normed = normed * self.share.to(normed.dtype)
+        return normed
 
     def set_bound(self, bound: float) -> None:
         if self.whole_layer and bound not in (0.0, self.layer_bound):
@@ -112,27 +113,27 @@ class SpectralNorm(LimitedNorm):
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
-            tolerance = (
-                TOLERANCE if dtype in (torch.float32, torch.float64) else TOLERANCE_OF_16_BITS
-            )
+            is_wide = dtype in (torch.float32, torch.float64)
+            tolerance = TOLERANCE if is_wide else TOLERANCE_OF_16_BITS
             stacked = widen(torch.stack([weight.detach() for weight in weights]))
             u = widen(torch.stack([norm.u for norm in norms]))
             v = widen(torch.stack([norm.v for norm in norms]))
-            moved = open_ = (~certified(stacked, u, v, limit, tolerance)).nonzero()[:, 0]
-            if not len(open_):
+            moved = (~certified(stacked, u, v, limit, tolerance)).nonzero()[:, 0]
+            if not len(moved):
                 return
-            u[open_], v[open_] = iterated(stacked[open_], u[open_], ITERATIONS)
-            open_ = open_[~certified(stacked[open_], u[open_], v[open_], limit, tolerance)]
-            if len(open_):
-                u[open_], v[open_] = (
-                    vectors.to(u.dtype) for vectors in largest_vectors(stacked[open_])
-                )
+            u[moved], v[moved] = iterated(stacked[moved], u[moved], ITERATIONS)
+            failed = moved[~certified(stacked[moved], u[moved], v[moved], limit, tolerance)]
+            if len(failed):
+                left, right = largest_vectors(stacked[failed])
+                u[failed], v[failed] = left.to(u.dtype), right.to(u.dtype)
+            # New tensors: a backward pass may still need those of the step before.
             for position in moved.tolist():
-                # New tensors: a backward pass may still need those of the step before.
-                norms[position].u, norms[position].v = u[position].to(dtype), v[position].to(dtype)
+                norms[position].u = u[position].to(dtype)
+                norms[position].v = v[position].to(dtype)
 
     def extra_repr(self) -> str:
-        return super().extra_repr() + (", whole_layer=True" if self.whole_layer else "")
+        options = super().extra_repr()
+        return f"{options}, whole_layer=True" if self.whole_layer else options
 
 
 def certified(
@@ -151,7 +152,9 @@ def certified(
     size = torch.einsum("moi,mo,mi->m", weights, u, v)
     most = (size * (1 + tolerance)).clamp_min(max(limit, TINY))
     scaled = weights / most[:, None, None]
-    gram = scaled.mT @ scaled if scaled.shape[1] > scaled.shape[2] else scaled @ scaled.mT
+    # The smaller of both products has the same largest eigenvalue.
+    is_high = scaled.shape[1] > scaled.shape[2]
+    gram = scaled.mT @ scaled if is_high else scaled @ scaled.mT
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     return torch.linalg.cholesky_ex(identity - gram).info == 0
 
@@ -182,12 +185,15 @@ def iterated(
 def largest_vectors(
     weights: Float[Tensor, "matrices outputs inputs"],
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
-    """The singular vectors of the largest singular values, in float64; zero where a matrix is zero
-    or not finite."""
+    """The singular vectors of the largest singular values, in float64.
+
+    They are zero where a matrix is zero or not finite.
+    """
     wide = torch.nan_to_num(weights.double(), 0.0, 0.0, 0.0)
     wide = wide / wide.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     is_high = wide.shape[1] > wide.shape[2]
-    wide = wide if is_high else wide.mT
+    if not is_high:
+        wide = wide.mT
     # Some ten times as fast as singular values, and as exact for the largest one.
     v = torch.linalg.eigh(wide.mT @ wide).eigenvectors[..., -1]
     u = _unit(_product(wide, v))

@@ -1,5 +1,4 @@
-"""Norms of weight matrices: weight normalisation, the Frobenius norm, and the base of norms with a
-limit."""
+"""Norms of weight matrices: weight normalisation, the Frobenius norm, and a base with a limit."""
 
 import math
 from typing import Literal, TypeAlias
@@ -44,19 +43,17 @@ class LimitedNorm(WeightNorm):
         if bound is not None and per_depth is not None:
             raise ValueError(
                 f"{type(self).__name__} takes bound {bound}, or per_depth {per_depth} for a bound "
-                "of "
-                f"{per_depth} / num_layers: give one."
+                f"of {per_depth} / num_layers: give one."
             )
-        self.bound = (
-            per_depth / num_layers if per_depth is not None else 1.0 if bound is None else bound
-        )
+        if per_depth is not None:
+            bound = per_depth / num_layers
+        self.bound = 1.0 if bound is None else bound
         self.mode = mode
 
     def limited(
         self, weight: Float[Tensor, "outputs inputs"], size: Float[Tensor, ""]
     ) -> Float[Tensor, "outputs inputs"]:
-        """Scale a matrix of this size down to the limit, or in mode ``exact`` to the limit; zero
-        stays zero."""
+        """Scale a matrix of this size down to the limit, in mode ``exact`` also up; zero stays."""
         if self.mode == "cap":
             stretch = size.clamp_min(self.bound) / self.bound
         else:
@@ -111,11 +108,10 @@ class WeightNormalisation(WeightNorm):
         self.register_parameter("length", None)
 
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
-        assert self.length is not None, "settled before it is read"
+        assert self.length is not None, "reset_state comes before the first pass"
         size = _lengths(weight)
-        return (weight * (self.length[:, None] / torch.where(size > TINY, size, 1.0))).to(
-            weight.dtype
-        )
+        factor = self.length[:, None] / torch.where(size > TINY, size, 1.0)
+        return (weight * factor).to(weight.dtype)
 
     def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)
