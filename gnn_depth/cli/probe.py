@@ -8,16 +8,15 @@ import torch
 
 from gnn_depth.cli.config import GIVEN_BY_DATA, build_model
 from gnn_depth.cli.outputs import write_whole
-from gnn_depth.diagnostics.probe import Report
-from gnn_depth.diagnostics.probe import probe as probe_model
+from gnn_depth.diagnostics.probe import Report, probe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 
 
-def probe(cli: Any) -> str:
+def probe_command(cli: Any) -> str:
     """Probe the model of a command line, write the web page if requested, and return the report's
     text."""
-    report = measure(cli)
+    report = probe_config(cli)
     text = report.text(every=cli.config.layers == "all")
     if cli.config.html is None:
         return text
@@ -26,7 +25,7 @@ def probe(cli: Any) -> str:
     return f"{text}\n\nweb page: {path}"
 
 
-def measure(cli: Any) -> Report:
+def probe_config(cli: Any) -> Report:
     """Probe the model of an assembled command line."""
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
     if cli.checkpoint:
@@ -42,12 +41,13 @@ def measure(cli: Any) -> Report:
             torch.manual_seed(cli.config.seed_everything or 0)
             return build_model(options, given).to(device)
 
-    return probe_model(
+    where = f"at {cli.checkpoint.path}" if cli.checkpoint else "at initialisation"
+    return probe(
         model.to(device),
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
         scales=cli.config.scales,
-        title=f"{cli.what}, {f'at {cli.checkpoint.path}' if cli.checkpoint else 'at initialisation'}",
+        title=f"{cli.what}, {where}",
         options=cli.config_dump["model"],
         build=build,
         try_remedies=cli.config["try"],

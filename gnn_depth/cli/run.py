@@ -62,10 +62,10 @@ def run(command: str, arguments: Arguments) -> int:
             print(_partition(cli))
             return 0
         if command == "probe":
-            from gnn_depth.cli.probe import probe
+            from gnn_depth.cli.probe import probe_command
 
             check_parts(cli.model.stack, cli.model.hparams.in_channels)
-            print(probe(cli))
+            print(probe_command(cli))
             return 0
         try:
             result = start(cli)

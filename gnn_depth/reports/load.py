@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth import measurements
-from gnn_depth.measurements import FOLDER, Measurement
+from gnn_depth.measurements import FOLDER, MeasureValues
 from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
@@ -81,7 +81,7 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
-        is_run = "result.json" in files or (FOLDER in inside and measurements.names(Path(folder)))
+        is_run = "result.json" in files or (FOLDER in inside and measurements.measure_names(Path(folder)))
         inside[:] = [] if is_run else sorted(name for name in inside if name != ARCHIVE)
         if is_run:
             yield folder
@@ -225,7 +225,7 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     Raises:
         ReportError: No run has such a measure, a file is damaged, or units differ between runs.
     """
-    known = {run: measurements.names(Path(folder)) for run, folder in frame["folder"].items()}
+    known = {run: measurements.measure_names(Path(folder)) for run, folder in frame["folder"].items()}
     having = [run for run, names in known.items() if name in names]
     if not having:
         raise ReportError(
@@ -247,9 +247,9 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return long
 
 
-def read_measure(folder: str | Path, name: str) -> Measurement:
+def read_measure(folder: str | Path, name: str) -> MeasureValues:
     """Read one measure of one run."""
     try:
-        return measurements.load(Path(folder), name)
+        return measurements.load_values(Path(folder), name)
     except ValueError as error:
         raise ReportError(str(error)) from error

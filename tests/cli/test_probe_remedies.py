@@ -9,7 +9,7 @@ import pytest
 from gnn_depth import registry, short_names
 from gnn_depth.diagnostics.probe.remedies import KINDS, LISTS, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import NO_PROBLEM
-from gnn_depth.nn.parts import FAILURE_MODES
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 from tests.cli.conftest import SHORT, Answer
 
 # Weights so small that sixteen layers lose what a default stack loses in forty.

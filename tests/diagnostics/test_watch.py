@@ -516,11 +516,11 @@ def test_values_become_a_frame_a_figure_and_files(tmp_path):
     assert watched.layers == {1: "layers.0", 2: "layers.1", 3: "layers.2"}
     assert watched.plot("gradient_similarity").axes[0].get_xlabel() == "step"
     watched.save(tmp_path / "run")
-    saved = measurements.load(tmp_path / "run", "gradient_similarity")
+    saved = measurements.load_values(tmp_path / "run", "gradient_similarity")
     assert 10 ** saved.values.ravel() == pytest.approx(
         frame[frame.measure == "gradient_similarity"].value.to_numpy()
     )
-    assert set(measurements.names(tmp_path / "run")) == set(frame.measure)
+    assert set(measurements.measure_names(tmp_path / "run")) == set(frame.measure)
 
 
 def test_the_first_failure_is_found():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import ReportError, load
 from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
 from gnn_depth.reports.figures.charts import areas_and_bars, stretches, stroke
@@ -192,7 +192,7 @@ def test_a_heat_map_of_seeds_is_their_median(tmp_path):
 
 
 def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
-    empty = Measurement("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
+    empty = MeasureValues("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
     make_run(tmp_path, {"depth": 5}, 0, measures=[similarity("mu")])
     make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[empty])
     make_run(tmp_path, {"depth": 5}, 2, None, "diverged")
@@ -205,7 +205,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     for seed, steps in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(steps, dtype=float)[:, None] + 100 * seed
         make_run(
-            tmp_path, {"depth": 1}, seed, measures=[Measurement("mu", np.array(steps), values)]
+            tmp_path, {"depth": 1}, seed, measures=[MeasureValues("mu", np.array(steps), values)]
         )
     drawn = heatmap(load(tmp_path))
     panel = drawn.panels[0].map
@@ -217,7 +217,7 @@ def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
     make_run(
-        tmp_path, {"depth": 5}, measures=[Measurement("mu", np.arange(6), values, "mu", log10=True)]
+        tmp_path, {"depth": 5}, measures=[MeasureValues("mu", np.arange(6), values, "mu", log10=True)]
     )
     drawn = heatmap(load(tmp_path))
     assert drawn.panels[0].map.log10
@@ -307,7 +307,7 @@ def test_layers_at_one_time_are_medians_between_all_seeds(tmp_path, when, place)
 
 def test_layers_of_one_run_at_one_time_have_no_band_and_gaps_where_nothing_is_finite(tmp_path):
     values = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
-    make_run(tmp_path, {"activation": "relu"}, measures=[Measurement("mu", np.arange(2), values)])
+    make_run(tmp_path, {"activation": "relu"}, measures=[MeasureValues("mu", np.arange(2), values)])
     drawn = layers(load(tmp_path), when="start")
     (line,) = drawn.panels[0].lines
     np.testing.assert_array_equal(line.y, [1, np.nan, 3])

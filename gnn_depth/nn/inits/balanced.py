@@ -81,8 +81,6 @@ class BalancedXavier(Balanced):
         beta: Squared norm of the weights into each neuron of the first hidden state.
     """
 
-    treats = ("dying_signal", "vanishing_gradients", "imbalance")
-
     def __init__(self, beta: Positive = 2.0) -> None:
         super().__init__(XavierZeroAttention(), beta)
 
@@ -96,8 +94,6 @@ class BalancedOrthogonal(Balanced):
     Args:
         beta: Squared norm of the weights into each neuron of the first hidden state.
     """
-
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
         super().__init__(LooksLinearOrthogonal(), beta)

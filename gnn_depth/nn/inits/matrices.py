@@ -179,8 +179,6 @@ class Kaiming(MatrixInit):
         distribution: ``normal`` or ``uniform``.
     """
 
-    treats = ("dying_signal", "vanishing_gradients")
-
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
@@ -226,8 +224,6 @@ class IdentityInit(MatrixInit):
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
 
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
-
     def draw_matrix(self, weight: Tensor, place: Place) -> None:
         if place.hidden:
             repeat_identity_(weight)
@@ -244,7 +240,6 @@ class LooksLinearIdentity(MatrixInit):
     """
 
     looks_linear = True
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:
         if place.hidden:
@@ -268,7 +263,6 @@ class LooksLinearOrthogonal(MatrixInit):
     """
 
     looks_linear = True
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:
         mirror_(weight, nn.init.orthogonal_, place)

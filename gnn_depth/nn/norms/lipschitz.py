@@ -60,7 +60,6 @@ class LipschitzNorm(ScoreNorm):
             authors' default).
     """
 
-    treats = ("unbounded_attention",)
     serves = (LinearScore, AdditiveScore, QuadraticScore)
 
     def __init__(

@@ -93,7 +93,7 @@ def measured(folders: Iterable[str], name: str) -> Measured | None:
     found = {
         folder: read_measure(folder, name)
         for folder in folders
-        if name in measurements.names(Path(folder))
+        if name in measurements.measure_names(Path(folder))
     }
     # A run that diverged before anything was measured has a file without steps.
     found = {folder: one for folder, one in found.items() if len(one.steps)}
@@ -136,7 +136,7 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     A figure of one shows the first that the runs have, with a warning that names the others.
     """
     found = sorted(
-        {name for folder in frame["folder"] for name in measurements.names(Path(folder))}
+        {name for folder in frame["folder"] for name in measurements.measure_names(Path(folder))}
     )
     if not found:
         raise ReportError(
