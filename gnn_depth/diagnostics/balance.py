@@ -177,18 +177,17 @@ class ParameterChange:
         """
         if self._before is None:
             return []
-        before = dict(zip(map(id, self._parameters()), self._before, strict=True))
-        with torch.no_grad():
-            moved = {p: (p - before[id(p)]).abs() for p in self._parameters()}
+        moved: dict[int, Tensor] = {}
+        for parameter, old in zip(self._parameters(), self._before, strict=True):
+            change = (parameter.detach() - old).abs()
             if relative:
-                moved = {
-                    p: torch.where(size == 0, size, size / before[id(p)].abs())
-                    for p, size in moved.items()
-                }
-        return [
-            torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0)
-            for one in self._sets
-        ]
+                change = torch.where(change == 0, change, change / old.abs())
+            moved[id(parameter)] = change.flatten()
+        found = []
+        for parameters in self._sets:
+            changes = [moved[id(parameter)] for parameter in parameters]
+            found.append(torch.cat(changes) if changes else torch.empty(0))
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
@@ -310,19 +309,18 @@ class Balancedness(StepCallback):
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        sizes = self.change.sizes(relative=True)
-        if not sizes:
+        fractions = []
+        for sizes in self.change.sizes(relative=True):
+            fractions.append(_share(~(sizes <= self.changed)) if len(sizes) else None)
+        if not fractions:
             return {}
-        fractions = [_share(~(one <= self.changed)) if len(one) else None for one in sizes]
         layers = len(fractions) // len(KINDS)
-        kinds = dict(zip(KINDS, (fractions[:layers], fractions[layers:]), strict=True))
+        kinds = {"weights": fractions[:layers], "attention": fractions[layers:]}
         return {"changed": {"by_more_than": self.changed, **kinds}}
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name).state_dict()
-            for name in ("measure_log", "neuron_log", "change")
-        }
+        parts = ("measure_log", "neuron_log", "change")
+        return {name: getattr(self, name).state_dict() for name in parts}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for name, state in state_dict.items():

@@ -63,6 +63,8 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
     if patterns is not None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
         for pattern in patterns:
+            if not isinstance(pattern, str):
+                raise ValueError(f"layers must be names, not {pattern!r}.")
             found |= select(root, pattern)
         if not found:
             raise ValueError(

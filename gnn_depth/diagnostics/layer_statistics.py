@@ -6,6 +6,7 @@ Statistics merge over batches and processes; a measure is computed from the merg
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -252,148 +253,94 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
     return moments.scale * (moments.centred / moments.count).sqrt()
 
 
+_state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
+_parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
+_rank = partial(_state, log10=False, statistic=TRIANGLES)
+_STATE, _GRADIENT = "representation_similarity", "gradient_similarity"
+
 _ALL = (
-    Measure(
-        "representation_norm",
-        "representation_norm/log10",
-        "||X||",
-        reads="states",
-        compute=pure.norm,
-    ),
-    Measure(
-        "representation_similarity",
-        "representation_similarity/mu_log10",
-        "µ(X)",
-        reads="states",
-        compute=pure.similarity,
-    ),
-    Measure(
-        "representation_similarity_relative",
-        "representation_similarity/relative_log10",
+    _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
+    _state(_STATE, f"{_STATE}/mu_log10", "µ(X)", compute=pure.similarity),
+    _state(
+        f"{_STATE}_relative",
+        f"{_STATE}/relative_log10",
         "µ(X) / ||X||",
-        reads="states",
         compute=pure.relative_similarity,
     ),
-    Measure(
+    _state(
         "dirichlet_energy",
         "dirichlet_energy/log10",
         "Dirichlet energy",
-        reads="states",
         compute=_ratio,
         statistic=ENERGY,
     ),
-    Measure(
+    _state(
         "mean_average_distance",
         "mean_average_distance/log10",
         "MAD",
-        reads="states",
         compute=_ratio,
         statistic=DISTANCE,
     ),
-    Measure(
-        "effective_rank",
-        "rank/effective",
-        "effective rank",
-        log10=False,
-        reads="states",
-        compute=_effective_rank,
-        statistic=TRIANGLES,
-    ),
-    Measure(
-        "numerical_rank",
-        "rank/numerical",
-        "numerical rank",
-        log10=False,
-        reads="states",
-        compute=_numerical_rank,
-        statistic=TRIANGLES,
-    ),
-    Measure(
+    _rank("effective_rank", "rank/effective", "effective rank", compute=_effective_rank),
+    _rank("numerical_rank", "rank/numerical", "numerical rank", compute=_numerical_rank),
+    _state(
         "zero_activations",
         "zero_activations/share",
         "zeros in X",
         log10=False,
-        reads="states",
         compute=_ratio,
         statistic=ZEROS,
     ),
-    Measure(
-        "gradient_norm_hidden",
-        "gradient_norm/hidden_log10",
-        "||dLoss/dX||",
-        reads="gradients",
-        compute=pure.norm,
+    _gradient(
+        "gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm
     ),
-    Measure(
-        "gradient_similarity",
-        "gradient_similarity/mu_log10",
-        "µ(G)",
-        reads="gradients",
-        compute=pure.similarity,
-    ),
-    Measure(
-        "gradient_similarity_relative",
-        "gradient_similarity/relative_log10",
+    _gradient(_GRADIENT, f"{_GRADIENT}/mu_log10", "µ(G)", compute=pure.similarity),
+    _gradient(
+        f"{_GRADIENT}_relative",
+        f"{_GRADIENT}/relative_log10",
         "µ(G) / ||G||",
-        reads="gradients",
         compute=pure.relative_similarity,
     ),
-    Measure(
+    _gradient(
         "gradient_growth",
         "gradient_expansion/growth_log10",
         "µ(G^l) / µ(G^(l+1))",
         product=True,
-        reads="gradients",
         compute=_growth,
         between=True,
     ),
-    Measure(
+    _gradient(
         "gradient_expansion",
         "gradient_expansion/total_log10",
         "µ(G^l) / µ(G^L)",
-        reads="gradients",
         compute=_expansion,
         between=True,
     ),
-    Measure(
+    _parameter(
         "gradient_norm_parameters",
         "gradient_norm/parameters_log10",
         "||dLoss/dW||",
-        reads="parameters",
         compute=_root,
         statistic=SQUARES,
     ),
-    Measure(
-        "gradient_mean",
-        "gradient_entries/mean",
-        "mean of dLoss/dW",
-        log10=False,
-        reads="parameters",
-        compute=_mean,
+    _parameter(
+        "gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean
     ),
-    Measure(
+    _parameter(
         "gradient_std",
         "gradient_entries/std_log10",
         "deviation of dLoss/dW",
-        reads="parameters",
         compute=_deviation,
     ),
-    Measure(
+    _parameter(
         "gradient_sparsity",
         "gradient_entries/zeros",
         "zeros in dLoss/dW",
         log10=False,
-        reads="parameters",
         compute=_ratio,
         statistic=ZEROS,
     ),
-    Measure(
-        "update_ratio",
-        "update_ratio/log10",
-        "||update|| / ||W||",
-        reads="updates",
-        compute=torch.stack,
-    ),
+    _update("update_ratio", "update_ratio/log10", "||update|| / ||W||", compute=torch.stack),
 )
 
 #: Every measure, by name.

@@ -264,8 +264,8 @@ class LipschitzConstants(StepCallback):
     :func:`local_lipschitz`. The bound is what the layer's ``lipschitz_bound`` returns for its other
     arguments, NaN if it has none. :math:`X^l` is the layer's input in its first call of the
     training step, whatever the step calls. A constant is NaN for layers that cannot be
-    differentiated twice, and a warning says why. Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention
-    Layers*, ICML 2021.
+    differentiated twice, and a warning says why. Dasoulas, Scaman & Virmaux, *Lipschitz
+    Normalization for Self-Attention Layers*, ICML 2021.
 
     The first step of every n-th epoch is measured, before its update, and so is the last, unless
     training stops early. Training is not affected: modes, gradients and random numbers stay as they

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gnn_depth import registry, short_names
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 from gnn_depth.diagnostics.probe.remedies import (
     KINDS,
     LISTS,
@@ -15,7 +16,6 @@ from gnn_depth.diagnostics.probe.remedies import (
     missing_parts,
 )
 from gnn_depth.diagnostics.probe.report import NO_PROBLEM
-from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 from tests.cli.conftest import SHORT, Answer
 
 # Weights so small that sixteen layers lose what a default stack loses in forty.

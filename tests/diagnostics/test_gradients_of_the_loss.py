@@ -1,13 +1,17 @@
-"""A state's gradient is that of the loss that is minimised, whatever model and loop: as autograd has it.
+"""A state's gradient is that of the loss that is minimised, whatever model and loop.
 
 Models are drawn: layers of their own, shared, under two names, called with keywords or a tuple, or
-checkpointed. So is the way to the gradient. The same draws give the states of a twin, whose gradients
-``torch.autograd.grad`` computes in float64.
+checkpointed. The same draws give the states of a twin, whose gradients ``torch.autograd.grad``
+computes in float64.
 """
 
 import copy
+import gc
 import pickle
 import random
+import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -381,3 +385,35 @@ def test_given_edges_are_taken_for_a_layer_that_is_called_with_a_tuple():
         energies.append(watched.frame().value.to_numpy())
     assert np.isfinite(energies[0]).all()
     assert (energies[0] == energies[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": 1.5}, "every must be a whole number, not 1.5."),
+        ({"every": 0}, "every must be at least 1, not 0."),
+        ({"measures": "gradient_similarity"}, "use measures=['gradient_similarity']"),
+        ({"measures": []}, "measures is empty"),
+        ({"layers": []}, "layers is empty"),
+        ({"layers": [3]}, "layers must be names, not 3."),
+    ],
+)
+def test_wrong_arguments_of_a_watch_are_refused_in_words(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        gnn_depth.watch(Drawn("separate", 0), **options)
+
+
+def test_a_watch_that_is_dropped_before_its_end_says_so_and_leaves_no_hooks():
+    model = Drawn("separate", 0)
+    dropped = gnn_depth.watch(model)
+    dropped.__enter__()
+    with pytest.warns(UserWarning, match="dropped before its end"):
+        del dropped
+        gc.collect()
+    assert not is_hooked(model)
+
+
+def test_measures_are_known_without_an_import_of_their_own():
+    code = "import gnn_depth; print(len(gnn_depth.diagnostics.MEASURES))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == len(gnn_depth.diagnostics.MEASURES)

@@ -31,7 +31,8 @@ LEGEND = (
 )
 BALANCE_LEGEND = (
     "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, "
-    "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory says it does."
+    "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory "
+    "says it does."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
 NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
@@ -74,12 +75,16 @@ class Report:
         width = width or shutil.get_terminal_size().columns
         shown = self.layers if every else self._some()
         hidden = len(self.layers) - len(shown)
-        hint = "--layers all (in Python: text(every=True)) shows the others too."
-        notes = [f"{len(shown)} of {len(self.layers)} layers are shown; {hint}"] if hidden else []
+        legend = self._legend()
+        if hidden:
+            legend.append(
+                f"{len(shown)} of {len(self.layers)} layers are shown; --layers all (in Python: "
+                "text(every=True)) shows the others too."
+            )
         blocks = [
             self.title,
             self._table(shown).to_string(line_width=width),
-            _filled([*self._legend(), *notes], width),
+            _filled(legend, width),
             _filled(self._conclusions(), width, indent="   "),
         ]
         if self.tried:
@@ -92,10 +97,11 @@ class Report:
     def frame(self) -> pd.DataFrame:
         """The numbers of all layers: a row for each layer, a column for each of the table; NaN for
         no value."""
-        columns = {head: [layer.value(head) for layer in self.layers] for head in COLUMNS}
-        frame = pd.DataFrame(
-            columns, pd.Index([r.number for r in self.layers], name="layer"), dtype=float
-        )
+        rows = []
+        for layer in self.layers:
+            rows.append([layer.value(head) for head in COLUMNS])
+        numbers = pd.Index([layer.number for layer in self.layers], name="layer")
+        frame = pd.DataFrame(rows, numbers, list(COLUMNS), dtype=float)
         return frame.dropna(axis=1, how="all")
 
     def html(self, path: str | Path) -> None:
@@ -106,11 +112,10 @@ class Report:
     def log(self, *loggers: Logger) -> None:
         """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they
         have."""
-        log_findings(
-            loggers,
-            "probe",
-            {f"{n}_{one.mode}": asdict(one) for n, one in enumerate(self.findings, start=1)},
-        )
+        findings = {}
+        for number, finding in enumerate(self.findings, start=1):
+            findings[f"{number}_{finding.mode}"] = asdict(finding)
+        log_findings(loggers, "probe", findings)
 
     def _repr_html_(self) -> str:
         """The contents of the page as HTML, which notebooks show."""
@@ -118,18 +123,17 @@ class Report:
 
     def _body(self) -> str:
         models = [("this model", self.layers)]
-        best = list(self.tried or ())[1:][:DRAWN]
-        models += [(trial.arguments.replace("--model.", ""), trial.layers) for trial in best]
-        body = [_paragraph(line) for line in self._conclusions()]
         legend = "Dashed: the limit beyond which a problem is reported."
-        legend += " Colours: the remedies that leave the fewest problems." * bool(best)
+        if self.tried:
+            for trial in self.tried[1 : 1 + DRAWN]:
+                models.append((trial.arguments.replace("--model.", ""), trial.layers))
+            legend += " Colours: the remedies that leave the fewest problems."
+        body = [_paragraph(line) for line in self._conclusions()]
         body += [charts(models), _paragraph(legend)]
         if self.tried:
             body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
-        body += [
-            _scrolled(self._table(self.layers)),
-            *(_paragraph(line) for line in self._legend()),
-        ]
+        body.append(_scrolled(self._table(self.layers)))
+        body += [_paragraph(line) for line in self._legend()]
         return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
