@@ -225,8 +225,8 @@ def expected_of(way, model, data):
     return np.array(found).T
 
 
-# Re-entrant checkpoints do not go with torch.autograd.grad.
-UNSUPPORTED = ("penalty", "perturbed", "monitored")
+# Re-entrant checkpoints do not go with torch.autograd.grad, and warn without autograd.
+UNSUPPORTED = ("penalty", "perturbed", "monitored", "without_autograd")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -417,3 +417,20 @@ def test_measures_are_known_without_an_import_of_their_own():
     code = "import gnn_depth; print(len(gnn_depth.diagnostics.MEASURES))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == len(gnn_depth.diagnostics.MEASURES)
+
+
+def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
+    model, data = Drawn("separate", 0), Data(0)
+    twin, norms = copy.deepcopy(model), []
+    with gnn_depth.watch(model, "convs.*", ["gradient_norm_hidden"]) as watched:
+        kept = data.loss(model)
+        kept.backward(retain_graph=True)
+        watched.step()
+        later = data.loss(model, 1)
+        (kept + later).backward()
+        watched.step()
+    for batch in range(2):
+        loss = data.loss(twin, batch)
+        gradients = torch.autograd.grad(loss, twin.states)
+        norms += [float(gradient.norm()) for gradient in gradients]
+    assert watched.frame().value.tolist() == pytest.approx(norms, rel=1e-11)

@@ -3,7 +3,6 @@
 import copy
 import gc
 import math
-import pickle
 import weakref
 from contextlib import nullcontext
 from itertools import pairwise
@@ -225,16 +224,6 @@ def test_an_exception_in_the_block_leaves_the_model_as_it_was_and_the_values_bef
         interrupted()
     assert hooks_of(model) == 0
     assert set(watched.frame().step) == {0, 1}
-
-
-def test_copies_and_pickles_of_a_watched_model_are_not_watched():
-    model = loop()
-    with gnn_depth.watch(model, measures=ALL) as watched:
-        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            square(features(), graph())(other).backward()
-        train(model, 1, watched)
-    expected = watched_frame(loop(), measures=ALL, steps=1)
-    assert np.array_equal(wide(watched), expected, equal_nan=True)
 
 
 def test_several_backward_passes_are_parts_of_one_batch():
