@@ -319,6 +319,7 @@ def test_a_state_in_a_reentrant_checkpoint_has_a_note():
     assert any("use_reentrant=True" in note for note in watched.notes)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
 @pytest.mark.parametrize("name", ["vmap", "jacrev", "per_sample", "jit_trace"])
 def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
     model, data = Drawn("separate", 0), Data(0)
@@ -356,7 +357,7 @@ def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
 def test_copies_made_inside_the_block_have_no_hooks_and_the_others_hooks(copied):
     model, data = Drawn("separate", 0), Data(0)
     model.convs[0].register_forward_pre_hook(print_nothing)
-    with gnn_depth.watch(model) as watched, gnn_depth.watch(model):
+    with gnn_depth.watch(model) as watched, gnn_depth.watch(model) as other:
         data.loss(model).backward()
         model.states = []
         twin = copied(model)
@@ -365,6 +366,7 @@ def test_copies_made_inside_the_block_have_no_hooks_and_the_others_hooks(copied)
         assert not is_hooked(twin)
         data.loss(twin).backward()
         watched.step()
+        other.step()
     assert watched.frame().value.notna().all()
     model.convs[0]._forward_pre_hooks.clear()
     assert not is_hooked(model)
