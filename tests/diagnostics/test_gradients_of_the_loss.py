@@ -319,8 +319,7 @@ def test_a_state_in_a_reentrant_checkpoint_has_a_note():
     assert any("use_reentrant=True" in note for note in watched.notes)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
-@pytest.mark.parametrize("name", ["vmap", "jacrev", "per_sample", "jit_trace"])
+@pytest.mark.parametrize("name", ["vmap", "jacrev", "per_sample"])
 def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
     model, data = Drawn("separate", 0), Data(0)
 
@@ -329,9 +328,6 @@ def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
             return torch.func.vmap(lambda x: model(x, data.edges))(data.x).sum()
         if name == "jacrev":
             return torch.func.jacrev(lambda x: model(x, data.edges))(data.x[0]).sum()
-        if name == "jit_trace":
-            traced = torch.jit.trace(lambda x: model(x, data.edges), data.x[0], check_trace=False)
-            return traced(data.x[1]).sum()
         weights = dict(model.named_parameters())
 
         def loss(weights, x):
