@@ -62,6 +62,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "diagnostics":  # gnn_depth.diagnostics.MEASURES needs no import of its own
+        return import_module("gnn_depth.diagnostics")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'nn.parts')}"), name)

@@ -1,6 +1,6 @@
 """Arrays measured during training, in a run's folder: one file for each measure."""
 
-import zipfile
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "measures"
+ARRAYS = ("steps", "layers", "values", "unit", "log10")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)  # of a measure, and so of its file
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
-    """A quantity at several steps of a training and in several layers."""
+class MeasureValues:
+    """The values of a measure at several steps of a training and in several layers."""
 
     name: str  # of the measure and of its file: gradient_similarity
     steps: np.ndarray  # optimizer steps, increasing, shape (T,)
@@ -30,43 +32,81 @@ class Measurement:
         if not len(self.layers):
             object.__setattr__(self, "layers", np.arange(1, self.values.shape[1] + 1))
         assert self.values.ndim in (2, 3), "values are steps x layers, or steps x layers x neurons"
-        assert self.values.shape[:2] == (len(self.steps), len(self.layers)), (
-            "steps, layers and values disagree"
+        shape = (len(self.steps), len(self.layers))
+        assert self.values.shape[:2] == shape, "steps, layers and values disagree"
+
+
+def save_values(folder: Path, values: MeasureValues) -> Path:
+    """Write the values of a measure atomically into a run's folder, and return the file.
+
+    Raises:
+        ValueError: The name is not one of a file.
+    """
+    if not NAME.fullmatch(values.name):
+        raise ValueError(
+            f"a measure is saved under its name, and {values.name!r} is no name of a file: use "
+            "letters, digits, '_', '-' and '.', beginning with a letter or digit."
         )
-
-
-def save(folder: Path, measurement: Measurement) -> Path:
-    """Write a measurement atomically into a run's folder, and return the file."""
-    target = folder / FOLDER / f"{measurement.name}.npz"
-    target.parent.mkdir(exist_ok=True)
+    target = folder / FOLDER / f"{values.name}.npz"
+    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     with part.open("wb") as file:
-        arrays = {
-            name: getattr(measurement, name)
-            for name in ("steps", "layers", "values", "unit", "log10")
-        }
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, **{name: getattr(values, name) for name in ARRAYS})
     part.replace(target)
     return target
 
 
-def load(folder: Path, name: str) -> Measurement:
-    """Read a measurement from a run's folder; a ValueError says that the file is damaged, or not a
-    measurement."""
+def load_values(folder: Path, name: str) -> MeasureValues:
+    """Read the values of a measure from a run's folder.
+
+    Raises:
+        ValueError: The file is damaged, or no file of a measure.
+        FileNotFoundError: There is none.
+    """
     path = folder / FOLDER / f"{name}.npz"
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
-            unit, log10 = str(file["unit"]), bool(file["log10"])
-            return Measurement(name, file["steps"], file["values"], unit, log10, file["layers"])
-    except (OSError, KeyError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{str(path)!r} is damaged, or not a measurement ({error}).") from error
+            found = MeasureValues(
+                name,
+                file["steps"],
+                file["values"],
+                str(file["unit"]),
+                bool(file["log10"]),
+                file["layers"],
+            )
+        _check(found)
+    except FileNotFoundError:
+        raise
+    # A flipped bit may show as anything: zlib, zipfile and NumPy have errors of their own.
+    except Exception as error:
+        kind = type(error).__name__
+        reason = " ".join(printable(str(error)).split())[:120] or kind
+        raise ValueError(
+            f"'{printable(str(path))}' is damaged, or holds no measure ({reason}): measure again, "
+            "or delete it."
+        ) from error
+    return found
 
 
-def names(folder: Path) -> list[str]:
-    """Names of the measurements in a run's folder."""
-    return sorted(path.stem for path in (folder / FOLDER).glob("*.npz"))
+def _check(values: MeasureValues) -> None:
+    """Refuse arrays that are not steps, layers and numbers; a ValueError says which."""
+    if values.steps.ndim != 1 or values.steps.dtype.kind not in "iu":
+        raise ValueError("steps are not whole numbers")
+    if values.layers.ndim != 1 or values.layers.dtype.kind not in "iu":
+        raise ValueError("layers are not whole numbers")
+    if values.values.dtype.kind not in "fiu":
+        raise ValueError("values are not numbers")
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def measure_names(folder: Path) -> list[str]:
+    """Names of the measures in a run's folder; files with other names are left out."""
+    paths = (folder / FOLDER).glob("*.npz")
+    return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
 
 
 def edges(centres: np.ndarray) -> np.ndarray:
@@ -78,7 +118,7 @@ def edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
-def long(one: Measurement) -> "pd.DataFrame":
+def long(one: MeasureValues) -> "pd.DataFrame":
     """A measurement in long form: columns ``step``, ``layer``, for neurons ``neuron``, and
     ``value``."""
     import pandas as pd
@@ -90,15 +130,17 @@ def long(one: Measurement) -> "pd.DataFrame":
     return pd.Series(one.values.ravel(), places, name="value").reset_index()
 
 
-def frame(measurements: "Sequence[Measurement]") -> "pd.DataFrame":
-    """Measurements in long form: columns ``step``, ``layer``, ``measure``, ``value``, and
+def frame(measurements: "Sequence[MeasureValues]") -> "pd.DataFrame":
+    """MeasureValuess in long form: columns ``step``, ``layer``, ``measure``, ``value``, and
     ``neuron`` for neurons.
 
     Values are those measured, not their logarithms.
     """
     import pandas as pd
 
-    parts = [pd.DataFrame(columns=["step", "layer", "measure", "value"])] * (not measurements)
+    if not measurements:
+        return pd.DataFrame(columns=["step", "layer", "measure", "value"])
+    parts = []
     for one in measurements:
         table = long(one)
         table.insert(table.shape[1] - 1, "measure", one.name)

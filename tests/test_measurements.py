@@ -1,19 +1,19 @@
 import numpy as np
 import pytest
 
-from gnn_depth.measurements import Measurement, load, names, save
+from gnn_depth.measurements import MeasureValues, load_values, measure_names, save_values
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (1, 1)])
 def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     values = np.random.default_rng(0).normal(size=shape)
     values.flat[0] = np.nan
-    first = Measurement(
+    first = MeasureValues(
         "delta", np.arange(shape[0]) * 10, values, "delta", True, np.arange(shape[1]) + 3
     )
-    save(tmp_path, first)
-    again = load(tmp_path, "delta")
-    assert names(tmp_path) == ["delta"]
+    save_values(tmp_path, first)
+    again = load_values(tmp_path, "delta")
+    assert measure_names(tmp_path) == ["delta"]
     for field in ("steps", "values", "layers"):
         np.testing.assert_array_equal(getattr(again, field), getattr(first, field))
     assert (again.name, again.unit, again.log10) == ("delta", "delta", True)
@@ -21,11 +21,39 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
 def test_a_damaged_measurement_is_named(tmp_path, content):
-    save(tmp_path, Measurement("mu", np.array([0]), np.zeros((1, 3)))).write_bytes(content)
+    path = save_values(tmp_path, MeasureValues("mu", np.array([0]), np.zeros((1, 3))))
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=r"mu\.npz.*damaged"):
-        load(tmp_path, "mu")
+        load_values(tmp_path, "mu")
+
+
+def test_a_flipped_bit_is_one_plain_error_or_changes_nothing_that_is_read(tmp_path):
+    first = MeasureValues("mu", np.arange(4), np.random.default_rng(0).normal(size=(4, 3)), "mu")
+    path = save_values(tmp_path, first)
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            again = load_values(tmp_path, "mu")
+        except ValueError as error:
+            refused += 1
+            assert "damaged" in str(error)
+            assert str(error).isprintable()
+        else:  # dates and the like in the archive
+            np.testing.assert_array_equal(again.values, first.values)
+    assert refused > 100
+
+
+@pytest.mark.parametrize("name", ["a/b", "../mu", "", "\x1b[31mred", ".hidden"])
+def test_a_name_that_is_none_of_a_file_is_refused_and_such_a_file_is_no_measure(tmp_path, name):
+    values = MeasureValues(name, np.array([0]), np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="no name of a file"):
+        save_values(tmp_path, values)
+    save_values(tmp_path, MeasureValues("mu", np.array([0]), np.zeros((1, 3))))
+    (tmp_path / "measures" / "\x1b[31mred.npz").write_bytes(b"")
+    assert measure_names(tmp_path) == ["mu"]
 
 
 def test_a_measurement_that_is_not_there_is_missed(tmp_path):
     with pytest.raises(FileNotFoundError):
-        load(tmp_path, "mu")
+        load_values(tmp_path, "mu")

@@ -123,11 +123,11 @@ def show(output: str, options: Sequence[str] = ()) -> None:
 
 def _probe(options: Sequence[str]) -> float:
     """Print what a probe of the deep network finds, and return the accuracy of guessing."""
-    from gnn_depth.cli.probe import measure
-    from gnn_depth.nn.parts import FAILURE_MODES
+    from gnn_depth.cli.probe import probe_config
+    from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 
     cli = _assemble("probe", "deep", options)
-    report = measure(cli)
+    report = probe_config(cli)
     _say(f"Probe of a {_heading('deep', cli)}, on a generated citation graph, before any training:")
     for finding in report.findings:
         _say(f"- {FAILURE_MODES[finding.mode]}: {finding.text}", "  ")

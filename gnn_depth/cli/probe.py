@@ -8,17 +8,16 @@ import torch
 
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.diagnostics.probe import Report
-from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model
 from gnn_depth.training.run import title
 
 
-def probe(cli: Any) -> str:
+def probe_command(cli: Any) -> str:
     """Probe the model of a command line, write the web page if requested, and return the report's
     text."""
-    report = measure(cli)
+    report = probe_config(cli)
     text = report.text(every=cli.config.layers == "all")
     if cli.config.html is None:
         return text
@@ -27,7 +26,7 @@ def probe(cli: Any) -> str:
     return f"{text}\n\nweb page: {path}"
 
 
-def measure(cli: Any) -> Report:
+def probe_config(cli: Any) -> Report:
     """Probe the model of an assembled command line."""
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
     if cli.checkpoint:
@@ -43,7 +42,7 @@ def measure(cli: Any) -> Report:
             return build_model(options, data).to(device)
 
     moment = f"at {cli.checkpoint.path}" if cli.checkpoint else "at initialisation"
-    return probe_model(
+    return probe(
         model.to(device),
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),

@@ -48,10 +48,10 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if command == "partition":
         return f"{_partition(cli)}\n"
     if command == "probe":
-        from gnn_depth.cli.probe import probe
+        from gnn_depth.cli.probe import probe_command
 
         check_parts(cli.model.stack, cli.model.hparams["in_channels"])
-        return f"{probe(cli)}\n"
+        return f"{probe_command(cli)}\n"
     if command != "fit":
         return _evaluation(command, cli)
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):

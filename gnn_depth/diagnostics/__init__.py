@@ -13,8 +13,8 @@ from gnn_depth.diagnostics.callbacks import (
     RepresentationSimilarity,
 )
 from gnn_depth.diagnostics.first_failure import FirstFailure
+from gnn_depth.diagnostics.layer_statistics import MEASURES
 from gnn_depth.diagnostics.lipschitz import LipschitzConstants
-from gnn_depth.diagnostics.statistics import MEASURES
 
 __all__ = [
     "MEASURES",

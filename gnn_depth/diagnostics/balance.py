@@ -17,38 +17,37 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.callbacks import StepCallback
-from gnn_depth.diagnostics.log import MeasureLog, Quantity, save_measurements
-from gnn_depth.measurements import Measurement
+from gnn_depth.diagnostics.layer_statistics import Measure
+from gnn_depth.diagnostics.log import MeasureLog, save_measurements
+from gnn_depth.measurements import MeasureValues
 from gnn_depth.nn.neurons import Link, WeightRole
 from gnn_depth.ranges import Count, NonNegative, in_range
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 KINDS = ("weights", "attention")
-LAWS = tuple(
-    Quantity(
-        f"balance_{law}_{statistic}",
-        f"balance/{law}_{statistic}",
-        f"{statistic} of {law}",
-        log10=False,
-    )
-    for law in ("c", "delta")
-    for statistic in STATISTICS
-)
+
+
+def _law(law: str, statistic: str = "") -> Measure:
+    if not statistic:
+        return Measure(f"balance_{law}", f"balance/{law}", law, log10=False)
+    name = f"{law}_{statistic}"
+    return Measure(f"balance_{name}", f"balance/{name}", f"{statistic} of {law}", log10=False)
+
+
+NEURONS = (_law("c"), _law("delta"))
+LAWS = tuple(_law(law, statistic) for law in ("c", "delta") for statistic in STATISTICS)
 NORMS = (
-    Quantity("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
-    Quantity(
+    Measure("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
+    Measure(
         "balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"
     ),
-)
-NEURONS = tuple(
-    Quantity(f"balance_{law}", f"balance/{law}", law, log10=False) for law in ("c", "delta")
 )
 
 
@@ -66,8 +65,7 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
     """
 
     def product(parameter: Tensor) -> Tensor:
-        slope = gradient(parameter)
-        return torch.zeros_like(parameter) if slope is None else parameter * slope
+        return parameter * _dense(gradient(parameter), parameter)
 
     return _incoming_minus_outgoing(link, product)
 
@@ -75,137 +73,21 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 def size(link: Link) -> Float[Tensor, "neurons"]:
     """The sum of all squared weights around every neuron, the reference size for its imbalance."""
     everything = (*link.incoming, *link.attention, *link.outgoing)
-    return _of_neurons(everything, torch.square)
+    return torch.stack([_by_neuron(share, torch.square) for share in everything]).sum(0)
 
 
-def _incoming_minus_outgoing(link: Link, of: Callable[[Tensor], Tensor]) -> Tensor:
-    return _of_neurons(link.incoming, of) - _of_neurons((*link.attention, *link.outgoing), of)
+def _incoming_minus_outgoing(link: Link, entries: Callable[[Tensor], Tensor]) -> Tensor:
+    terms = [_by_neuron(share, entries) for share in link.incoming]
+    terms += [-_by_neuron(share, entries) for share in (*link.attention, *link.outgoing)]
+    return torch.stack(terms).sum(0)
 
 
-def _of_neurons(shares: Sequence[WeightRole], of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function to every entry of the parameters, and sum by neuron."""
-    with torch.no_grad():
-        values = [(of(share.parameter), share.axis) for share in shares]
-        return torch.stack(
-            [v.flatten() if axis is None else v.sum(1 - axis) for v, axis in values]
-        ).sum(0)
-
-
-class BalanceReader:
-    """Reads the :func:`imbalance` and :func:`defect` of many links at once, and the norms of sets
-    of parameters.
-
-    The number of operations does not grow with depth: parameters of equal shape are stacked, and
-    multiplied by themselves and by their gradients together. The sums of these products over rows
-    and columns make one long vector, and an index computed once says which of its entries belong to
-    each neuron.
-
-    Args:
-        links: The neurons, any number in each link.
-        sets: Parameters whose norm is wanted together, such as the matrices of a layer.
-    """
-
-    def __init__(self, links: Sequence[Link], sets: Sequence[Sequence[Tensor]]) -> None:
-        shares = [
-            share for link in links for share in (*link.incoming, *link.attention, *link.outgoing)
-        ]
-        axes = dict.fromkeys((id(share.parameter), share.axis) for share in shares)
-        every = {
-            id(p): p
-            for p in (*(share.parameter for share in shares), *(p for one in sets for p in one))
-        }
-        by_shape: dict[torch.Size, list[Tensor]] = {}
-        for parameter in every.values():
-            by_shape.setdefault(parameter.shape, []).append(parameter)
-        self._groups: list[tuple[list[Tensor], list[int | None]]] = [
-            (alike, [axis for axis in (None, 0, 1) if any((id(p), axis) in axes for p in alike)])
-            for alike in by_shape.values()
-        ]
-        self._device = next(iter(every.values()), torch.empty(0)).device
-        self._index_laws(links)
-        self._index_sets(sets)
-
-    @torch.no_grad()
-    def read(
-        self, gradient: Callable[[Tensor], Tensor | None]
-    ) -> tuple[Float[Tensor, "2 links neurons"], Float[Tensor, "2 sets"]]:
-        """The c and the delta of every neuron, and the norms of the parameters of each set and of
-        their gradients.
-
-        NaN where a link has fewer neurons than another, and where a set is empty. A missing
-        gradient counts as zero.
-        """
-        sums, norms = [], []
-        for alike, axes in self._groups:
-            stacked = torch.stack([*alike, *(_dense(gradient(p), p) for p in alike)])
-            both = stacked.to(torch.promote_types(stacked.dtype, torch.float32)).view(
-                2, len(alike), *alike[0].shape
-            )
-            # In float64, as squares of gradients below 1e-19 vanish in float32.
-            norms.append(torch.linalg.vector_norm(both.flatten(2), dim=2, dtype=torch.float64))
-            products = both * both[0] if axes else both
-            sums += [
-                (products if axis is None else products.sum(3 - axis)).flatten(1) for axis in axes
-            ]
-        laws = (
-            (_and_zero(sums)[:, self._index] * self._sign).sum(1)
-            if sums
-            else self._sign.new_zeros(2, 0, 0)
-        )
-        squares = _and_zero(norms).square()[:, self._members].sum(1)
-        return laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(
-            self._empty, torch.nan
-        )
-
-    def distribution(
-        self, laws: Float[Tensor, "2 links neurons"]
-    ) -> Float[Tensor, "2 statistics links"]:
-        """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them
-        is NaN."""
-        quantiles = torch.nanquantile(laws, laws.new_tensor(QUANTILES), dim=2)
-        found = torch.cat([laws.nanmean(2)[None], quantiles])
-        unknown = (laws.isnan() & ~self._absent).any(2)
-        return found.masked_fill(unknown, torch.nan).transpose(0, 1)
-
-    def _index_laws(self, links: Sequence[Link]) -> None:
-        """Find the place of every neuron's terms among all sums; neurons with fewer terms get a
-        zero."""
-        places, offset = dict[tuple[int, int | None], Int[Tensor, "neurons"]](), 0
-        for alike, axes in self._groups:
-            for axis in axes:
-                count = alike[0].numel() if axis is None else alike[0].shape[axis]
-                for parameter in alike:
-                    places[id(parameter), axis] = torch.arange(offset, offset + count)
-                    offset += count
-        signed = [
-            [
-                *((1, s) for s in link.incoming),
-                *((-1, s) for s in (*link.attention, *link.outgoing)),
-            ]
-            for link in links
-        ]
-        counts = [len(places[id(terms[0][1].parameter), terms[0][1].axis]) for terms in signed]
-        shape = max(map(len, signed), default=0), len(signed), max(counts, default=0)
-        index, sign = torch.full(shape, offset), torch.zeros(shape[0], shape[1], 1)
-        for number, terms in enumerate(signed):
-            for term, (one, share) in enumerate(terms):
-                index[term, number, : counts[number]] = places[id(share.parameter), share.axis]
-                sign[term, number] = one
-        self._index, self._sign = index.to(self._device), sign.to(self._device)
-        absent = torch.arange(shape[2]) >= torch.tensor(counts, dtype=torch.long)[:, None]
-        self._absent: Bool[Tensor, "links neurons"] = absent.to(self._device)
-
-    def _index_sets(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        order = {
-            id(p): place for place, p in enumerate(p for alike, _ in self._groups for p in alike)
-        }
-        members = torch.full((max(map(len, sets), default=0), len(sets)), len(order))
-        for number, one in enumerate(sets):
-            members[: len(one), number] = torch.tensor(
-                [order[id(p)] for p in one], dtype=torch.long
-            )
-        self._members = members.to(self._device)
-        self._empty = torch.tensor([not one for one in sets], dtype=torch.bool, device=self._device)
+@torch.no_grad()
+def _by_neuron(share: WeightRole, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "neurons"]:
+    """Apply a function to every entry of a parameter, and sum by neuron."""
+    values = entries(share.parameter)
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.flatten() if share.axis is None else values.sum(1 - share.axis)
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
@@ -214,9 +96,56 @@ def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient
 
 
-def _and_zero(parts: Sequence[Float[Tensor, "2 _"]]) -> Float[Tensor, "2 _"]:
-    """Join all parts, and append a zero."""
-    return torch.cat([*parts, torch.zeros_like(parts[0][:, :1])], 1)
+@torch.no_grad()
+def laws_of(
+    links: Sequence[Link], gradient: Callable[[Tensor], Tensor | None]
+) -> Float[Tensor, "2 links neurons"]:
+    """The :func:`imbalance` and the :func:`defect` of many links.
+
+    NaN where a link has fewer neurons than another. A missing gradient counts as zero.
+    """
+    of_links = [torch.stack([imbalance(link), defect(link, gradient)]) for link in links]
+    most = max((both.shape[1] for both in of_links), default=0)
+    padded = []
+    for both in of_links:
+        padded.append(nn.functional.pad(both, (0, most - both.shape[1]), value=torch.nan))
+    return torch.stack(padded, 1) if padded else torch.empty(2, 0, 0)
+
+
+@torch.no_grad()
+def norms_of(
+    sets: Sequence[Sequence[Tensor]], gradient: Callable[[Tensor], Tensor | None]
+) -> Float[Tensor, "2 sets"]:
+    """The norms of the parameters of each set, and of their gradients; NaN where a set is empty."""
+    norms = []
+    for parameters in sets:
+        squares = []
+        for parameter in parameters:
+            slope = _dense(gradient(parameter), parameter)
+            # In float64, as squares of gradients below 1e-19 vanish in float32.
+            both = [torch.linalg.vector_norm(x, dtype=torch.float64) for x in (parameter, slope)]
+            squares.append(torch.stack(both).square())
+        if squares:
+            norms.append(torch.stack(squares).sum(0).sqrt())
+        else:
+            norms.append(torch.full((2,), torch.nan, dtype=torch.float64))
+    device = next((norm.device for norm in norms if not norm.isnan().all()), None)
+    return torch.stack([norm.to(device) for norm in norms], 1)
+
+
+def distribution(
+    laws: Float[Tensor, "2 links neurons"], counts: Sequence[int]
+) -> Float[Tensor, "2 statistics links"]:
+    """Mean, minimum, quartiles and maximum over the neurons of each link.
+
+    NaN where one of its neurons is NaN; ``counts`` has the number of neurons of each link.
+    """
+    quantiles = torch.nanquantile(laws, laws.new_tensor(QUANTILES), dim=2)
+    found = torch.cat([laws.nanmean(2)[None], quantiles])
+    places = torch.arange(laws.shape[2], device=laws.device)
+    is_neuron = places < torch.tensor(counts, device=laws.device)[:, None]
+    unknown = (laws.isnan() & is_neuron).any(2)
+    return found.masked_fill(unknown, torch.nan).transpose(0, 1)
 
 
 class ParameterChange:
@@ -248,18 +177,17 @@ class ParameterChange:
         """
         if self._before is None:
             return []
-        before = dict(zip(map(id, self._parameters()), self._before, strict=True))
-        with torch.no_grad():
-            moved = {p: (p - before[id(p)]).abs() for p in self._parameters()}
+        moved: dict[int, Tensor] = {}
+        for parameter, old in zip(self._parameters(), self._before, strict=True):
+            change = (parameter.detach() - old).abs()
             if relative:
-                moved = {
-                    p: torch.where(size == 0, size, size / before[id(p)].abs())
-                    for p, size in moved.items()
-                }
-        return [
-            torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0)
-            for one in self._sets
-        ]
+                change = torch.where(change == 0, change, change / old.abs())
+            moved[id(parameter)] = change.flatten()
+        found = []
+        for parameters in self._sets:
+            changes = [moved[id(parameter)] for parameter in parameters]
+            found.append(torch.cat(changes) if changes else torch.empty(0))
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
@@ -343,6 +271,7 @@ class Balancedness(StepCallback):
         self.changed = changed
         self.neuron_log = MeasureLog(NEURONS, shown=False)
         self.change = ParameterChange()
+        self._measured: tuple[Tensor, Tensor] | None = None  # waits for the end of the step
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
@@ -352,14 +281,13 @@ class Balancedness(StepCallback):
                 f"Balancedness measures one stack, and {self.stack!r} may match several: name one."
             )
         stack: Any = found[self.stack]
-        if missing := [
-            part for part in ("layers", "links", "why_no_law") if not hasattr(stack, part)
-        ]:
-            raise MisconfigurationException(
-                f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no "
-                f"{missing[0]!r}: name a module "
-                "that has layers, links() and why_no_law(), as DeepGNN."
-            )
+        for part in ("layers", "links", "why_no_law"):
+            if not hasattr(stack, part):
+                raise MisconfigurationException(
+                    f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no "
+                    f"{part!r}: name a module that has layers, links() and why_no_law(), as "
+                    "DeepGNN."
+                )
         try:
             self._links: list[Link] = list(stack.links())
         except ValueError as error:
@@ -374,9 +302,6 @@ class Balancedness(StepCallback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self._reader = BalanceReader(
-            self._links, self._sets
-        )  # now that the parameters are on their device
         self.change.start()
         places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
         self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
@@ -384,19 +309,18 @@ class Balancedness(StepCallback):
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        sizes = self.change.sizes(relative=True)
-        if not sizes:
+        fractions = []
+        for sizes in self.change.sizes(relative=True):
+            fractions.append(_share(~(sizes <= self.changed)) if len(sizes) else None)
+        if not fractions:
             return {}
-        fractions = [_share(~(one <= self.changed)) if len(one) else None for one in sizes]
         layers = len(fractions) // len(KINDS)
-        kinds = dict(zip(KINDS, (fractions[:layers], fractions[layers:]), strict=True))
+        kinds = {"weights": fractions[:layers], "attention": fractions[layers:]}
         return {"changed": {"by_more_than": self.changed, **kinds}}
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name).state_dict()
-            for name in ("measure_log", "neuron_log", "change")
-        }
+        parts = ("measure_log", "neuron_log", "change")
+        return {name: getattr(self, name).state_dict() for name in parts}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for name, state in state_dict.items():
@@ -409,15 +333,10 @@ class Balancedness(StepCallback):
         Raises:
             MisconfigurationException: A matrix is computed from other parameters.
         """
-        shares = [
-            share
-            for link in self._links
-            for share in (*link.incoming, *link.attention, *link.outgoing)
-        ]
-        parameters = [
-            *(share.parameter for share in shares),
-            *(p for one in self._sets for p in one),
-        ]
+        parameters = [parameter for one in self._sets for parameter in one]
+        for link in self._links:
+            for share in (*link.incoming, *link.attention, *link.outgoing):
+                parameters.append(share.parameter)
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         normed = any(getattr(module, "weight_norm", None) is not None for module in stack.modules())
         if normed or not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
@@ -432,20 +351,27 @@ class Balancedness(StepCallback):
             )
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
-        laws, norms = self._reader.read(lambda parameter: parameter.grad)
+        laws = laws_of(self._links, lambda parameter: parameter.grad)
+        norms = norms_of(self._sets, lambda parameter: parameter.grad)
         if scale is not None:
-            laws, norms = (
-                torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms)
-            )
-        values = norms.new_full(
-            (len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan
-        )
+            laws, norms = laws.clone(), norms.clone()
+            laws[1] /= scale.to(laws.dtype)
+            norms[1] /= scale.to(norms.dtype)
+        shape = (len(self.measure_log.measures), len(self.measure_log.layers))
+        values = norms.new_full(shape, torch.nan)
         if self._links:
-            of_laws = self._reader.distribution(laws).flatten(0, 1).to(values.dtype)
+            counts = [len(imbalance(link)) for link in self._links]
+            of_laws = distribution(laws, counts).flatten(0, 1).to(values.dtype)
             values[: len(LAWS)].index_copy_(1, self._places, of_laws)
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
         values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(len(KINDS), -1)
+        self._measured = (values, laws)
+
+    def _record(self, trainer: L.Trainer) -> None:
+        if self._measured is None:
+            return
+        (values, laws), self._measured = self._measured, None
         self.measure_log.add(trainer, self._step, values)
         if self.neurons:
             self.neuron_log.add(trainer, self._step, laws.float())
@@ -455,34 +381,29 @@ class Balancedness(StepCallback):
         self.neuron_log.close(trainer)
         save_measurements(trainer, list(self._changes(np.array([trainer.global_step]))))
 
-    def _changes(self, steps: np.ndarray) -> Iterator[Measurement]:
+    def _changes(self, steps: np.ndarray) -> Iterator[MeasureValues]:
         """How much the parameters of each layer changed in training; nothing if no training has
         begun."""
-        relative, absolute = (self.change.sizes(relative=relative) for relative in (True, False))
+        relative, absolute = self.change.sizes(relative=True), self.change.sizes(relative=False)
         layers = len(relative) // 2
-        rows = zip(
-            KINDS,
-            (relative[:layers], relative[layers:]),
-            (relative[:layers], absolute[layers:]),
-            strict=True,
-        )
-        for kind, ratios, sizes in rows if layers else ():
+        if not layers:
+            return
+        rows = {
+            "weights": (relative[:layers], relative[:layers], "relative change"),
+            "attention": (relative[layers:], absolute[layers:], "change"),
+        }
+        for kind, (ratios, sizes, form) in rows.items():
             by_more = np.array([[_share(~(one <= self.changed)) for one in ratios]])
-            unchanged = np.array([[_share(one == 0) for one in ratios]])
             text = f"fraction of {kind} changed by more than {self.changed:g}"
-            yield Measurement(f"balance_changed_{kind}", steps, by_more, text)
-            yield Measurement(
-                f"balance_unchanged_{kind}",
-                steps,
-                unchanged,
-                f"fraction of {kind} that is unchanged",
-            )
-            form = "relative change" if sizes is ratios else "change"
-            for statistic, values in zip(
-                STATISTICS, np.array([_statistics(size) for size in sizes]).T, strict=True
-            ):
+            yield MeasureValues(f"balance_changed_{kind}", steps, by_more, text)
+            unchanged = np.array([[_share(one == 0) for one in ratios]])
+            text = f"fraction of {kind} that is unchanged"
+            yield MeasureValues(f"balance_unchanged_{kind}", steps, unchanged, text)
+            statistics = np.array([_statistics(one) for one in sizes]).T
+            for statistic, values in zip(STATISTICS, statistics, strict=True):
                 text = f"{statistic} {form} of {kind}"
-                yield Measurement(f"balance_change_{kind}_{statistic}", steps, values[None], text)
+                name = f"balance_change_{kind}_{statistic}"
+                yield MeasureValues(name, steps, values[None], text)
 
 
 def _share(chosen: Bool[Tensor, "_"]) -> float:

@@ -13,9 +13,11 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.hooks import entrances, numbers, select
+from gnn_depth.diagnostics.driver import LayerDriver
+from gnn_depth.diagnostics.hooks import layer_numbers, select
+from gnn_depth.diagnostics.layer_statistics import Processes, measures_called
 from gnn_depth.diagnostics.log import MeasureLog
-from gnn_depth.diagnostics.statistics import LayerStatistics, Processes, measures_called
+from gnn_depth.diagnostics.moments import RowMoments
 from gnn_depth.measurements import frame
 from gnn_depth.ranges import Count, in_range
 
@@ -64,14 +66,12 @@ class MeasuringCallback(L.Callback, ABC):
             patterns = " and ".join(repr(*other._option.values()) for other in same)
             raise MisconfigurationException(
                 f"{len(same)} {name} callbacks in one training, for {patterns}, would write the "
-                "same files and curves: "
-                "use one, with a pattern that matches all names."
+                "same files and curves: use one, with a pattern that matches all names."
             )
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
             raise MisconfigurationException(
                 f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split "
-                "over processes: "
-                "use trainer.strategy auto or ddp."
+                "over processes: use trainer.strategy auto or ddp."
             )
         try:
             found = select(pl_module, *self._option.values())
@@ -117,7 +117,8 @@ class StepCallback(MeasuringCallback):
     clipped.
 
     These are every n-th step, or the first step of every n-th epoch, the first step of training,
-    and the step at which ``max_steps`` or ``max_epochs`` ends it.
+    and the step at which ``max_steps`` or ``max_epochs`` ends it. Optimizers with a line search
+    evaluate the loss several times in a step: the last evaluation counts.
 
     Raises:
         ValueError: Both intervals are given.
@@ -164,20 +165,28 @@ class StepCallback(MeasuringCallback):
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
     ) -> None:
-        due, self._due = (
-            self._due,
-            False,
-        )  # optimizers with a line search come here several times in a step
-        if due and any(parameter.grad is not None for parameter in pl_module.parameters()):
+        # Of several optimizers the first one belongs to this step: each of them counts as one.
+        if not self._due or trainer.global_step != self._step:
+            return
+        if any(parameter.grad is not None for parameter in pl_module.parameters()):
             # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused
             # ones.
             still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
             self._measure(trainer, loss_scale(trainer) if still_scaled else None)
 
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if trainer.global_step != self._step:
+            self._due = False
+        self._record(trainer)
+
     @abstractmethod
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         """Measure a step, given the factor of the loss if it is still in the parameters'
-        gradients."""
+        gradients; a later evaluation of the same step replaces an earlier one."""
+
+    @abstractmethod
+    def _record(self, trainer: L.Trainer) -> None:
+        """Log what was measured since the last time, if anything was."""
 
 
 class LayerCallback(StepCallback):
@@ -218,10 +227,11 @@ class LayerCallback(StepCallback):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
+        self._measures = measures_called(self.measures)
         super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
         self.layers = layers
-        self._statistics = LayerStatistics((), (), measures_called(self.measures))
-        self._measured: Tensor | None = None  # waits for the optimizer's step
+        self._driver: LayerDriver | None = None
+        self._measured: Tensor | None = None  # waits for the end of the step
 
     @property
     @abstractmethod
@@ -229,84 +239,80 @@ class LayerCallback(StepCallback):
         """Names of what is measured."""
 
     def _make_log(self) -> Any:
-        return MeasureLog(measures_called(self.measures))
+        return MeasureLog(self._measures)
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
-        measures, layers = self._statistics.measures, numbers(list(found))
-        if len(layers) == 1 and all(measure.between for measure in measures):
+        layers = layer_numbers(list(found))
+        only_between = all(measure.between for measure in self._measures)
+        if len(layers) == 1 and only_between:
             raise MisconfigurationException(
                 f"{type(self).__name__} compares each layer with the next, and only one is called "
-                f"{self.layers!r}: "
-                "take a pattern that matches several, or GradientSimilarity."
+                f"{self.layers!r}: take a pattern that matches several, or GradientSimilarity."
             )
-        self._statistics = LayerStatistics(
-            entrances(pl_module, found), list(found.values()), measures
-        )
-        self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
-        self.measure_log.open(
-            layers[:-1] if all(measure.between for measure in measures) else layers
-        )
+        processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
+        self._driver = LayerDriver(pl_module, found, self._measures, processes=processes)
+        self.measure_log.open(layers[:-1] if only_between else layers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self._processes.shared = bool(getattr(trainer.train_dataloader, "shared", False))
+        assert self._driver is not None
+        shared = getattr(trainer.train_dataloader, "shared", False)
+        self._driver.processes.shared = bool(shared)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step != self._step:
-            self._statistics.hooks.clear()
+        assert self._driver is not None
+        begins = trainer.global_step != self._step
         super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
+        if begins:
+            self._driver.begin_step()
         if self._due:
-            self._statistics.hooks.attach()
-
-    def on_before_optimizer_step(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> None:
-        if self._due:
-            self._statistics.hooks.remove()
-            super().on_before_optimizer_step(trainer, pl_module, optimizer)
-            self._statistics.hooks.clear()
+            self._driver.attach()
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
-        self._measured = self._values(loss_scale(trainer), scale)
-        self._statistics.keep_parameters()
-        if not self._statistics.reads_updates:
-            self._record(trainer)
+        assert self._driver is not None
+        if self._measured is None:
+            self._driver.keep_parameters()
+        self._driver.end_backward(scale)
+        values, gradients = self._driver.end_step(loss_scale(trainer))
+        self._measured = self._rows(values, gradients, trainer.strategy.root_device)
 
-    def _values(
-        self, scale: Tensor, of_parameters: Tensor | None
+    def _rows(
+        self, values: dict[str, Tensor], gradients: RowMoments | None, device: torch.device
     ) -> Float[Tensor, "measures layers"]:
-        """The values of a step, without the factors of the loss in gradients; NaN for its update,
-        still to come."""
-        values = self._statistics.values(self._statistics.merged(self._processes, scale))
-        values |= self._statistics.of_parameters(of_parameters)
-        lengths = [len(self._statistics.layers)] * self._statistics.reads_updates
-        most = max(lengths + [len(of_layers) for of_layers in values.values()])
-        rows = [values.get(name, scale.new_empty(0)) for name in self.measures]
-        return torch.stack(
-            [nn.functional.pad(row, (0, most - len(row)), value=torch.nan) for row in rows]
-        )
+        """The values of a step as they are logged; NaN for its update, still to come."""
+        count = len(self.measure_log.layers)
+        shape = (len(self._measures), count)
+        rows = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
+        for row, measure in zip(rows, self._measures, strict=True):
+            of_layers = values.get(measure.name)
+            if of_layers is not None:
+                row[: len(of_layers)] = of_layers
+        return rows
 
     def _record(self, trainer: L.Trainer) -> None:
-        """Log the values of the step that was measured last, if it still waits for that."""
+        assert self._driver is not None
+        self._driver.remove()
         if self._measured is None:
             return
         values, self._measured = self._measured, None
-        for name, of_layers in self._statistics.of_updates().items():
+        for name, of_layers in self._driver.of_updates().items():
             values[list(self.measures).index(name), : len(of_layers)] = of_layers
         self.measure_log.add(trainer, self._step, values)
+        self._driver.begin_step()  # nothing of this step is kept
 
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._statistics.hooks.remove()
-        self._record(trainer)
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        super().on_train_end(trainer, pl_module)
+        self._driver = None
 
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        self._statistics.hooks.remove()
+        if self._driver is not None:
+            self._driver.remove()
         super().on_exception(trainer, pl_module, exception)
 
 

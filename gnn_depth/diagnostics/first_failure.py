@@ -26,9 +26,10 @@ SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
-    "smoothed": "gradients smoothed out at layer {layer} in step {step}: mu/||G|| is {value:.2g}, below {limit:g}",
-    "expanded": "gradients expanded at layer {layer} in step {step}: mu is {value:.2g} times that of the last layer, "
-    "above {limit:g}",
+    "smoothed": "gradients smoothed out at layer {layer} in step {step}: mu/||G|| is {value:.2g}, "
+    "below {limit:g}",
+    "expanded": "gradients expanded at layer {layer} in step {step}: mu is {value:.2g} times that "
+    "of the last layer, above {limit:g}",
 }
 
 
@@ -103,8 +104,11 @@ class FirstFailure(LayerCallback):
             self.findings().values(), pd.Index(self.findings(), name="failure"), columns
         )
 
-    def _values(self, scale: Tensor, of_parameters: Tensor | None) -> Float[Tensor, "3 layers"]:
-        return needed(self._statistics.merged(self._processes, scale)["gradients"])
+    def _rows(
+        self, values: dict[str, Tensor], gradients: RowMoments | None, device: torch.device
+    ) -> Float[Tensor, "3 layers"]:
+        assert gradients is not None
+        return needed(gradients)
 
 
 class FailureLog:
@@ -121,7 +125,7 @@ class FailureLog:
 
     def open(self, layers: Sequence[int]) -> None:
         """Begin a training with layers of these numbers."""
-        self._layers = layers
+        self.layers = layers
         self.found: dict[str, Any] = {}
         self._new: list[tuple[int, Tensor]] = []
         self._looked = time.monotonic()
@@ -144,9 +148,8 @@ class FailureLog:
         if not new or len(self.found) == len(TEXTS):
             return
         rows = torch.stack([values for _, values in new]).cpu().numpy()
-        found = first_failures(
-            [step for step, _ in new], rows, self._layers, self.smoothed, self.expanded
-        )
+        steps = [step for step, _ in new]
+        found = first_failures(steps, rows, self.layers, self.smoothed, self.expanded)
         for kind, failure in found.items():
             if kind not in self.found:
                 self.found[kind] = failure
@@ -182,26 +185,24 @@ def first_failures(
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]
     differs = np.isfinite(mu) & (mu > 0)
-    last = (
-        differs.shape[1] - 1 - differs[:, ::-1].argmax(1)
-    )  # if no layer's rows differ, nothing is expanded
+    # The last layer whose rows differ. If there is none, nothing is expanded.
+    last = differs.shape[1] - 1 - differs[:, ::-1].argmax(1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = mu / size
         growth = mu / np.take_along_axis(mu, last[:, None], 1)
-        failures = {  # kind -> threshold, the value at each step and layer, and where it is a failure
+        # Of each kind: the threshold, the value at each step and layer, and where it is a failure.
+        failures = {
             "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),
             "smoothed": (smoothed, share, (count > 1) & (share < smoothed)),
             "expanded": (expanded, growth, differs & (growth > expanded)),
         }
     found = {}
-    for kind, (limit, values, there) in failures.items():
-        if there.any():
-            row = int(there.any(1).argmax())
-            place = int(there[row].nonzero()[0][-1])
-            where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
-            found[kind] = {
-                **where,
-                "threshold": limit,
-                "text": TEXTS[kind].format(**where, limit=limit),
-            }
+    for kind, (limit, values, is_failure) in failures.items():
+        if not is_failure.any():
+            continue
+        row = int(is_failure.any(1).argmax())
+        place = int(is_failure[row].nonzero()[0][-1])  # the first in the backward pass
+        where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
+        text = TEXTS[kind].format(**where, limit=limit)
+        found[kind] = {**where, "threshold": limit, "text": text}
     return found

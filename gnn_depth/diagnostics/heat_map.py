@@ -6,12 +6,13 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from gnn_depth import measurements
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 384  # columns of colours: steps that share one are averaged, so that a long training is drawn as fast as any
+# Columns of colours: steps that share one are averaged, so a long training is drawn as fast as any.
+WIDTH = 384
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
 LAYERS_NAMED = 8
 MAP, ONE_SIGN, ZERO, LOST = "RdBu_r", "viridis", "black", "0.6"
@@ -21,7 +22,7 @@ SCALE_OF_LOGARITHMS = (0.3, 20.0, (0.3, 1, 3, 10, 20))
 SCALE = (1e-3, 1e3, (0.1, 10, 1000))
 
 
-def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
+def heat_map(measurement: MeasureValues) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a measure over steps and layers, with axes and a colour bar.
 
     Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly
@@ -29,12 +30,12 @@ def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
     that is not finite is grey. Where several steps share a column, its colour is that of their
     mean, and grey if any of them is not finite.
     """
-    canvas: Any = draw(measurement).canvas
+    canvas: Any = heat_map_figure(measurement).canvas
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3]
 
 
-def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
+def heat_map_figure(measurement: MeasureValues, fitted: bool = False) -> "Figure":
     """The heat map as a Matplotlib figure that is independent of pyplot.
 
     Args:

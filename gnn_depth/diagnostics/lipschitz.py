@@ -10,17 +10,23 @@ from typing import Any
 import lightning as L
 import torch
 from jaxtyping import Float
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from gnn_depth.diagnostics.callbacks import MeasuringCallback
-from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
-from gnn_depth.diagnostics.log import MeasureLog, Quantity
+from gnn_depth.diagnostics.callbacks import StepCallback
+from gnn_depth.diagnostics.calls import CallRecorder, RecordedCall, evaluating
+from gnn_depth.diagnostics.driver import LayerDriver
+from gnn_depth.diagnostics.hooks import layer_numbers
+from gnn_depth.diagnostics.layer_statistics import Measure
+from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Positive, in_range
 
 Function = Callable[[Tensor], Tensor]
 
 TINY = 1e-300
+REASON = 160  # characters of another library's error
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ class Guesses:
     def __init__(self) -> None:
         self._nodes: Tensor | None = None
 
-    def of(self, call: Call) -> Float[Tensor, "nodes channels"] | None:
+    def of(self, call: RecordedCall) -> Float[Tensor, "nodes channels"] | None:
         """A starting direction for a layer; None if nothing is known."""
         weight, nodes = _incoming(call.module), self._nodes
         if weight is None or call.x.ndim != 2 or weight.shape[1] != call.x.shape[1]:
@@ -222,7 +228,33 @@ def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
     return wide.t() @ torch.linalg.eigh(wide @ wide.t()).eigenvectors[:, -1]
 
 
-class LipschitzConstants(MeasuringCallback):
+class CannotLinearise(ValueError):
+    """A layer's Jacobian cannot be applied; the text says why, as the end of a sentence."""
+
+
+def layer_constant(
+    call: RecordedCall, x: Tensor, start: Tensor | None = None, **options: Any
+) -> Stretch:
+    """The local Lipschitz constant of a recorded layer at a state: see :func:`local_lipschitz`.
+
+    Raises:
+        CannotLinearise: PyTorch cannot differentiate the layer twice.
+    """
+    function = options.pop("function", call)
+    try:
+        # Flash attention has no second derivative; the same attention in plain products has one.
+        with sdpa_kernel(SDPBackend.MATH):
+            return local_lipschitz(function, x, start, **options)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[0][:REASON].rstrip(". ")
+        name = type(call.module).__name__
+        raise CannotLinearise(f"{name} cannot be linearised ({reason})") from error
+
+
+class LipschitzConstants(StepCallback):
     r"""The local Lipschitz constant of every layer at its input, beside the bound that its score
     norm gives.
 
@@ -230,13 +262,14 @@ class LipschitzConstants(MeasuringCallback):
 
     for the layers :math:`F^l` of any LightningModule, in evaluation mode (no dropout), by
     :func:`local_lipschitz`. The bound is what the layer's ``lipschitz_bound`` returns for its other
-    arguments, NaN if it has none. :math:`X^l` are the inputs in a forward pass ``module(batch)`` on
-    the current training batch. Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for
-    Self-Attention Layers*, ICML 2021.
+    arguments, NaN if it has none. :math:`X^l` is the layer's input in its first call of the
+    training step, whatever the step calls. A constant is NaN for layers that cannot be
+    differentiated twice, and a warning says why. Dasoulas, Scaman & Virmaux, *Lipschitz
+    Normalization for Self-Attention Layers*, ICML 2021.
 
-    The model is measured before the first step of every n-th epoch, and at the end of training.
-    Training is not affected: modes, gradients and random numbers stay as they were. Of several
-    processes with batches of their own only the first one measures.
+    The first step of every n-th epoch is measured, before its update, and so is the last, unless
+    training stops early. Training is not affected: modes, gradients and random numbers stay as they
+    were. Of several processes with batches of their own only the first one measures.
 
     Loggers show the logarithms as ``lipschitz/measured_log10/layer_007`` and
     ``lipschitz/bound_log10/...``, and those of the products over the layers, which bound a stack
@@ -256,9 +289,9 @@ class LipschitzConstants(MeasuringCallback):
             processes, or the training has another LipschitzConstants.
     """
 
-    quantities = (
-        Quantity("lipschitz_measured", "lipschitz/measured_log10", "||dF(X)/dX||", product=True),
-        Quantity("lipschitz_bound", "lipschitz/bound_log10", "bound of ||dF(X)/dX||", product=True),
+    measures = (
+        Measure("lipschitz_measured", "lipschitz/measured_log10", "||dF(X)/dX||", product=True),
+        Measure("lipschitz_bound", "lipschitz/bound_log10", "bound of ||dF(X)/dX||", product=True),
     )
 
     @in_range
@@ -269,77 +302,100 @@ class LipschitzConstants(MeasuringCallback):
         iterations: Count = 100,
         tolerance: Positive = 1e-3,
     ) -> None:
-        super().__init__(MeasureLog(self.quantities), layers=layers)
+        log = MeasureLog(self.measures)
+        super().__init__(log, every_n_epochs=every_n_epochs, layers=layers)
         self.layers = layers
-        self.every_n_epochs = every_n_epochs
         self.iterations = iterations
         self.tolerance = tolerance
+        self._driver: LayerDriver | None = None
+        self._measured: Tensor | None = None  # waits for the end of the step
+        self._warned: set[str] = set()
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
-        self._modules = list(found.values())
         self._starts: list[Tensor | None] = [None] * len(found)
-        self._batch: Any = None
-        self.measure_log.open(numbers(list(found)))
+        self._driver = LayerDriver(pl_module, found, [], keeps_calls=True)
+        self.measure_log.open(layer_numbers(list(found)))
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        self._batch = batch
-        if batch_idx == 0 and trainer.current_epoch % self.every_n_epochs == 0:
-            self._measure(trainer, pl_module)
+        begins = trainer.global_step != self._step
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
+        # A resumed run was measured at its first step by the run before, as that one's last.
+        if self._due and begins and self.measure_log.last_step != trainer.global_step:
+            assert self._driver is not None
+            self._driver.begin_step()
+            self._driver.attach()
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._batch is not None:  # None if there was nothing left to train
-            self._measure(trainer, pl_module)
-        super().on_train_end(trainer, pl_module)
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+        assert self._driver is not None
+        self._driver.remove()
+        if self._measured is not None:  # a further evaluation of the step: the inputs are the same
+            return
+        columns = self._driver.calls_by_column()
+        calls = [next((c.recorded for c in column if c.recorded), None) for column in columns]
+        self._driver.begin_step()
+        is_shard = any(_shard_of(call) is not None for call in calls if call is not None)
+        if not (trainer.is_global_zero or is_shard) or not any(columns):
+            return
+        constants, bounds = [], []
+        with CallRecorder.alone(self):
+            for place, call in enumerate(calls):
+                constants.append(self._constant(place, call))
+                bound = None if call is None else call.bound
+                bounds.append(math.nan if bound is None else bound)
+        self._measured = torch.tensor([constants, bounds], dtype=torch.float64)
+
+    def _record(self, trainer: L.Trainer) -> None:
+        assert self._driver is not None
+        self._driver.remove()
+        if self._measured is not None:
+            values, self._measured = self._measured, None
+            self.measure_log.add(trainer, self._step, values)
 
     def _close(self, trainer: L.Trainer) -> None:
-        self._batch = None
+        if self._driver is not None:
+            self._driver.remove()
+            self._driver.begin_step()
         super()._close(trainer)
 
-    @torch.no_grad()
-    def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # The first step of a resumed run was already measured at the end of the previous run.
-        is_shard = getattr(getattr(self._batch, "graph", None), "is_shard", False)
-        if (
-            not (trainer.is_global_zero or is_shard)
-            or self.measure_log.last_step == trainer.global_step
-        ):
-            return
-        InputHooks.paused = True
-        try:
-            with evaluating(pl_module):
-                with recorded_calls(self._modules) as calls:
-                    pl_module(self._batch)
-                measured = [self._constant(place, call) for place, call in enumerate(calls)]
-                bounds = [None if call is None else call.bound for call in calls]
-        finally:
-            InputHooks.paused = False
-        known = [math.nan if bound is None else bound for bound in bounds]
-        self.measure_log.add(
-            trainer, trainer.global_step, torch.tensor([measured, known], dtype=torch.float64)
-        )
-
-    def _constant(self, place: int, call: Call | None) -> float:
+    def _constant(self, place: int, call: RecordedCall | None) -> float:
         if call is None:
             return math.nan
         start, x = self._starts[place], call.x
-        function: Function = call
-        graph = next(
-            (item for item in call.rest if isinstance(item, Graph) and item.is_shard), None
-        )
+        options: dict[str, Any] = {
+            "max_iterations": self.iterations,
+            "tolerance": self.tolerance,
+        }
+        graph = _shard_of(call)
         if graph is not None:  # the layer was called with the rows of other processes, too
-            x, function = x[: graph.num_nodes], lambda rows: call(graph.fetch(rows))
+            x = x[: graph.num_nodes]
+            options["function"] = lambda rows: call(graph.fetch(rows))
+            options["all_reduce"] = graph.all_reduce
             if start is None:
                 start = _random((graph.total_nodes, *x.shape[1:]), x.device)[graph.node_numbers]
         elif start is not None and start.shape != x.shape:  # from a batch of another size
             start = None
-        add_up = {} if graph is None else {"all_reduce": graph.all_reduce}
-        stretch = local_lipschitz(function, x, start, self.iterations, self.tolerance, **add_up)
+        try:
+            with evaluating(call.module):
+                stretch = layer_constant(call, x, start, **options)
+        except CannotLinearise as error:
+            if str(error) not in self._warned:
+                self._warned.add(str(error))
+                rank_zero_warn(f"LipschitzConstants: {error}: its constant is NaN.")
+            return math.nan
         # A starting direction needs few digits, and every layer keeps one.
-        self._starts[place] = (
-            None if stretch.direction is None else stretch.direction.to(torch.bfloat16)
-        )
+        self._starts[place] = None
+        if stretch.direction is not None:
+            self._starts[place] = stretch.direction.to(torch.bfloat16)
         return stretch.value
+
+
+def _shard_of(call: RecordedCall) -> Graph | None:
+    """The graph of which this process has a part, if a layer was called with one."""
+    for item in call.arguments.others:
+        if isinstance(item, Graph) and item.is_shard:
+            return item
+    return None

@@ -3,7 +3,6 @@ folder."""
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,64 +12,35 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout
-from gnn_depth.measurements import Measurement, save
+from gnn_depth.measurements import MeasureValues, save_values
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
-SAVE_SECONDS, SAVE_SHARE = (
-    30.0,
-    0.02,
-)  # between two writes of the files, and the share of time that writing may take
+SAVE_SECONDS = 30.0  # between two writes of the files
+SAVE_SHARE = 0.02  # the share of time that writing may take
 MAX_CURVES, THINNED = 32, 16
 GROWTH = 1.25  # growth in steps from one picture to the next: each stays in the event file
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A quantity that is measured in every layer.
-
-    Attributes:
-        name: Name of its file: ``gradient_norm_hidden``.
-        tag: Tag of its curves: ``gradient_norm/hidden_log10``.
-        unit: Label of its axis.
-        product: Add a curve of the product over all layers; only for logarithms.
-        log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones
-            too.
-    """
-
-    name: str
-    tag: str
-    unit: str
-    product: bool = False
-    log10: bool = True
-
-    def __post_init__(self) -> None:
-        assert self.log10 or not self.product, (
-            "the sum of a curve's values is the product of logarithms only"
-        )
-
-
-def curves(
-    quantity: Quantity, layers: np.ndarray, values: Float[np.ndarray, "layers"]
+def curve_points(
+    measure: Measure, layers: np.ndarray, values: Float[np.ndarray, "layers"]
 ) -> dict[str, float]:
-    """The points of a quantity's curves in one step: those of the layers, and of a summary over
-    them."""
+    """The points of a measure's curves in one step: those of the layers, and a summary of them."""
     count = len(values)
-    shown = (
-        range(count)
-        if count <= MAX_CURVES
-        else np.linspace(0, count - 1, THINNED).round().astype(int)
-    )
+    shown = np.arange(count)
+    if count > MAX_CURVES:
+        shown = np.linspace(0, count - 1, THINNED).round().astype(int)
+    points = {f"layer_{layers[place]:03d}": values[place] for place in shown}
+    points |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
     finite = values[np.isfinite(values)]
-    some = {f"layer_{layers[place]:03d}": values[place] for place in shown}
-    some |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
-    some |= {"min": finite.min(), "max": finite.max()} if len(finite) else {}
-    if quantity.product:
+    if len(finite):
+        points |= {"min": finite.min(), "max": finite.max()}
+    if measure.product:
         with np.errstate(invalid="ignore"):  # the product of zero and infinity
-            some["product"] = values.sum()
-    return {
-        f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)
-    }
+            points["product"] = values.sum()
+    named = {f"{measure.tag}/{name}": float(value) for name, value in points.items()}
+    return {name: value for name, value in named.items() if np.isfinite(value)}
 
 
 class MeasureLog:
@@ -87,12 +57,12 @@ class MeasureLog:
     twice a minute, and at the end.
 
     Args:
-        quantities: What is measured.
+        measures: What is measured.
         shown: False if there are only files: values of every neuron would be too many curves.
     """
 
-    def __init__(self, quantities: Sequence[Quantity], shown: bool = True) -> None:
-        self.quantities = quantities
+    def __init__(self, measures: Sequence[Measure], shown: bool = True) -> None:
+        self.measures = measures
         self.shown = shown
         self._wait = SAVE_SECONDS
         self.open(())
@@ -114,7 +84,7 @@ class MeasureLog:
         return steps[-1] if steps else None
 
     def add(
-        self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers *neurons"]
+        self, trainer: L.Trainer, step: int, values: Float[Tensor, "measures layers *neurons"]
     ) -> None:
         """Add the values of a step, not their logarithms."""
         self._new.append((step, values))
@@ -129,25 +99,20 @@ class MeasureLog:
         self._flush(trainer)
         self._save(trainer, growth=1)
 
-    def measurements(self) -> list[Measurement]:
+    def measurements(self) -> list[MeasureValues]:
         """The values so far; a logarithm of -inf is a zero."""
         self._move()
-        rows = (
-            np.stack(self._rows)
-            if self._rows
-            else np.empty((0, len(self.quantities), len(self.layers)))
-        )
-        return [
-            Measurement(
-                q.name,
-                np.array(self._steps, dtype=int),
-                rows[:, place],
-                q.unit,
-                q.log10,
-                self.layers,
+        rows = np.empty((0, len(self.measures), len(self.layers)))
+        if self._rows:
+            rows = np.stack(self._rows)
+        steps = np.array(self._steps, dtype=int)
+        found = []
+        for place, measure in enumerate(self.measures):
+            values = rows[:, place]
+            found.append(
+                MeasureValues(measure.name, steps, values, measure.unit, measure.log10, self.layers)
             )
-            for place, q in enumerate(self.quantities)
-        ]
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """All steps and values so far, for a resumed training."""
@@ -166,7 +131,7 @@ class MeasureLog:
             return
         steps, values = zip(*self._new, strict=True)
         rows: np.ndarray = torch.stack(values).cpu().numpy()
-        log10 = [quantity.log10 for quantity in self.quantities]
+        log10 = [measure.log10 for measure in self.measures]
         with np.errstate(divide="ignore"):
             rows[:, log10] = np.log10(rows[:, log10])
         self._steps += steps
@@ -180,29 +145,29 @@ class MeasureLog:
             return
         self._lay_out(trainer)
         passed, self._passed = self._passed, len(self._rows)
-        if passed < len(self._rows):
-            log_curves(
-                trainer.loggers,
-                zip(self._steps[passed:], map(self._curves, self._rows[passed:]), strict=True),
-            )
-
-    def _curves(self, row: np.ndarray) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for quantity, values in zip(self.quantities, row, strict=True):
-            found |= curves(quantity, self.layers, values)
-        return found
+        curves = []
+        for step, row in zip(self._steps[passed:], self._rows[passed:], strict=True):
+            points: dict[str, float] = {}
+            for measure, values in zip(self.measures, row, strict=True):
+                points |= curve_points(measure, self.layers, values)
+            curves.append((step, points))
+        if curves:
+            log_curves(trainer.loggers, curves)
 
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order the curves of all callbacks on one page; done by the first log of a training, once
         all are set up."""
-        parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
-        logs = [part for part in parts if isinstance(part, MeasureLog) and part.shown]
-        if not self._laid_out and logs[:1] == [self]:
-            every = [
-                (quantity.tag, quantity.product) for log in logs for quantity in log.quantities
-            ]
-            log_layout(trainer.loggers if trainer.is_global_zero else (), every)
-        self._laid_out = True
+        laid_out, self._laid_out = self._laid_out, True
+        if laid_out or not trainer.is_global_zero:
+            return
+        logs = []
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            for part in vars(callback).values():
+                if isinstance(part, MeasureLog) and part.shown:
+                    logs.append(part)
+        if logs[:1] == [self]:
+            every = [(measure.tag, measure.product) for log in logs for measure in log.measures]
+            log_layout(trainer.loggers, every)
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
@@ -210,26 +175,24 @@ class MeasureLog:
         if trainer.is_global_zero and self._rows:
             measured = self.measurements()
             save_measurements(trainer, measured)
-            if (
-                self.shown
-                and len(self._rows) >= growth * self._drawn
-                and len(self._rows) > self._drawn
-            ):
-                tags = [quantity.tag for quantity in self.quantities]
+            has_grown = len(self._rows) > self._drawn and len(self._rows) >= growth * self._drawn
+            if self.shown and has_grown:
+                tags = [measure.tag for measure in self.measures]
                 log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
                 self._drawn = len(self._rows)
         self._saved = time.monotonic()
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
 
 
-def save_measurements(trainer: L.Trainer, measured: Sequence[Measurement]) -> None:
-    """Write measurements into the run's folder, if it has one: the recording callback's, or the
-    first logger's."""
-    owners = [*trainer.callbacks, *trainer.loggers]  # type: ignore[attr-defined]
-    found = (getattr(owner, name, None) for name in ("folder", "log_dir") for owner in owners)
-    folder = next((Path(folder) for folder in found if isinstance(folder, str | Path)), None)
-    if folder is None or not trainer.is_global_zero or not measured:
+def save_measurements(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> None:
+    """Write values into the run's folder, if it has one: the recording callback's, or the first
+    logger's."""
+    if not trainer.is_global_zero:
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    for measurement in measured:
-        save(folder, measurement)
+    for name in ("folder", "log_dir"):
+        for owner in (*trainer.callbacks, *trainer.loggers):  # type: ignore[attr-defined]
+            folder = getattr(owner, name, None)
+            if isinstance(folder, str | Path):
+                for values in measured:
+                    save_values(Path(folder), values)
+                return

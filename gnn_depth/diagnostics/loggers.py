@@ -8,7 +8,7 @@ from typing import Any
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
 from gnn_depth.diagnostics.heat_map import heat_map
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 
 # A chart shows every curve whose tag matches from its beginning, whichever LightningModule logged
 # it. Tags that begin with a tilde are not training curves: they are final results, counters or
@@ -33,7 +33,7 @@ def log_curves(
             logger.save()
 
 
-def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, Measurement]]) -> None:
+def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, MeasureValues]]) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures."""
     writers: list[Any] = [

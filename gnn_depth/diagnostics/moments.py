@@ -7,7 +7,6 @@ single process.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -18,13 +17,10 @@ CHUNK = 1 << 18  # numbers converted to float64 at once, so that they stay in th
 
 # Float32 is summed in float32 on CPUs, where float64 is several times slower, as long as five
 # digits are certain:
-LOW, HIGH = (
-    1e-24,
-    1e36,
-)  # a sum of squares in this range has neither lost small numbers nor overflowed
-MOST_ROWS = (
-    4096  # rows whose sum keeps five digits even if a few rows are much larger than the rest
-)
+# A sum of squares in this range has neither lost small numbers nor overflowed.
+LOW, HIGH = 1e-24, 1e36
+# So many rows keep five digits even if a few rows are much larger than the rest.
+MOST_ROWS = 4096
 FEWEST_NUMBERS, FEWEST_COLUMNS = 1 << 14, 16  # smaller matrices are as fast in float64
 NEARLY_EQUAL = 1e-4  # variance over squared mean, below which the rounding of the mean would show
 
@@ -64,8 +60,14 @@ class RowMoments:
         All dimensions but the last count rows, and a vector has one column. Large float32 matrices
         on a CPU are summed in float32, to five digits, unless their rows are nearly equal.
         """
-        found = unfinished_moments(x.detach())
-        return found.moments() if isinstance(found, Sums) else found
+        x = x.detach()
+        if x.layout is not torch.strided:
+            x = x.to_dense()
+        if x.ndim > 2:
+            x = x.flatten(0, -2)
+        elif x.ndim < 2:
+            x = x.reshape(-1, 1)
+        return _in_float32(x) or cls._in_float64(x)
 
     @classmethod
     def _in_float64(cls, rows: Tensor) -> "RowMoments":
@@ -178,61 +180,28 @@ class RowMoments:
         return cls(count, mean, centred, scale)
 
 
-class Sums(NamedTuple):
-    """Row moments of a float32 matrix on a CPU, unfinished: as little as a hook has to compute in
-    the middle of a pass.
-
-    Small operations take ten times longer there than at the end of a step, when the caches hold
-    them.
-
-    Attributes:
-        parts: The count, mean and centred sum of squares of some rows each.
-    """
-
-    parts: list[tuple[int, Float[Tensor, "channels"], float]]
-
-    @classmethod
-    def of(cls, rows: Tensor) -> "Sums | None":
-        """Sum the rows in float32; None if that gains nothing or loses digits."""
-        if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
+def _in_float32(rows: Tensor) -> RowMoments | None:
+    """Sum large float32 matrices on a CPU in float32; None if that is no faster or loses digits."""
+    if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
+        return None
+    count, channels = rows.shape
+    if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
+        return None
+    counts, means, centred = [], [], []
+    for part in rows.tensor_split(-(-count // MOST_ROWS)):
+        # Mean and variance of every column in one call.
+        mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)
+        variance = sum(variances.tolist())
+        if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
             return None
-        count, channels = rows.shape
-        if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
-            return None
-        found = []
-        for part in (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS)):
-            mean, variances = torch.batch_norm_update_stats(
-                part, None, None, 0.0
-            )  # both in one call, by column
-            variance = sum(variances.tolist())
-            if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
-                return None
-            found.append((len(part), mean, len(part) * variance))
-        return cls(found)
-
-    def moments(self) -> RowMoments:
-        """The row moments in float64."""
-        found = self.stacked()
-        return (
-            found.merged()
-            if len(self.parts) > 1
-            else RowMoments(*(getattr(found, field.name)[0] for field in fields(found)))
-        )
-
-    def stacked(self) -> RowMoments:
-        """The row moments of each part, stacked; the parts have equal width."""
-        counts, means, centred = zip(*self.parts, strict=True)
-        numbers = torch.tensor([counts, centred, [1.0] * len(counts)], dtype=torch.float64)
-        return RowMoments(numbers[0], torch.stack(means).double(), numbers[1], numbers[2])
-
-
-def unfinished_moments(x: Tensor) -> RowMoments | Sums:
-    """The row moments of a tensor of any shape, some of them unfinished: see
-    :meth:`RowMoments.of`."""
-    x = x if x.layout is torch.strided else x.to_dense()
-    if x.ndim != 2:
-        x = x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
-    return Sums.of(x) or RowMoments._in_float64(x)
+        counts.append(len(part))
+        means.append(mean)
+        centred.append(len(part) * variance)
+    numbers = torch.tensor([counts, centred, [1.0] * len(counts)], dtype=torch.float64)
+    found = RowMoments(numbers[0], torch.stack(means).double(), numbers[1], numbers[2])
+    if len(counts) > 1:
+        return found.merged()
+    return RowMoments(found.count[0], found.mean[0], found.centred[0], found.scale[0])
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:

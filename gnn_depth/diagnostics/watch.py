@@ -1,9 +1,10 @@
 """Watch any module in a training loop of one's own: every layer's states, gradients and parameters,
 step by step."""
 
+import operator
 import warnings
+import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.first_failure import first_failures, needed
-from gnn_depth.diagnostics.heat_map import draw
-from gnn_depth.diagnostics.hooks import AtEndOfBackward, entrances, layers_of, numbers, unwrapped
-from gnn_depth.diagnostics.log import curves
+from gnn_depth.diagnostics.heat_map import heat_map_figure
+from gnn_depth.diagnostics.hooks import layers_of, unwrapped
+from gnn_depth.diagnostics.layer_statistics import MEASURES, Processes, measures_called
+from gnn_depth.diagnostics.log import curve_points
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
-from gnn_depth.diagnostics.statistics import MEASURES, LayerStatistics, Processes, measures_called
 from gnn_depth.graph import Graph
-from gnn_depth.measurements import Measurement, frame, save
+from gnn_depth.measurements import MeasureValues, frame, save_values
 from gnn_depth.ranges import Range
 from gnn_depth.registry import unknown
 
@@ -57,15 +59,17 @@ class watch:  # noqa: N801 - a context manager
 
     Watching does not affect training. A layer's state is its first argument (the first tensor, if
     that is a tuple), and its gradient is the total gradient of the loss with respect to the state,
-    through skip connections too. Only passes in training mode count. Several backward passes before
-    ``watched.step()`` count as parts of one batch. A layer that is called several times in a pass
-    counts as one layer per call. Gradients of parameters are read at the end of the backward pass,
-    before clipping. Compiled models run uncompiled in the measured steps, and compiled in the
-    others.
+    through skip connections too. Only passes in training mode count. The batches of several
+    backward passes before ``watched.step()`` count as parts of one batch, and several backward
+    passes through one state are added. Passes of ``torch.autograd.grad`` do not count, nor do
+    passes whose gradients were reset before the step, as the first evaluations of LBFGS are. A
+    layer that is called several times in a pass counts as one layer per call, in their order.
+    Gradients of parameters are read at the end of the backward pass, before clipping. Compiled
+    models run uncompiled in the measured steps, and compiled in the others.
 
     If ``torch.distributed`` is initialised, every process has to watch: the batches of all
     processes count as parts of one batch, and the loss is the mean of their losses. After the block
-    no hooks are left on the model.
+    no hooks are left on the model, and copies made inside it have none.
 
     Args:
         model: The model, or the ``ModuleList`` of a loop written by hand.
@@ -79,8 +83,8 @@ class watch:  # noqa: N801 - a context manager
         shared: True if all processes have the same batch, not parts of one.
 
     Raises:
-        ValueError: There is no such layer or measure, ``every`` is not positive, or the model is
-            none.
+        ValueError: There is no such layer or measure, ``every`` is not a positive integer, or the
+            model is none.
     """
 
     def __init__(
@@ -94,50 +98,59 @@ class watch:  # noqa: N801 - a context manager
         scaler: Any = None,
         shared: bool = False,
     ) -> None:
-        Range(1).check("every", every)
+        self._every = _whole_number("every", every)
         if not isinstance(model, nn.Module):
             raise ValueError(f"watch needs a model, not {model!r}.")
         model = unwrapped(model)
         found = layers_of(model, layers)
-        self._notes: dict[str, str] = {}
-        self._names, self._numbers = list(found), numbers(list(found))
-        self._measures, self._every, self._scaler = measures_called(measures), every, scaler
-        self._reads = {measure.reads for measure in self._measures}
-        modules, inputs = list(found.values()), entrances(model, found)
-        self._statistics = LayerStatistics(inputs, modules, self._measures, edge_index, True, model)
-        self._model: nn.Module | None = model
+        self._measures = measures_called(measures)
         device = next(model.parameters(), torch.empty(0)).device
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self._processes = Processes(
-            torch.distributed.get_world_size() if distributed else 1, shared, device
+        count = 1
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            count = torch.distributed.get_world_size()
+        self._driver = LayerDriver(
+            model,
+            found,
+            self._measures,
+            edge_index=edge_index,
+            by_call=True,
+            training_only=True,
+            processes=Processes(count, shared, device),
+            scaler=scaler,
+            automatic=True,
         )
-        self._step, self._count, self._attached = 0, len(found), ExitStack()
+        self._reads = self._driver.reads
+        self._layers = self._driver.layers
+        self._notes: dict[str, str] = {}
+        self._state = "new"  # then "open", then "ended"
+        self._step = 0
         self._steps: list[int] = []
-        self._rows: list[
-            dict[str, Any]
-        ] = []  # the values of each step, tensors first and arrays once they are moved
+        # The values of each step: tensors first, and arrays once they are moved to the host.
+        self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> "watch":
-        if self._model is None:
+        if self._state != "new":
             raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
+        self._state = "open"
+        self._dropped = weakref.finalize(self, _dropped, self._driver)
         self._begin_step()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._attached.close()
+        self._dropped.detach()
+        self._driver.remove()
         if not self._step and kind is None:
             self._note(
                 "steps",
                 "watched.step() was never called: call it once after each step of the optimizer.",
             )
-        # Nothing of the model is kept.
-        self._model = self._scaler = None
-        self._statistics = LayerStatistics((), (), ())
+        self._state = "ended"
+        del self._driver  # nothing of the model is kept
         self._move()
 
     def step(self) -> None:
         """End a step: call it once after each step of the optimizer."""
-        if self._model is None:
+        if self._state != "open":
             raise ValueError("watched.step() belongs inside the block of its watch.")
         if self._step % self._every == 0:
             self._measure()
@@ -146,48 +159,28 @@ class watch:  # noqa: N801 - a context manager
 
     def _begin_step(self) -> None:
         """Look at the step that begins, if it is one to measure."""
-        hooks = self._statistics.hooks
-        hooks.clear()
-        self._of_parameters: dict[str, Tensor] | None = None
-        self._scale: Tensor | None = None
+        self._driver.begin_step()
         if self._step % self._every:
-            self._attached.close()
+            self._driver.remove()
             return
-        self._statistics.keep_parameters()
-        if self._step and self._every == 1:  # hooks of the step before
-            return
-        hooks.attach()
-        self._attached.callback(hooks.remove)
-        if (
-            self._reads != {"gradients"} or self._scaler is not None
-        ):  # gradients tell by themselves where a pass ends
-            assert self._model is not None
-            after = AtEndOfBackward(self._after_backward)
-            for parameter in self._model.parameters():
-                if parameter.requires_grad:
-                    handle = parameter.register_post_accumulate_grad_hook(after)  # type: ignore[no-untyped-call]
-                    self._attached.callback(handle.remove)
-
-    @torch.no_grad()
-    def _after_backward(self) -> None:
-        self._statistics.hooks.end_pass()
-        if self._scaler is not None:
-            self._scale = self._scaler.scale(
-                torch.ones((), dtype=torch.float64, device=self._processes.device)
-            )
-        self._of_parameters = self._statistics.of_parameters(self._scale)
+        self._driver.keep_parameters()
+        if self._step == 0 or self._every > 1:  # else the hooks of the step before are there
+            self._driver.attach()
 
     @torch.no_grad()
     def _measure(self) -> None:
         """Record the values of the step that ends."""
-        statistics = self._statistics
-        self._take_notes()
-        merged = statistics.merged(self._processes, self._scale)
-        row = statistics.values(merged) | (self._of_parameters or {}) | statistics.of_updates()
-        if "gradients" in self._reads:
-            row[FAILURES] = needed(merged["gradients"])
-        for measure in self._measures:
-            self._count = max(self._count, len(row.get(measure.name, ())) + measure.between)
+        values, gradients = self._driver.end_step()
+        row: dict[str, Any] = values | self._driver.of_updates()
+        if gradients is not None:
+            row[FAILURES] = needed(gradients)
+        for kind, text in self._driver.notes.items():
+            if kind == "called":
+                text = f"{text} {{where}}: call model.train() and run the model."
+            self._note(kind, text.replace("{where}", f"in step {self._step}"))
+        layers = self._driver.layers
+        if len(layers) >= len(self._layers):
+            self._layers = layers
         self._steps.append(self._step)
         self._rows.append(row)
         if len(self._rows) % BLOCK == 0:
@@ -196,47 +189,8 @@ class watch:  # noqa: N801 - a context manager
     def _move(self) -> None:
         """Move the newest values to the host."""
         for row in self._rows[-BLOCK:]:
-            row.update(
-                {name: torch.as_tensor(values).cpu().numpy() for name, values in row.items()}
-            )
-
-    def _take_notes(self) -> None:
-        """Warn about values that could not be measured in this step."""
-        hooks, names = self._statistics.hooks, dict(enumerate(self._names))
-        where = f"in step {self._step}"
-        if not hooks.called:
-            self._note(
-                "called",
-                f"no layer was called in training mode {where}: call model.train() and run the "
-                "model.",
-            )
-            return
-        if missing := [name for place, name in names.items() if place not in hooks.called]:
-            self._note("missing", f"not called {where}: {_some(missing)}.")
-        if unread := [name for place, name in names.items() if place in hooks.unreadable]:
-            self._note(
-                "unread",
-                "the first argument is no floating-point tensor, nor a tuple with one: "
-                f"{_some(unread)}.",
-            )
-        if "gradients" in self._reads and not any(hooks.gradients.values()):
-            self._note(
-                "gradients",
-                f"no gradient arrived at a layer's input {where}: was there a backward pass?",
-            )
-        if "parameters" in self._reads and self._of_parameters is None:
-            self._note("parameters", f"no parameter got a gradient from a backward pass {where}.")
-        if self._statistics.without_edges:
-            self._note(
-                "edges",
-                "layers are called without an edge_index that fits their rows: give watch one.",
-            )
-        if hooks.half and self._scaler is None:
-            self._note(
-                "scaler",
-                "gradients are float16: if a GradScaler scales the loss, give it to watch as "
-                "scaler.",
-            )
+            for name, values in row.items():
+                row[name] = torch.as_tensor(values).cpu().numpy()
 
     def _note(self, kind: str, text: str) -> None:
         if kind not in self._notes:
@@ -253,33 +207,37 @@ class watch:  # noqa: N801 - a context manager
     def layers(self) -> dict[int, str]:
         """The name of each layer by its number; a layer that is called several times in a pass has
         as many numbers."""
-        in_order = self._count == len(self._names)
-        layers = self._numbers if in_order else range(1, self._count + 1)
-        return {
-            number: self._names[place % len(self._names)] for place, number in enumerate(layers)
-        }
+        return dict(self._layers)
 
-    def measurements(self) -> list[Measurement]:
+    def _count(self) -> int:
+        """The number of columns: in several processes others may have more layers."""
+        counts = [len(self._layers)]
+        for measure in self._measures:
+            for row in self._rows:
+                counts.append(len(row.get(measure.name, ())) + measure.between)
+        return max(counts)
+
+    def measurements(self) -> list[MeasureValues]:
         """The values of each measure in all measured steps so far, as logarithms for those that are
         shown as such."""
         self._move()
-        steps, layers = np.array(self._steps, dtype=int), np.array(list(self.layers), dtype=int)
+        count = self._count()
+        steps = np.array(self._steps, dtype=int)
+        layers = np.array(list(self._layers), dtype=int)
+        if count > len(layers):
+            layers = np.arange(1, count + 1)
         found = []
         for measure in self._measures:
-            values = np.full((len(steps), self._count), np.nan)
+            values = np.full((len(steps), count), np.nan)
             for row, of_step in zip(values, self._rows, strict=True):
                 of_layers = of_step.get(measure.name, np.empty(0))
-                if measure.reads in ("parameters", "updates") and len(of_layers):
-                    of_layers = np.resize(
-                        of_layers, self._count
-                    )  # the parameters of a layer at each of its calls
                 row[: len(of_layers)] = of_layers
             if measure.log10:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     values = np.log10(values)
-            last = self._count - 1 if measure.between else self._count
+            last = count - measure.between
             found.append(
-                Measurement(
+                MeasureValues(
                     measure.name,
                     steps,
                     values[:, :last],
@@ -307,10 +265,14 @@ class watch:  # noqa: N801 - a context manager
                 "gradient_similarity."
             )
         self._move()
-        rows = np.zeros((len(self._rows), 3, self._count))
+        if not self._steps:
+            return {}
+        count = self._count()
+        rows = np.zeros((len(self._rows), 3, count))
         for row, of_step in zip(rows, self._rows, strict=True):
             row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
-        return first_failures(self._steps, rows, list(self.layers)) if self._steps else {}
+        layers = list(self._layers) if count == len(self._layers) else list(range(1, count + 1))
+        return first_failures(self._steps, rows, layers)
 
     def plot(self, measure: str) -> "Figure":
         """A heat map of a measure over steps and layers, as a Matplotlib figure.
@@ -327,18 +289,16 @@ class watch:  # noqa: N801 - a context manager
                 "optimizer."
             )
         if np.isnan(found[measure].values).all():
-            raise ValueError(
-                f"{measure} has no value in any step: "
-                f"{' '.join(self.notes) or 'its layers had none.'}"
-            )
-        return draw(found[measure], fitted=True)
+            why = " ".join(self.notes) or "its layers had none."
+            raise ValueError(f"{measure} has no value in any step: {why}")
+        return heat_map_figure(found[measure], fitted=True)
 
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and
         ``gnn_depth.reports``."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for measurement in self.measurements():
-            save(Path(folder), measurement)
+        for values in self.measurements():
+            save_values(Path(folder), values)
 
     def log(self, *loggers: "Logger") -> None:
         """Send the curves and heat maps of all measures, and the findings, to loggers of Lightning.
@@ -351,7 +311,7 @@ class watch:  # noqa: N801 - a context manager
         rows: list[dict[str, float]] = [{} for _ in self._steps]
         for measure, one in measured:
             for row, values in zip(rows, one.values, strict=True):
-                row |= curves(measure, one.layers, values)
+                row |= curve_points(measure, one.layers, values)
         log_curves(loggers, zip(self._steps, rows, strict=True))
         if self._steps:
             log_heat_maps(loggers, [(measure.tag, one) for measure, one in measured])
@@ -359,6 +319,21 @@ class watch:  # noqa: N801 - a context manager
             log_findings(loggers, "FirstFailure", self.findings())
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+def _dropped(driver: LayerDriver) -> None:
+    """Say that a watch was forgotten before its end, and take its hooks off the model."""
+    driver.remove()
+    warnings.warn(
+        "gnn_depth.watch: a watch was dropped before its end: use `with gnn_depth.watch(...) as "
+        "watched:`, or keep what __enter__ returns and call __exit__.",
+        stacklevel=2,
+    )
+
+
+def _whole_number(name: str, value: Any) -> int:
+    """A positive integer; a ValueError for anything else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not {value!r}.") from None
+    Range(1).check(name, number)
+    return number

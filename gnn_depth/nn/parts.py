@@ -5,7 +5,7 @@ part's constructor are its options.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, runtime_checkable
 
@@ -18,22 +18,6 @@ from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 from gnn_depth.ranges import Count, Probability, in_range
 from gnn_depth.registry import described
 
-FailureMode: TypeAlias = str  # a key of FAILURE_MODES
-
-#: Failure modes of deep stacks, in words.
-FAILURE_MODES: dict[FailureMode, str] = {
-    "non_finite": "numbers overflow",
-    "dying_signal": "the signal dies",
-    "equal_rows": "all nodes become equal",
-    "rank_collapse": "all nodes point in one direction",
-    "exploding_signal": "the signal explodes",
-    "vanishing_gradients": "gradients vanish",
-    "expanding_gradients": "gradients expand",
-    "smoothed_gradients": "all nodes get the same gradient",
-    "unbounded_attention": "attention is not bounded",
-    "imbalance": "neurons are out of balance",
-}
-
 Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
 
 
@@ -41,16 +25,11 @@ class Part:
     """The base of the abstract parts.
 
     Attributes:
-        treats: Failure modes of deep stacks that this part remedies. The probe suggests the part
-            when it finds one.
-        remedy_options: Options to use as a remedy, if they differ from the defaults.
         takes_shards: True if the part works on a graph of which other processes hold the rest,
             although it reads other nodes: through ``graph.fetch``, ``graph.all_reduce`` and
             ``graph_mean``. Parts with ``takes_blocks`` or ``nodewise`` work there anyway.
     """
 
-    treats: ClassVar[tuple[FailureMode, ...]] = ()
-    remedy_options: ClassVar[Mapping[str, Any]] = {}
     takes_shards: bool = False
 
 

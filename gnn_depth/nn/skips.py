@@ -19,18 +19,6 @@ __all__ = ["Dense", "Gated", "InitialResidual", "LayerScale", "NoSkip", "ReZero"
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 
-# A skip connection that can keep the layer's input as it is remedies all of these.
-ALL_SIGNALS = (
-    "dying_signal",
-    "equal_rows",
-    "rank_collapse",
-    "exploding_signal",
-    "vanishing_gradients",
-    "expanding_gradients",
-    "smoothed_gradients",
-    "non_finite",
-)
-
 
 def _project(in_channels: int, out_channels: int) -> nn.Module:
     """The identity if the widths are equal, otherwise a linear map without bias."""
@@ -78,7 +66,6 @@ class Residual(_Adding):
     """
 
     invertible = True
-    treats = ("dying_signal", "vanishing_gradients", "smoothed_gradients")
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return self.project(states[-1]) + update
@@ -88,7 +75,6 @@ class _Scaled(_Adding):
     """X + scale * F(X), with a learned scale."""
 
     invertible = True
-    treats = ALL_SIGNALS
 
     def __init__(self, widths: list[int], out_channels: int, scale: Float[Tensor, "_"]) -> None:
         super().__init__(widths, out_channels)
@@ -159,7 +145,6 @@ class Gated(Skip):
     """
 
     adds = "input"
-    treats = ALL_SIGNALS
 
     def __init__(self, widths: list[int], out_channels: int, bias: Finite = -3.0) -> None:
         super().__init__(widths, out_channels)
@@ -195,7 +180,6 @@ class InitialResidual(_Adding):
         alpha: Weight of the first state; at 1 the layers would have no effect.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse")
     reads = "first"
     adds = "first"
 

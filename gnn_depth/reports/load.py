@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth import measurements
-from gnn_depth.measurements import FOLDER, Measurement
+from gnn_depth.measurements import FOLDER, MeasureValues
 from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
@@ -91,7 +91,7 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
-        has_measures = FOLDER in inside and measurements.names(Path(folder))
+        has_measures = FOLDER in inside and measurements.measure_names(Path(folder))
         if "result.json" in files or has_measures:
             inside.clear()
             yield folder
@@ -250,7 +250,7 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     tables = {}
     kinds = set()
     for run, folder in frame["folder"].items():
-        names = measurements.names(Path(folder))
+        names = measurements.measure_names(Path(folder))
         known.update(names)
         if name in names:
             one = read_measure(folder, name)
@@ -269,9 +269,9 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return long
 
 
-def read_measure(folder: str | Path, name: str) -> Measurement:
+def read_measure(folder: str | Path, name: str) -> MeasureValues:
     """Read one measure of one run."""
     try:
-        return measurements.load(Path(folder), name)
+        return measurements.load_values(Path(folder), name)
     except ValueError as error:
         raise ReportError(str(error)) from error

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gnn_depth.cli.plot import main
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 from tests.reports.made import balance, make_run, similarity
 
 
@@ -15,7 +15,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for norm in ("gat", "lip"):
         for depth in (3, 5):
             for seed in range(2):
-                measures: list[Measurement] = [
+                measures: list[MeasureValues] = [
                     similarity("gradients", seed, depth=depth),
                     similarity("hidden", seed, depth=depth),
                     balance(seed, depth=depth),

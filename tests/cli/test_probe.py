@@ -11,7 +11,7 @@ from lightning import seed_everything
 
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import read_arguments
-from gnn_depth.diagnostics.probe import Reading, Report
+from gnn_depth.diagnostics.probe import LayerValues, Report
 from gnn_depth.diagnostics.probe.findings import find_problems
 from tests.cli.conftest import SHORT, Answer
 
@@ -163,7 +163,7 @@ def test_of_many_layers_some_are_shown_and_all_on_request(
     gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
 ):
     readings = [
-        Reading(n, norm=10.0**-n, mu=10.0**-n, rank=8.0, gradient=0.5**n) for n in range(1, 25)
+        LayerValues(n, norm=10.0**-n, mu=10.0**-n, rank=8.0, gradient=0.5**n) for n in range(1, 25)
     ]
     report = Report("T", 1.0, readings, find_problems(readings))
     assert [finding.layer for finding in report.findings] == [5]

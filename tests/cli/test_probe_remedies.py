@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from gnn_depth import builder, registry
-from gnn_depth.diagnostics.probe.remedies import KINDS, LISTS, unknown_failure_modes
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
+from gnn_depth.diagnostics.probe.remedies import (
+    KINDS,
+    LISTS,
+    REMEDIES,
+    add_remedy,
+    missing_parts,
+)
 from gnn_depth.diagnostics.probe.report import NO_PROBLEM
-from gnn_depth.nn.parts import FAILURE_MODES
 from tests.cli.conftest import SHORT, Answer
 
 # Weights so small that sixteen layers lose what a default stack loses in forty.
@@ -34,22 +40,20 @@ def test_a_deep_gcn_is_told_that_its_gradients_vanish_and_what_treats_that_a_plu
         assert words in text
     assert "lipschitz" not in text, "a GCN has no scores"
     assert "--model.norm mine --model.norm.size 2" in text
-    assert (
-        "norm 'mine': unknown failure mode 'vanishing_gradient'. Did you mean "
-        "'vanishing_gradients'?" in text
-    )
+    assert "unknown skip (a remedy against equal_rows) 'gatd'. Did you mean 'gated'?" in text
 
 
 PLUGIN = '''
 """Mine."""
 from gnn_depth import FeatureNorm, register
+from gnn_depth.diagnostics.probe import add_remedy
+
+add_remedy("vanishing_gradients", "norm", "mine", size=2)
+add_remedy("equal_rows", "skip", "gatd")
 
 
 @register("norm", "mine")
 class Mine(FeatureNorm):
-    treats = ("vanishing_gradients", "vanishing_gradient")
-    remedy_options = {"size": 2}
-
     def __init__(self, channels: int, size: int = 1) -> None:
         super().__init__(channels)
 
@@ -109,12 +113,34 @@ def test_remedies_are_tried_and_the_best_stand_first(
     assert {" ".join(line.split()[:2]) for line in lines[1:]} == proposed
 
 
-def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_treated():
-    assert unknown_failure_modes() == []
-    parts = [cls for kind in KINDS for cls in registry.registered(kind).values()]
-    assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
+def test_every_failure_mode_has_remedies_that_are_registered():
+    assert list(missing_parts()) == []
+    assert set(REMEDIES) == set(FAILURE_MODES)
+    assert all(REMEDIES.values())
     assert {*KINDS, "data", "task"} == set(registry.KINDS)
     assert set(LISTS) == set(builder.LISTS) & set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "message"),
+    [
+        ("vanishing_gradient", "norm", "Did you mean 'vanishing_gradients'?"),
+        ("equal_rows", "norms", "Did you mean 'norm'?"),
+    ],
+)
+def test_a_remedy_against_an_unknown_failure_mode_or_of_an_unknown_kind_is_refused(
+    mode: str, kind: str, message: str
+):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        add_remedy(mode, kind, "mine")
+
+
+@pytest.fixture(autouse=True)
+def own_remedies():
+    """Remedies that a test adds are there for that test only."""
+    before = {mode: list(parts) for mode, parts in REMEDIES.items()}
+    yield
+    REMEDIES.update(before)
 
 
 def test_the_page_is_whole_needs_no_other_file_says_where_numbers_overflow_and_is_not_replaced(

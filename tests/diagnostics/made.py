@@ -3,7 +3,8 @@
 import lightning as L
 import torch
 
-from gnn_depth.diagnostics.log import MeasureLog, Quantity
+from gnn_depth.diagnostics.layer_statistics import Measure
+from gnn_depth.diagnostics.log import MeasureLog
 
 
 class Made(L.Callback):
@@ -24,8 +25,8 @@ class Made(L.Callback):
 
 
 SIGNED, POSITIVE = (
-    Quantity("signed", "made/signed", "c", log10=False),
-    Quantity("size", "made/size_log10", "s"),
+    Measure("signed", "made/signed", "c", log10=False),
+    Measure("size", "made/size_log10", "s"),
 )
 # Steps x quantities x layers.
 MIXED = [

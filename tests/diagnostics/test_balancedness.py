@@ -249,12 +249,13 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
     found = json.loads(path.read_text())["findings"]["Balancedness"]["changed"]
     assert len(found["weights"]) == len(found["attention"]) == 3
     neurons, changed = (
-        measurements.load(path.parent, f"balance_{name}") for name in ("c", "changed_weights")
+        measurements.load_values(path.parent, f"balance_{name}")
+        for name in ("c", "changed_weights")
     )
     assert neurons.values.shape == (4, 4, 8)
     assert changed.values[0].tolist() == found["weights"]
     unchanged, median = (
-        measurements.load(path.parent, f"balance_{name}")
+        measurements.load_values(path.parent, f"balance_{name}")
         for name in ("unchanged_weights", "change_weights_median")
     )
     assert (unchanged.values <= 1 - changed.values).all()

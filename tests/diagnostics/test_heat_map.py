@@ -13,21 +13,21 @@ from gnn_depth.diagnostics.heat_map import (
     SCALE_OF_LOGARITHMS,
     WIDTH,
     ZERO,
-    draw,
     heat_map,
+    heat_map_figure,
 )
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 
 
 def measured(values, steps=None, log10=True, layers=()):
     values = np.array(values, dtype=float)
     steps = np.arange(len(values)) if steps is None else np.array(steps)
-    return Measurement("mu", steps, values, "µ(G)", log10, np.array(layers, dtype=int))
+    return MeasureValues("mu", steps, values, "µ(G)", log10, np.array(layers, dtype=int))
 
 
 def cells(measurement):
     """The colours of the map: a row for each layer, the first one first."""
-    (image,) = draw(measurement).axes[0].images
+    (image,) = heat_map_figure(measurement).axes[0].images
     assert image.origin == "lower"
     return image.get_array()
 
@@ -55,7 +55,7 @@ def test_steps_lie_to_the_right_and_layers_upwards():
 
 
 def test_axes_name_steps_layers_and_values():
-    figure = draw(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
+    figure = heat_map_figure(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
     axes, bar = figure.axes
     assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == (
         "log₁₀ µ(G)",
@@ -80,7 +80,7 @@ def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_sa
     names = {
         value: [
             text.get_text()
-            for legend in draw(measured([[0.0, value]])).legends
+            for legend in heat_map_figure(measured([[0.0, value]])).legends
             for text in legend.get_texts()
         ]
         for value in (1.0, -np.inf, np.nan)
@@ -151,7 +151,7 @@ def test_any_values_make_a_picture(values, log10):
 def test_a_fitted_map_spans_its_own_values_and_is_white_at_zero_if_there_are_both_signs(
     values, name, span
 ):
-    figure = draw(measured(values), fitted=True)
+    figure = heat_map_figure(measured(values), fitted=True)
     low, high = span
     expected = [colormaps[name]((value - low) / (high - low)) for value in values[0]]
     found = [colour(row) for row in figure.axes[0].images[0].get_array()]

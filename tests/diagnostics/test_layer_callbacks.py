@@ -35,7 +35,7 @@ def assert_close(callback, expected, rel=1e-10):
         assert found == pytest.approx(wanted, rel=rel)
 
 
-def test_clipping_checkpoints_and_a_searching_optimizer_change_nothing(measure):
+def test_clipping_and_checkpoints_change_nothing(measure):
     def measured(module, **options):
         callbacks = [kind("rounds.*") for kind in ALL[:3]]
         return [measure(module, callbacks=callbacks, **options), *callbacks]
@@ -45,10 +45,36 @@ def test_clipping_checkpoints_and_a_searching_optimizer_change_nothing(measure):
         chain(call=partial(checkpoint, use_reentrant=reentrant)) for reentrant in (True, False)
     ]
     changed = [measured(module, gradient_clip_val=1e-6) for module in again]
-    changed.append(measured(chain(optimizer=lambda p: LBFGS(p, max_iter=5))))
     for callbacks in changed:
         for callback, expected in zip(callbacks, plain, strict=True):
             assert_close(callback, values(expected)[1:])
+
+
+def test_the_last_evaluation_of_a_searching_optimizer_counts(measure):
+    module, evaluations = chain(optimizer=lambda p: LBFGS(p, max_iter=5)), []
+
+    def loss(batch):
+        states = list(module.states(batch[0]))
+        for state in states:
+            state.retain_grad()
+        evaluations.append(states)
+        return states[-1].square().mean()
+
+    module.loss = loss
+    before = [parameter.detach().clone() for parameter in module.rounds[0].parameters()]
+    callback, states = GradientNorms("rounds.*"), RepresentationSimilarity("rounds.*")
+    updates = LayerMeasures(["update_ratio"], "rounds.*")
+    measure(module, callbacks=[callback, states, updates], kind=GradientExpansion)
+    assert len(evaluations) == 5
+    norms = [[float(state.grad.norm()) for state in of_one[:-1]] for of_one in evaluations]
+    assert values(callback)[1][0] == pytest.approx(norms[-1], rel=1e-10)
+    assert values(callback)[1][0] != pytest.approx(norms[0], rel=1e-3)
+    mus = [float((x - x.mean(0)).detach().norm()) for x in evaluations[-1][:-1]]
+    assert values(states)[1][0] == pytest.approx(mus, rel=1e-10)
+    changes = [(p.detach() - old).norm() for p, old in zip(module.rounds[0].parameters(), before)]
+    expected = torch.stack(changes).norm() / torch.stack([old.norm() for old in before]).norm()
+    (update,) = updates.measure_log.measurements()
+    assert 10 ** update.values[0, 0] == pytest.approx(float(expected), rel=1e-10)
 
 
 @pytest.mark.parametrize(

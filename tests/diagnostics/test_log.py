@@ -24,9 +24,9 @@ class Raise(L.Callback):
 
 def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
     callback = measure(logger=board, max_epochs=3)
-    assert measurements.names(tmp_path / "run") == [HIDDEN, PARAMETERS]
+    assert measurements.measure_names(tmp_path / "run") == [HIDDEN, PARAMETERS]
     for measured in callback.measure_log.measurements():
-        saved = measurements.load(tmp_path / "run", measured.name)
+        saved = measurements.load_values(tmp_path / "run", measured.name)
         assert saved.steps.tolist() == [0, 1, 2]
         assert saved.layers.tolist() == [1, 2, 3, 4]
         assert saved.log10
@@ -49,7 +49,7 @@ def test_of_many_layers_some_have_curves_the_first_and_the_last_too(
     assert len(tags) == curves
     assert tags[0].endswith("layer_001")
     assert tags[-1].endswith(f"layer_{depth:03d}")
-    assert measurements.load(tmp_path / "run", HIDDEN).values.shape == (1, depth)
+    assert measurements.load_values(tmp_path / "run", HIDDEN).values.shape == (1, depth)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_was_measured_before_an_exception_is_kept(measure, board, tmp_path,
     with pytest.raises(raised):
         measure(module, logger=board, max_epochs=9, callbacks=[Raise(error, 4)])
     for name in (HIDDEN, PARAMETERS):
-        assert measurements.load(tmp_path / "run", name).steps.tolist() == [0, 1, 2, 3]
+        assert measurements.load_values(tmp_path / "run", name).steps.tolist() == [0, 1, 2, 3]
     assert len(scalars(tmp_path / "run")["gradient_norm/hidden_log10/layer_001"]) == 4
     assert not any(layer._forward_pre_hooks for layer in module.rounds)
 
@@ -69,7 +69,7 @@ def test_a_full_disk_does_not_hide_the_exception_before_it(measure, board, monke
     def full(*args):
         raise OSError("no space left")
 
-    monkeypatch.setattr(log, "save", full)
+    monkeypatch.setattr(log, "save_values", full)
     with (
         pytest.warns(UserWarning, match="could not be saved: no space left"),
         pytest.raises(RuntimeError, match="the real one"),
@@ -81,7 +81,7 @@ def test_rows_are_handed_on_in_blocks_and_written_now_and_then(measure, board, m
     written, moved = [], []
     monkeypatch.setattr(log, "SECONDS", 1e9)
     monkeypatch.setattr(
-        log, "save", lambda folder, measurement: written.append(len(measurement.steps))
+        log, "save_values", lambda folder, measurement: written.append(len(measurement.steps))
     )
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(tuple(self.shape)) or self)
     measure(logger=board, max_epochs=120)
@@ -95,7 +95,7 @@ def test_a_long_training_is_written_before_it_ends(measure, board, monkeypatch):
     monkeypatch.setattr(log, "SAVE_SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
     monkeypatch.setattr(
-        log, "save", lambda folder, measurement: written.append(len(measurement.steps))
+        log, "save_values", lambda folder, measurement: written.append(len(measurement.steps))
     )
     measure(logger=board, max_epochs=3)
     assert written == [1, 1, 2, 2, 3, 3, 3, 3]
@@ -118,7 +118,7 @@ def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board
     resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
     for ours, expected in zip(values(second), whole):
         assert ours == pytest.approx(expected, rel=1e-12)
-    assert measurements.load(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
+    assert measurements.load_values(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
     curve = scalars(tmp_path / "run")["gradient_norm/hidden_log10/layer_001"]
     assert [step for step, _ in curve] == [2, 3, 4], "loggers get no step twice"
 
@@ -139,7 +139,7 @@ def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tm
     with np.errstate(divide="ignore"):
         expected = {"signed": np.array(MIXED)[:, 0], "size": np.log10(np.array(MIXED)[:, 1])}
     for measured in callback.kept.measurements():
-        saved = measurements.load(tmp_path / "run", measured.name)
+        saved = measurements.load_values(tmp_path / "run", measured.name)
         assert saved.log10 == measured.log10 == (measured.name == "size")
         np.testing.assert_array_equal(saved.values, expected[measured.name])
         np.testing.assert_array_equal(measured.values, expected[measured.name])

@@ -9,7 +9,7 @@ from tensorboard.plugins.custom_scalar import metadata
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from gnn_depth.diagnostics import GradientNorms, log, loggers
-from gnn_depth.diagnostics.log import Quantity
+from gnn_depth.diagnostics.layer_statistics import Measure
 from tests.diagnostics.made import SIGNED, Made
 from tests.training.conftest import scalars
 
@@ -54,7 +54,7 @@ def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, 
     monkeypatch.setattr(log, "SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
-    monkeypatch.setattr(log, "save", lambda folder, measurement: None)
+    monkeypatch.setattr(log, "save_values", lambda folder, measurement: None)
     monkeypatch.setattr(
         loggers,
         "heat_map",
@@ -78,7 +78,7 @@ def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkey
 
 
 def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_path):
-    product = Quantity("size", "made/size_log10", "s", product=True)
+    product = Measure("size", "made/size_log10", "s", product=True)
     fit(
         Made(np.ones((2, 2, 3)), SIGNED, product),
         GradientNorms("rounds.*"),

@@ -17,6 +17,7 @@ from torch_geometric.loader import DataLoader
 import gnn_depth
 from gnn_depth.diagnostics import LayerMeasures
 from gnn_depth.diagnostics.hooks import uncompiled
+from tests.diagnostics.conftest import is_hooked
 from tests.diagnostics.loops import graph
 
 MEASURES = (
@@ -213,5 +214,5 @@ def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trai
     assert found.to_numpy() == pytest.approx(expected[:, 0], rel=1e-6, nan_ok=True)
     for ours, theirs in zip(module.parameters(), alone.parameters()):
         assert torch.equal(ours, theirs)
-    assert not any(part._forward_pre_hooks for part in module.modules())
+    assert not is_hooked(module)
     assert uncompiled._count == 0

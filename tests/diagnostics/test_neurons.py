@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_depth.diagnostics.balance import QUANTILES, BalanceReader, defect, imbalance
+from gnn_depth.diagnostics.balance import (
+    QUANTILES,
+    defect,
+    distribution,
+    imbalance,
+    laws_of,
+    norms_of,
+)
 from tests.nn.stacks import STACKS, stack_of
 
 
@@ -26,7 +33,7 @@ def gradient(parameter):
 def test_the_laws_of_all_links_are_those_of_each(variant, assembly):
     stack = drawn(stack_of(variant, assembly))
     links = stack.links()
-    laws, _ = BalanceReader(links, []).read(gradient)
+    laws = laws_of(links, gradient)
     for place, link in enumerate(links):
         c, delta = imbalance(link), defect(link, gradient)
         for ours, expected in zip(laws[:, place, : len(c)], (c, delta)):
@@ -37,7 +44,7 @@ def test_the_laws_of_all_links_are_those_of_each(variant, assembly):
 def test_norms_are_those_of_all_parameters_of_a_set_together():
     stack = drawn(stack_of("gatv2", "encoder_and_decoder"))
     sets = [list(layer.parameters()) for layer in stack.layers] + [[]]
-    _, norms = BalanceReader([], sets).read(gradient)
+    norms = norms_of(sets, gradient)
     for place, parameters in enumerate(sets[:-1]):
         squares = [sum(p.pow(2).sum().item() for p in parameters)]
         squares.append(sum(p.grad.pow(2).sum().item() for p in parameters if p.grad is not None))
@@ -53,16 +60,15 @@ def test_the_distribution_is_that_of_the_neurons_of_each_link():
         )
         for s, w in enumerate((wide, narrow))
     ]
-    neurons = BalanceReader(links, [])
-    laws, _ = neurons.read(lambda parameter: None)
-    found = neurons.distribution(laws)[0].numpy()
+    laws = laws_of(links, lambda parameter: None)
+    found = distribution(laws, [5, 2])[0].numpy()
     for place, weight in enumerate((wide, narrow)):
         values = weight.square().sum(1).numpy()
         assert found[:, place] == pytest.approx(
             [values.mean(), *np.quantile(values, QUANTILES)], rel=1e-12
         )
     laws[0, 1, 0] = torch.nan
-    found = neurons.distribution(laws)[0]
+    found = distribution(laws, [5, 2])[0]
     assert found[:, 1].isnan().all()
     assert found[:, 0].isfinite().all()
 
@@ -72,7 +78,8 @@ def test_zero_parameters_and_gradients_too_small_for_squares_are_read():
     for parameter in stack.parameters():
         parameter.data.zero_()
         parameter.grad = torch.full_like(parameter, 1e-30)
-    laws, norms = BalanceReader(stack.links(), [list(stack.parameters())]).read(gradient)
+    laws = laws_of(stack.links(), gradient)
+    norms = norms_of([list(stack.parameters())], gradient)
     count = sum(parameter.numel() for parameter in stack.parameters())
     assert (laws[~laws.isnan()] == 0).all()
     assert norms[:, 0].tolist() == pytest.approx([0, 1e-30 * count**0.5], rel=1e-6)

@@ -107,7 +107,7 @@ def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsy
     assert fit(tmp_path / "runs", *words) == 0
     (folder,) = (path.parent for path in (tmp_path / "runs").rglob("result.json"))
     for name in ("gradient_norm_hidden", "gradient_norm_parameters"):
-        measured = measurements.load(folder, name)
+        measured = measurements.load_values(folder, name)
         assert measured.steps.tolist() == [0, 2, 3]
         assert measured.layers.tolist() == [1, 2, 3]
         assert np.isfinite(measured.values).all()

@@ -8,11 +8,11 @@ import torch
 import gnn_depth
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, RepresentationSimilarity
 from gnn_depth.diagnostics.probe import probe
-from gnn_depth.diagnostics.probe.readings import why_no_bound
+from gnn_depth.diagnostics.probe.layer_values import why_no_bound
 from gnn_depth.nn.layers import GAT, SAGE, GATv2
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.conftest import chain, is_hooked, loader, rows, values
 from tests.diagnostics.loops import CONVOLUTIONS, Loop, features, graph
 from tests.training.conftest import Tiny
 
@@ -40,7 +40,7 @@ def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was(tmp_pat
     report = probe(model, batch, scales=[10.0])
     for old, new in zip(before, state(model), strict=True):
         torch.testing.assert_close(new, old, rtol=0, atol=0)
-    assert [reading.number for reading in report.readings] == [1, 2, 3, 4]
+    assert [reading.number for reading in report.layers] == [1, 2, 3, 4]
     assert str(report).startswith("4 layers of GAT, loss ")
     assert "at 10 X" in str(report)
     assert report.remedies is None
@@ -56,8 +56,8 @@ def test_a_foreign_model_is_probed_with_its_own_loss():
     module.forward = lambda x: list(module.states(x))[-1]
     report = probe(module, rows(), layers="rounds.*", loss=lambda out: out.square().mean())
     assert report.loss == pytest.approx(module.loss([rows()]).item())
-    assert [reading.layer for reading in report.readings] == ["Linear"] * 5
-    assert all(reading.gradient > 0 and reading.stretch > 0 for reading in report.readings)
+    assert [reading.layer for reading in report.layers] == ["Linear"] * 5
+    assert all(reading.gradient > 0 and reading.stretch > 0 for reading in report.layers)
     module.forward = lambda batch: module.loss(batch)
     assert probe(module, [rows()], layers=["rounds.*"]).loss == report.loss
     with pytest.raises(ValueError, match=r"'layers.*'"):
@@ -80,11 +80,11 @@ def test_a_loop_of_any_convolution_is_probed_in_one_line(name):
         .gt(0)
         .all(axis=None)
     )
-    assert report.readings[0].energy == frame["E(X)"][1]
-    assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
+    assert report.layers[0].energy == frame["E(X)"][1]
+    assert not is_hooked(model)
 
 
-def test_of_a_layer_that_is_called_several_times_the_first_call_is_shown_and_the_report_says_so():
+def test_a_layer_that_is_called_several_times_has_a_row_for_each_call():
     class Tied(Loop):
         def forward(self, x, edge_index):
             for _ in range(4):
@@ -94,16 +94,21 @@ def test_of_a_layer_that_is_called_several_times_the_first_call_is_shown_and_the
     model = Tied(CONVOLUTIONS["GCNConv"], depth=1).double()
     x = features()
     report = gnn_depth.probe(model, x, graph(), loss=torch.sum)
-    (gradient,) = torch.autograd.grad(model(x, graph()).sum(), x)
-    assert report.readings[0].gradient == pytest.approx(float(gradient.norm()))
-    assert any("4 calls of 1" in note for note in report.notes)
+    states = [x]
+    for _ in range(4):
+        states.append(torch.tanh(model.layers[0](states[-1], graph())))
+    gradients = torch.autograd.grad(states[-1].sum(), states[:-1])
+    assert [layer.gradient for layer in report.layers] == pytest.approx(
+        [float(gradient.norm()) for gradient in gradients]
+    )
+    assert all(layer.stretch > 0 for layer in report.layers)
 
 
 def test_a_loss_that_is_not_known_is_asked_for():
     model = Loop(CONVOLUTIONS["GCNConv"]).double()
     with pytest.raises(ValueError, match="loss="):
         gnn_depth.probe(model, features(), graph())
-    assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
+    assert not is_hooked(model)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +128,7 @@ def test_a_layer_without_a_bound_has_a_reason(layer, norms, reason):
 
 
 @pytest.mark.parametrize("kind", [GradientNorms, RepresentationSimilarity])
-def test_a_measurement_with_a_pass_of_its_own_is_not_seen_by_other_callbacks(make_trainer, kind):
+def test_the_calls_that_measure_a_constant_are_not_seen_by_other_callbacks(make_trainer, kind):
     measured = []
     for others in ([], [LipschitzConstants("rounds.*", every_n_epochs=1)]):
         callback, module = kind("rounds.*"), chain()

@@ -8,13 +8,12 @@ import pytest
 
 from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
 from gnn_depth.diagnostics.probe.charts import _limits
-from gnn_depth.diagnostics.probe.findings import CRITERIA, digits, find_problems
-from gnn_depth.diagnostics.probe.readings import Reading
-from gnn_depth.diagnostics.probe.remedies import Trial
-from gnn_depth.diagnostics.probe.report import Report, product
-from gnn_depth.nn.parts import FAILURE_MODES
+from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, digits, find_problems
+from gnn_depth.diagnostics.probe.layer_values import LayerValues
+from gnn_depth.diagnostics.probe.remedies import RemedyProbe
+from gnn_depth.diagnostics.probe.report import Report, product_text
 
-WELL = Reading(
+WELL = LayerValues(
     1,
     norm=5.0,
     mu=3.0,
@@ -28,7 +27,7 @@ WELL = Reading(
 )
 
 
-def stack(layers: int = 10, **of_layer) -> list[Reading]:
+def stack(layers: int = 10, **of_layer) -> list[LayerValues]:
     """Readings of layers that are well but for some numbers, each a function of the layer's
     number."""
     return [
@@ -37,7 +36,7 @@ def stack(layers: int = 10, **of_layer) -> list[Reading]:
     ]
 
 
-def only(readings: list[Reading]):
+def only(readings: list[LayerValues]):
     """The finding, if it is the only one."""
     findings = find_problems(readings)
     assert len(findings) == 1, findings
@@ -47,12 +46,15 @@ def only(readings: list[Reading]):
 def test_of_a_stack_that_is_well_nothing_is_said():
     assert find_problems(stack()) == []
     assert find_problems([]) == []
-    assert find_problems([Reading(1)]) == [], "nothing was measured"
+    assert find_problems([LayerValues(1)]) == [], "nothing was measured"
 
 
 def test_a_page_has_titles_in_words_limits_and_the_best_remedies(tmp_path):
     loud, quiet = stack(norm=lambda n: 2.0 * 9.0**n), stack()
-    trials = [Trial("", loud, find_problems(loud)), Trial("--model.skip rezero", quiet, [])]
+    trials = [
+        RemedyProbe("", loud, find_problems(loud)),
+        RemedyProbe("--model.skip rezero", quiet, []),
+    ]
     Report("T", 1.0, loud, trials[0].findings, (), trials).html(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     for words in (
@@ -178,7 +180,7 @@ def test_a_criterion_measures_by_how_many_powers_of_ten_its_limit_is_exceeded():
     )
     assert dying.excess(stack(norm=lambda n: 5.0 if n < 10 else 5e-5)) == pytest.approx(2)
     assert dying.excess(stack()) == pytest.approx(-3)
-    assert dying.worst_value([Reading(1)]) is None
+    assert dying.worst_value([LayerValues(1)]) is None
 
 
 def test_numbers_are_said_in_three_digits_and_powers_of_ten_in_two():
@@ -192,7 +194,7 @@ def test_numbers_are_said_in_three_digits_and_powers_of_ten_in_two():
 
 
 def test_the_product_of_all_layers_is_told_at_any_size():
-    assert product([2.0, 3.0]) == "6"
-    assert product([1e200, 1e200]) == "10^400.00"
-    assert product([1.0, None]) == "unknown"
-    assert product([0.0, 1.0]) == "0"
+    assert product_text([2.0, 3.0]) == "6"
+    assert product_text([1e200, 1e200]) == "10^400.00"
+    assert product_text([1.0, None]) == "unknown"
+    assert product_text([0.0, 1.0]) == "0"

@@ -1,7 +1,7 @@
 import pytest
 
 from gnn_depth.diagnostics import GradientNorms
-from tests.diagnostics.conftest import chain, values
+from tests.diagnostics.conftest import chain, is_hooked, values
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_steps_are_measured_at_the_cadence_and_always_the_first_and_the_last(
     assert steps.tolist() == expected
     # Hooks are there in these steps alone, and none when the training is over.
     assert [step for step, hooked in enumerate(module.hooked) if hooked] == expected
-    assert not any(layer._forward_pre_hooks for layer in module.rounds)
+    assert not is_hooked(module)
 
 
 def test_a_step_of_accumulated_batches_is_measured_as_one(measure):

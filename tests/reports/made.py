@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnn_depth import measurements
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 
 METRIC = "test_acc_at_best_val"
 
@@ -22,7 +22,7 @@ def make_run(
     value: float | str | None = 0.5,
     status: str = "finished",
     curves: Mapping[str, Sequence[float]] | None = None,
-    measures: Sequence[Measurement] = (),
+    measures: Sequence[MeasureValues] = (),
     result: Mapping[str, Any] | None = None,
     suffix: str = "",
 ) -> Path:
@@ -59,23 +59,23 @@ def make_run(
                 [epoch, epoch, *row] for epoch, row in enumerate(zip(*curves.values(), strict=True))
             )
     for measurement in measures:
-        measurements.save(folder, measurement)
+        measurements.save_values(folder, measurement)
     return folder
 
 
 def similarity(
     name: str, seed: int = 0, steps: int = 6, depth: int = 5, slope: float = -0.5
-) -> Measurement:
+) -> MeasureValues:
     """log10 of a similarity that decays with the distance from the last layer."""
     draws = np.random.default_rng(seed)
     fall = slope * np.arange(depth)[::-1]
     values = fall + 0.05 * np.arange(steps)[:, None] + 0.1 * draws.standard_normal((steps, depth))
-    return Measurement(name, 10 * np.arange(steps), values, unit="mu", log10=True)
+    return MeasureValues(name, 10 * np.arange(steps), values, unit="mu", log10=True)
 
 
-def balance(seed: int = 0, steps: int = 6, depth: int = 3, neurons: int = 8) -> Measurement:
+def balance(seed: int = 0, steps: int = 6, depth: int = 3, neurons: int = 8) -> MeasureValues:
     """The balance c of every neuron, which drifts."""
     draws = np.random.default_rng(seed)
     start = draws.standard_normal((1, depth, neurons))
     drift = 0.1 * draws.standard_normal((steps, depth, neurons)).cumsum(axis=0)
-    return Measurement("balance", np.arange(steps), start + drift, unit="c")
+    return MeasureValues("balance", np.arange(steps), start + drift, unit="c")

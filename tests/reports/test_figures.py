@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
 from gnn_depth.reports.figures.charts import stroke
@@ -36,15 +36,15 @@ def grid(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make_seeds(root: Path, made: Sequence[Measurement]) -> Path:
+def make_seeds(root: Path, made: Sequence[MeasureValues]) -> Path:
     """Runs of one group that have these measures, one each."""
     for seed, measure in enumerate(made):
         make_run(root, {"norm": "gat"}, seed, measures=[measure])
     return root
 
 
-def steps(values: np.ndarray) -> Measurement:
-    return Measurement("mu", np.arange(len(values)), values)
+def steps(values: np.ndarray) -> MeasureValues:
+    return MeasureValues("mu", np.arange(len(values)), values)
 
 
 @pytest.mark.parametrize("spread", ["std", "ci"])
@@ -167,7 +167,7 @@ def test_a_heat_map_of_seeds_is_their_median(tmp_path):
 
 
 def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
-    empty = Measurement("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
+    empty = MeasureValues("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
     make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[empty])
     make_run(tmp_path, {"depth": 5}, 2, None, "diverged")
     with pytest.raises(ReportError, match="no run came to a step"):
@@ -182,7 +182,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     made = []
     for seed, at in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(at, dtype=float)[:, None] + 100 * seed
-        made.append(Measurement("mu", np.array(at), values))
+        made.append(MeasureValues("mu", np.array(at), values))
     drawn = heatmap(read_runs(make_seeds(tmp_path, made)))
     panel = drawn.panels[0].map
     assert dict(zip(panel.x, panel.values[0])) == {0: 50, 10: 110, 20: 70, 40: 40}
@@ -192,7 +192,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
 def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
-    make_seeds(tmp_path, [Measurement("mu", np.arange(6), values, "mu", log10=True)])
+    make_seeds(tmp_path, [MeasureValues("mu", np.arange(6), values, "mu", log10=True)])
     drawn = heatmap(read_runs(tmp_path))
     assert drawn.panels[0].map.log10
     assert np.isneginf(drawn.panels[0].map.values[0, 0])
@@ -338,7 +338,7 @@ def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive
     assert not convergence(frame, tag="val/loss", spread="none").panels[0].lines[0].bands
 
 
-def make_points(root: Path, *names: str) -> list[list[Measurement]]:
+def make_points(root: Path, *names: str) -> list[list[MeasureValues]]:
     """Three runs with these measures, the last without the metric; returns the measures."""
     made = []
     for seed in range(3):

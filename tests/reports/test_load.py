@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_depth.measurements import Measurement, save
+from gnn_depth.measurements import MeasureValues, save_values
 from gnn_depth.reports import ReportError, ReportWarning, read_curves, read_measures, read_runs
 from gnn_depth.reports.figures import chart
 from gnn_depth.runs import COLUMNS
@@ -120,7 +120,7 @@ def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
     ours = run(0.5)
     for name in ("plain", "bounded"):
         (tmp_path / "loops" / name).mkdir(parents=True)
-        save(tmp_path / "loops" / name, similarity("gradient_similarity"))
+        save_values(tmp_path / "loops" / name, similarity("gradient_similarity"))
     (tmp_path / "loops" / "plain" / "inside" / "measures").mkdir(parents=True)
     frame = read_runs(tmp_path / "loops")
     folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
@@ -246,7 +246,7 @@ def test_neurons_have_a_column(tmp_path):
 def test_what_is_not_finite_is_kept(tmp_path):
     values = np.array([[-np.inf, np.nan, np.inf]])
     make_run(
-        tmp_path, {"depth": 3}, measures=[Measurement("mu", np.array([0]), values, log10=True)]
+        tmp_path, {"depth": 3}, measures=[MeasureValues("mu", np.array([0]), values, log10=True)]
     )
     np.testing.assert_array_equal(read_measures(read_runs(tmp_path), "mu")["value"], values[0])
 
@@ -263,7 +263,7 @@ def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
         tmp_path,
         {"norm": "gat"},
         1,
-        measures=[Measurement("mu", np.arange(2), np.ones((2, 5)), "mu")],
+        measures=[MeasureValues("mu", np.arange(2), np.ones((2, 5)), "mu")],
     )
     with pytest.raises(ReportError, match=r"'mu', 'mu' as log10"):
         read_measures(read_runs(tmp_path), "mu")

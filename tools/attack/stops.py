@@ -198,8 +198,8 @@ def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list
             found.append(
                 f"metrics.csv: {key[1]} of epoch {key[0]}: {one.get(key)}, {other.get(key)}"
             )
-    for name in measurements.names(whole):
-        one, other = (measurements.load(run, name) for run in (whole, rest))
+    for name in measurements.measure_names(whole):
+        one, other = (measurements.load_values(run, name) for run in (whole, rest))
         kept = torch.isin(torch.as_tensor(one.steps), torch.as_tensor(other.steps)).numpy()
         if not torch.equal(_plain(one.values[kept]), _plain(other.values)):
             found.append(f"measures: {name}")

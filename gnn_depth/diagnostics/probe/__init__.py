@@ -10,20 +10,32 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.probe.findings import Finding, find_problems
-from gnn_depth.diagnostics.probe.readings import Reading, loss_of, read
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
+from gnn_depth.diagnostics.probe.layer_values import LayerValues, loss_of, measure_layers
 from gnn_depth.diagnostics.probe.remedies import (
+    REMEDIES,
     Remedy,
-    Trial,
+    RemedyProbe,
+    add_remedy,
+    missing_parts,
     proposed,
     tried,
-    unknown_failure_modes,
 )
 from gnn_depth.diagnostics.probe.report import Report
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
 
-__all__ = ["Finding", "Reading", "Remedy", "Report", "Trial", "probe"]
+__all__ = [
+    "FAILURE_MODES",
+    "REMEDIES",
+    "Finding",
+    "LayerValues",
+    "Remedy",
+    "RemedyProbe",
+    "Report",
+    "add_remedy",
+    "probe",
+]
 
 
 def probe(
@@ -43,10 +55,13 @@ def probe(
 
     .. code-block:: python
 
-        report = gnn_depth.probe(model, x, edge_index, loss=lambda out: cross_entropy(out[mask], y[mask]))
+        loss = lambda out: cross_entropy(out[mask], y[mask])
+        report = gnn_depth.probe(model, x, edge_index, loss=loss)
         print(report)
 
-    Afterwards the model's modes, gradients and buffers are as before, and so is the random state.
+    A layer that is called several times in the pass is measured at each call. A value that cannot
+    be measured is left out, with a note on the reason. Afterwards the model's modes, gradients and
+    buffers are as before, and so is the random state.
 
     Args:
         model: The model, at initialisation or trained, on the device of its inputs.
@@ -64,8 +79,7 @@ def probe(
         title: Heading of the report.
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With
-            it the report proposes remedies: registered parts that declare that they treat what was
-            found.
+            it the report proposes remedies: the parts of :data:`REMEDIES` against what was found.
         try_remedies: Probe a model with each remedy too.
 
     Returns:
@@ -81,22 +95,19 @@ def probe(
     def run(other: nn.Module) -> Tensor:
         return loss_of(other(*inputs), inputs, loss)
 
-    value, readings, notes = read(model, run, layers, edge_index, stack, scales)
-    findings = find_problems(readings)
+    measure = partial(measure_layers, run=run, layers=layers, edge_index=edge_index, stack=stack)
+    value, found, notes = measure(model, scales=scales)
+    findings = find_problems(found)
     remedies: list[Remedy] | None = None
-    trials: list[Trial] | None = None
+    probes: list[RemedyProbe] | None = None
     if build is not None:
         remedies = proposed(findings, options or {}, build)
+        notes += missing_parts()
         if try_remedies:
-            quick = partial(
-                read, run=run, layers=layers, edge_index=edge_index, stack=stack, scales=None
-            )
-            trials = tried(
-                remedies, Trial("", readings, findings), build, lambda other: quick(other)[1]
-            )
-        notes += unknown_failure_modes()
-    kind = readings[0].layer if readings else "?"
-    heading = title or f"{len(readings)} layer{'s' * (len(readings) > 1)} of {kind}"
-    return Report(
-        f"{heading}, loss {value:.4g}", value, readings, findings, remedies, trials, notes
-    )
+            unchanged = RemedyProbe("", found, findings)
+            probes = tried(remedies, unchanged, build, lambda other: measure(other, scales=None)[1])
+    if title is None:
+        kind = found[0].layer if found else "?"
+        title = f"{len(found)} layer{'s' * (len(found) > 1)} of {kind}"
+    title = f"{title}, loss {value:.4g}"
+    return Report(title, value, found, findings, remedies, probes, notes)

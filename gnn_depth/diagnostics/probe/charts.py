@@ -1,5 +1,4 @@
-"""Charts for a probe's page: each quantity by layer, with thresholds, and the remedies drawn over
-it."""
+"""Charts for a probe's page: each measure by layer, with thresholds, and the remedies over it."""
 
 import io
 import math
@@ -8,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gnn_depth.diagnostics.probe.findings import CRITERIA
-from gnn_depth.diagnostics.probe.readings import COLUMNS, Reading
+from gnn_depth.diagnostics.probe.layer_values import COLUMNS, LayerValues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,17 +15,12 @@ if TYPE_CHECKING:
 COLUMNS_OF_CHARTS = 3  # charts beside each other
 DECADES = 1.5  # positive values over a wider range get a logarithmic axis
 LIMIT: dict[str, Any] = {"color": "#C00000", "linestyle": "--", "linewidth": 1.0}
-REMEDY_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-)  # Okabe & Ito: readable by the colour-blind
+# Okabe & Ito: readable by the colour-blind.
+REMEDY_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 
 
-def charts(models: Sequence[tuple[str, Sequence[Reading]]]) -> str:
-    """One SVG picture with a chart of each quantity by layer; quantities without any value are left
+def charts(models: Sequence[tuple[str, Sequence[LayerValues]]]) -> str:
+    """One SVG picture with a chart of each measure by layer; measures without any value are left
     out.
 
     The first model is the probed one, the others are the same with a remedy.
@@ -34,11 +28,10 @@ def charts(models: Sequence[tuple[str, Sequence[Reading]]]) -> str:
     import matplotlib  # slow to import, and few reports draw
     from matplotlib.figure import Figure
 
-    drawn = [
-        symbol
-        for symbol in COLUMNS
-        if any(reading.value(symbol) is not None for reading in models[0][1])
-    ]
+    drawn = []
+    for symbol in COLUMNS:
+        if any(layer.value(symbol) is not None for layer in models[0][1]):
+            drawn.append(symbol)
     rows = -(-len(drawn) // COLUMNS_OF_CHARTS)
     if not rows:
         return ""
@@ -50,43 +43,46 @@ def charts(models: Sequence[tuple[str, Sequence[Reading]]]) -> str:
         keys: dict[str, Any] = {}
         for axes, symbol in zip(charts, drawn, strict=False):
             _chart(axes, symbol, models)
-            keys |= {
-                line.get_label(): line
-                for line in axes.get_lines()
-                if not line.get_label().startswith("_")
-            }
+            for line in axes.get_lines():
+                if not line.get_label().startswith("_"):
+                    keys[line.get_label()] = line
         figure.legend(keys.values(), keys, loc="outside upper left", ncols=4, frameon=False)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
     return re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
 
 
-def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Reading]]]) -> None:
-    """Draw a quantity over the layers; values that are not finite are marked at the bottom."""
+def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[LayerValues]]]) -> None:
+    """Draw a measure over the layers; values that are not finite are marked at the bottom."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(COLUMNS[symbol][0], fontsize=10, loc="left")
     axes.set_xlabel("layer", fontsize=8)
     values: list[float] = []
-    for index, (name, readings) in enumerate(models):
-        known = [
-            (reading.number, value)
-            for reading in readings
-            if (value := reading.value(symbol)) is not None
-        ]
-        colour = REMEDY_COLOURS[(index - 1) % len(REMEDY_COLOURS)] if index else "black"
-        layers = [layer for layer, _ in known]
-        heights = [value if math.isfinite(value) else math.nan for _, value in known]
-        look: dict[str, Any] = (
-            {"linewidth": 1.0} if index else {"linewidth": 1.6, "marker": "o", "markersize": 3}
-        )
-        axes.plot(layers, heights, color=colour, label=name, zorder=2 if index else 3, **look)
-        if lost := [layer for layer, value in known if not math.isfinite(value)]:
+    for index, (name, layers) in enumerate(models):
+        numbers, heights, lost = [], [], []
+        for layer in layers:
+            value = layer.value(symbol)
+            if value is None:
+                continue
+            is_finite = math.isfinite(value)
+            numbers.append(layer.number)
+            heights.append(value if is_finite else math.nan)
+            if is_finite:
+                values.append(value)
+            else:
+                lost.append(layer.number)
+        if index:
+            colour = REMEDY_COLOURS[(index - 1) % len(REMEDY_COLOURS)]
+            axes.plot(numbers, heights, color=colour, label=name, zorder=2, linewidth=1.0)
+        else:
+            colour = "black"
+            look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3}
+            axes.plot(numbers, heights, color=colour, label=name, zorder=3, **look)
+        if lost:
             bottom = axes.get_xaxis_transform()
-            axes.plot(
-                lost, [0.02] * len(lost), "x", color=colour, transform=bottom, label="not finite"
-            )
-        values += [value for value in heights if math.isfinite(value)]
+            marks = [0.02] * len(lost)
+            axes.plot(lost, marks, "x", color=colour, transform=bottom, label="not finite")
     if values and min(values) > 0 and math.log10(max(values) / min(values)) > DECADES:
         axes.set_yscale("log")
     low, high = axes.get_ylim()
@@ -94,19 +90,21 @@ def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Readi
         if low <= limit <= high:
             axes.axhline(limit, label="limit", **LIMIT)
     axes.set_ylim(low, high)
-    numbers = [reading.number for reading in models[0][1]]
-    axes.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
+    first, last = models[0][1][0].number, models[0][1][-1].number
+    axes.set_xlim(first - 0.5, last + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _limits(symbol: str, readings: Sequence[Reading]) -> Iterator[float]:
-    """The thresholds of a quantity: those relative to the first or last layer are turned into
+def _limits(symbol: str, layers: Sequence[LayerValues]) -> Iterator[float]:
+    """The thresholds of a measure: those relative to the first or last layer are turned into
     values of the chart."""
     for criterion in CRITERIA:
-        if criterion.symbol == symbol:
-            values = [reading.value(symbol) for reading in readings]
-            ratios = [value / relative for relative, value in zip(criterion.of(readings), values, strict=True)
-                      if relative and value]  # fmt: skip
-            yield from [criterion.limit * ratio for ratio in ratios if math.isfinite(ratio)][:1]
+        if criterion.symbol != symbol:
+            continue
+        for relative, layer in zip(criterion.of(layers), layers, strict=True):
+            value = layer.value(symbol)
+            if relative and value and math.isfinite(value / relative):
+                yield criterion.limit * (value / relative)
+                break

@@ -1,29 +1,44 @@
-"""Findings: the failure modes that a stack's readings show, and the layer where each begins."""
+"""Findings: the failure modes that a stack's layers show, and the layer where each begins."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
-from gnn_depth.diagnostics.probe.readings import Reading
-from gnn_depth.nn.parts import FailureMode
+from gnn_depth.diagnostics.probe.layer_values import LayerValues
 
 SMALLEST, LARGEST = -45.0, 38.5  # the range of float32, as powers of ten
 
-GROWN = EXPANDED  # growth, and shrinking by its inverse, after which no learning rate suits both ends of the stack
+# Growth, and shrinking by its inverse, after which no learning rate suits both ends of the stack.
+GROWN = EXPANDED
 LEVELLED = 1e-2  # share of the norm in which nodes still differ
 ONE_DIRECTION = 1.5  # effective rank: nearer to one direction than to two
 DEAD = 0.5  # share of the nodes
-STEEPER = (
-    10.0  # growth of a Lipschitz constant with its input; with bounded scores it does not grow
-)
-SHALLOW = 4  # layers: 2 train as well out of balance as in balance, and 5 do not (Mustafa et al. 2023, table 2)
+# Growth of a Lipschitz constant with its input; with bounded scores it does not grow.
+STEEPER = 10.0
+# Layers: 2 train as well out of balance as in balance, and 5 do not (Mustafa et al. 2023, table 2).
+SHALLOW = 4
 UNBALANCED = 0.6  # |c| as a share of all squares: one side of a neuron has four times the other's
+
+
+#: Failure modes of deep stacks, in words.
+FAILURE_MODES: dict[str, str] = {
+    "non_finite": "numbers overflow",
+    "dying_signal": "the signal dies",
+    "equal_rows": "all nodes become equal",
+    "rank_collapse": "all nodes point in one direction",
+    "exploding_signal": "the signal explodes",
+    "vanishing_gradients": "gradients vanish",
+    "expanding_gradients": "gradients expand",
+    "smoothed_gradients": "all nodes get the same gradient",
+    "unbounded_attention": "attention is not bounded",
+    "imbalance": "neurons are out of balance",
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A failure mode that the readings show.
+    """A failure mode that the values of the layers show.
 
     Attributes:
         mode: The failure mode.
@@ -34,7 +49,7 @@ class Finding:
         text: A sentence for users.
     """
 
-    mode: FailureMode
+    mode: str
     symbol: str
     layer: int
     worst: int
@@ -42,7 +57,7 @@ class Finding:
     text: str
 
 
-Values = Callable[[Sequence[Reading]], list[float | None]]
+Values = Callable[[Sequence[LayerValues]], list[float | None]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,7 @@ class Criterion:
             layer.
     """
 
-    mode: FailureMode
+    mode: str
     symbol: str
     of: Values
     limit: float
@@ -70,130 +85,135 @@ class Criterion:
     backwards: bool = False
     is_product: bool = False
 
-    def finding(self, readings: Sequence[Reading]) -> Finding | None:
-        """The finding in the readings of a stack; None if no layer is beyond the threshold."""
-        values = self.of(readings)
-        there = [
-            place
-            for place, value in enumerate(values)
-            if value is not None and self.is_beyond(value)
-        ]
-        if not there:
+    def finding(self, layers: Sequence[LayerValues]) -> Finding | None:
+        """The finding in the layers of a stack; None if no layer is beyond the threshold."""
+        values = self.of(layers)
+        beyond = []
+        for place, known in enumerate(values):
+            if known is not None and self.is_beyond(known):
+                beyond.append(place)
+        if not beyond:
             return None
-        first = there[-1] if self.backwards else there[0]
+        first = beyond[-1] if self.backwards else beyond[0]
         worst = self._worst(values)
         value = values[worst]
         assert value is not None
-        layer, at = readings[first].number, readings[worst].number
-        shown = (
-            digits(value) if digits(value) != f"{self.limit:g}" else repr(value)
-        )  # 1.4996 is not "1.5, below 1.5"
-        text = self.text.format(layer=layer, worst=at, value=shown, limit=f"{self.limit:g}")
-        pace = _pace(readings, values, worst, self.backwards) if self.is_product else ""
-        return Finding(self.mode, self.symbol, layer, at, value, f"{text}.{pace}")
+        shown = digits(value)
+        if shown == f"{self.limit:g}":  # 1.4996 is not "1.5, below 1.5"
+            shown = repr(value)
+        first, at = layers[first].number, layers[worst].number
+        text = self.text.format(layer=first, worst=at, value=shown, limit=f"{self.limit:g}")
+        pace = _pace(layers, values, worst, self.backwards) if self.is_product else ""
+        return Finding(self.mode, self.symbol, first, at, value, f"{text}.{pace}")
 
-    def worst_value(self, readings: Sequence[Reading]) -> float | None:
+    def worst_value(self, layers: Sequence[LayerValues]) -> float | None:
         """The value of the worst layer; None if no layer has one."""
-        values = self.of(readings)
+        values = self.of(layers)
         known = any(value is not None and not math.isnan(value) for value in values)
         return values[self._worst(values)] if known else None
 
-    def excess(self, readings: Sequence[Reading]) -> float:
+    def excess(self, layers: Sequence[LayerValues]) -> float:
         """Powers of ten by which the worst layer exceeds the threshold; negative if no layer
         does."""
-        value = self.worst_value(readings)
-        if value is None or not value > 0:
-            return 0.0 if value is None or not self.below else math.inf
-        return (math.log10(self.limit) - math.log10(value)) * (1 if self.below else -1)
+        value = self.worst_value(layers)
+        if value is None:
+            return 0.0
+        if not value > 0:
+            return math.inf if self.below else 0.0
+        excess = math.log10(value) - math.log10(self.limit)
+        return -excess if self.below else excess
 
     def is_beyond(self, value: float) -> bool:
         """True if a value shows the failure mode."""
         return value < self.limit if self.below else value > self.limit
 
     def _worst(self, values: Sequence[float | None]) -> int:
-        known = [
-            (value, place)
-            for place, value in enumerate(values)
-            if value is not None and not math.isnan(value)
-        ]
-        extreme = (
-            min(value for value, _ in known) if self.below else max(value for value, _ in known)
-        )
-        return next(place for value, place in known if value == extreme)
+        """The first place with the most extreme value."""
+        known = [value for value in values if value is not None and not math.isnan(value)]
+        return values.index(min(known) if self.below else max(known))
 
 
-def find_problems(readings: Sequence[Reading]) -> list[Finding]:
+def find_problems(layers: Sequence[LayerValues]) -> list[Finding]:
     """All findings, in the order of :data:`CRITERIA`; empty if there are none."""
-    if broken := _non_finite(readings):
+    broken = _non_finite(layers)
+    if broken is not None:
         return [broken]
-    return [
-        finding for criterion in CRITERIA if (finding := criterion.finding(readings)) is not None
-    ]
+    findings = [criterion.finding(layers) for criterion in CRITERIA]
+    return [finding for finding in findings if finding is not None]
 
 
-def _non_finite(readings: Sequence[Reading]) -> Finding | None:
+def _non_finite(layers: Sequence[LayerValues]) -> Finding | None:
     """The first layer whose input or output is not finite; if there is none, the last whose
     gradient is not finite."""
-    places = [
-        (r, what, v)
-        for r in readings
-        for what, v in (("the input of", r.norm), ("the output of", r.out))
-    ]
-    places += [(r, "the gradient of the input of", r.gradient) for r in reversed(readings)]
-    for reading, what, value in places:
+    places: list[tuple[LayerValues, str, float | None]] = []
+    for layer in layers:
+        places += [(layer, "the input of", layer.norm), (layer, "the output of", layer.out)]
+    for layer in reversed(layers):
+        places.append((layer, "the gradient of the input of", layer.gradient))
+    for layer, what, value in places:
         if value is not None and not math.isfinite(value):
-            text = f"{what} layer {reading.number} is not finite."
-            return Finding("non_finite", "", reading.number, reading.number, value, text)
+            text = f"{what} layer {layer.number} is not finite."
+            return Finding("non_finite", "", layer.number, layer.number, value, text)
     return None
 
 
-def _relative(of: Callable[[Reading], float | None], backwards: bool) -> Values:
+def _relative(of: Callable[[LayerValues], float | None], backwards: bool) -> Values:
     """Each value divided by the value at the layer where the pass begins."""
 
-    def multiples(readings: Sequence[Reading]) -> list[float | None]:
-        values = [of(reading) for reading in readings]
-        start = next((v for v in (values[::-1] if backwards else values) if v), None)
-        return [None if value is None or start is None else value / start for value in values]
+    def multiples(layers: Sequence[LayerValues]) -> list[float | None]:
+        values = [of(layer) for layer in layers]
+        in_order = reversed(values) if backwards else values
+        start = next((value for value in in_order if value), None)
+        if start is None:
+            return [None] * len(values)
+        return [None if value is None else value / start for value in values]
 
     return multiples
 
 
-def _each(of: Callable[[Reading], float | None]) -> Values:
-    return lambda readings: [of(reading) for reading in readings]
+def _each(of: Callable[[LayerValues], float | None]) -> Values:
+    return lambda layers: [of(layer) for layer in layers]
 
 
-def _cut_off(readings: Sequence[Reading]) -> list[float | None]:
+def _cut_off(layers: Sequence[LayerValues]) -> list[float | None]:
     """Relative gradient norms; all None if shortcuts bring gradients to the first layer, which can
     then train."""
-    values = GRADIENT(readings)
+    values = GRADIENT(layers)
     first = next((value for value in values if value is not None), None)
-    return values if first is not None and first < 1 / GROWN else [None] * len(values)
+    if first is None or first >= 1 / GROWN:
+        return [None] * len(values)
+    return values
 
 
-def _imbalance(readings: Sequence[Reading]) -> list[float | None]:
-    return [reading.imbalance if len(readings) > SHALLOW else None for reading in readings]
+def _imbalance(layers: Sequence[LayerValues]) -> list[float | None]:
+    if len(layers) <= SHALLOW:
+        return [None] * len(layers)
+    return [layer.imbalance for layer in layers]
 
 
-def _growth_with_scale(reading: Reading) -> float | None:
+def _growth_with_scale(layer: LayerValues) -> float | None:
     """The largest growth of the Lipschitz constant at multiples of the input."""
-    if not reading.stretch or not reading.scaled:
+    if not layer.stretch or not layer.scaled:
         return None
-    return max(value / reading.stretch for _, value in reading.scaled)
+    return max(value / layer.stretch for _, value in layer.scaled)
 
 
 def _pace(
-    readings: Sequence[Reading], values: Sequence[float | None], worst: int, backwards: bool
+    layers: Sequence[LayerValues], values: Sequence[float | None], worst: int, backwards: bool
 ) -> str:
     """A sentence with the factor per layer, and the depth at which float32 runs out of range."""
-    start = len(readings) - 1 if backwards else 0
-    value, layers = values[worst], abs(worst - start)
-    if not value or layers < 2:
+    start = len(layers) - 1 if backwards else 0
+    value, distance = values[worst], abs(worst - start)
+    if not value or distance < 2:
         return ""
-    slope = math.log10(value) / layers
-    begin = readings[start].gradient if backwards else readings[start].norm
+    slope = math.log10(value) / distance
+    begin = layers[start].gradient if backwards else layers[start].norm
     left = (SMALLEST if slope < 0 else LARGEST) - math.log10(begin or 1.0)
     verb, end = ("shrinks", "underflow") if slope < 0 else ("grows", "overflow")
-    return f" It {verb} by a factor of {10**slope:.2g} per layer; float32 would {end} after {left / slope:.0f} layers."
+    return (
+        f" It {verb} by a factor of {10**slope:.2g} per layer; float32 would {end} after "
+        f"{left / slope:.0f} layers."
+    )
 
 
 def digits(value: float | None) -> str:
@@ -295,7 +315,6 @@ CRITERIA = (
         _imbalance,
         UNBALANCED,
         "the weights on one side of the neurons that enter layer {worst} outweigh those on the "
-        "other: "
-        "|c| is {value} of all squares",
+        "other: |c| is {value} of all squares",
     ),
 )

@@ -16,29 +16,26 @@ from lightning.pytorch.loggers import Logger
 
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.probe.charts import charts
-from gnn_depth.diagnostics.probe.findings import CRITERIA, Finding, digits
-from gnn_depth.diagnostics.probe.readings import COLUMNS, Reading
-from gnn_depth.diagnostics.probe.remedies import Remedy, Trial
-from gnn_depth.nn.parts import FAILURE_MODES
+from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, Finding, digits
+from gnn_depth.diagnostics.probe.layer_values import COLUMNS, LayerValues
+from gnn_depth.diagnostics.probe.remedies import Remedy, RemedyProbe
 from gnn_depth.web_page import web_page
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
 LEGEND = (
     "X: input of layer F. G: gradient of the training loss with respect to X. dW: gradient of the "
-    "layer's parameters. "
-    "Dropout is off.",
+    "layer's parameters. Dropout is off.",
     "mu: distance of the rows from their mean. E: Dirichlet energy. rank: effective rank.",
     "constant: Lipschitz constant, the largest singular value of the layer's Jacobian at X. bound: "
-    "upper limit of the "
-    "constant for any input.",
+    "upper limit of the constant for any input.",
 )
 BALANCE_LEGEND = (
     "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, "
-    "as a share of their "
-    "sum (median). delta: 0 if the gradient leaves c unchanged, which theory says it does."
+    "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory "
+    "says it does."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
-NO_REMEDY = "no registered part that fits this model is declared as a remedy for this."
+NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
 DRAWN = 5  # remedies in the charts of a page
 
@@ -50,19 +47,19 @@ class Report:
     Attributes:
         title: Model and data.
         loss: The training loss.
-        readings: A reading of every layer.
+        layers: The values of every layer.
         findings: The problems found.
-        remedies: Parts that treat some of them; None if none were looked for.
-        trials: The model as it is and with each remedy; None if they were not tried.
+        remedies: Parts that help against some of them; None if none were looked for.
+        tried: The model as it is and with each remedy; None if they were not tried.
         notes: Remarks on values that are missing.
     """
 
     title: str
     loss: float
-    readings: Sequence[Reading]
+    layers: Sequence[LayerValues]
     findings: Sequence[Finding]
     remedies: Sequence[Remedy] | None = None
-    trials: Sequence[Trial] | None = None
+    tried: Sequence[RemedyProbe] | None = None
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
@@ -76,17 +73,21 @@ class Report:
             width: Characters in a line; those of the terminal by default.
         """
         width = width or shutil.get_terminal_size().columns
-        shown = self.readings if every else self._some()
-        hidden = len(self.readings) - len(shown)
-        hint = "--layers all (in Python: text(every=True)) shows the others too."
-        notes = [f"{len(shown)} of {len(self.readings)} layers are shown; {hint}"] if hidden else []
+        shown = self.layers if every else self._some()
+        hidden = len(self.layers) - len(shown)
+        legend = self._legend()
+        if hidden:
+            legend.append(
+                f"{len(shown)} of {len(self.layers)} layers are shown; --layers all (in Python: "
+                "text(every=True)) shows the others too."
+            )
         blocks = [
             self.title,
             self._table(shown).to_string(line_width=width),
-            _filled([*self._legend(), *notes], width),
+            _filled(legend, width),
             _filled(self._conclusions(), width, indent="   "),
         ]
-        if self.trials:
+        if self.tried:
             blocks += [
                 self._trials().to_string(line_width=width),
                 _filled([self._trials_legend()], width),
@@ -96,10 +97,11 @@ class Report:
     def frame(self) -> pd.DataFrame:
         """The numbers of all layers: a row for each layer, a column for each of the table; NaN for
         no value."""
-        columns = {head: [reading.value(head) for reading in self.readings] for head in COLUMNS}
-        frame = pd.DataFrame(
-            columns, pd.Index([r.number for r in self.readings], name="layer"), dtype=float
-        )
+        rows = []
+        for layer in self.layers:
+            rows.append([layer.value(head) for head in COLUMNS])
+        numbers = pd.Index([layer.number for layer in self.layers], name="layer")
+        frame = pd.DataFrame(rows, numbers, list(COLUMNS), dtype=float)
         return frame.dropna(axis=1, how="all")
 
     def html(self, path: str | Path) -> None:
@@ -110,30 +112,28 @@ class Report:
     def log(self, *loggers: Logger) -> None:
         """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they
         have."""
-        log_findings(
-            loggers,
-            "probe",
-            {f"{n}_{one.mode}": asdict(one) for n, one in enumerate(self.findings, start=1)},
-        )
+        findings = {}
+        for number, finding in enumerate(self.findings, start=1):
+            findings[f"{number}_{finding.mode}"] = asdict(finding)
+        log_findings(loggers, "probe", findings)
 
     def _repr_html_(self) -> str:
         """The contents of the page as HTML, which notebooks show."""
         return f"<h3>{html.escape(self.title)}</h3>\n{self._body()}"
 
     def _body(self) -> str:
-        models = [("this model", self.readings)]
-        best = list(self.trials or ())[1:][:DRAWN]
-        models += [(trial.arguments.replace("--model.", ""), trial.readings) for trial in best]
-        body = [_paragraph(line) for line in self._conclusions()]
+        models = [("this model", self.layers)]
         legend = "Dashed: the limit beyond which a problem is reported."
-        legend += " Colours: the remedies that leave the fewest problems." * bool(best)
+        if self.tried:
+            for trial in self.tried[1 : 1 + DRAWN]:
+                models.append((trial.arguments.replace("--model.", ""), trial.layers))
+            legend += " Colours: the remedies that leave the fewest problems."
+        body = [_paragraph(line) for line in self._conclusions()]
         body += [charts(models), _paragraph(legend)]
-        if self.trials:
+        if self.tried:
             body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
-        body += [
-            _scrolled(self._table(self.readings)),
-            *(_paragraph(line) for line in self._legend()),
-        ]
+        body.append(_scrolled(self._table(self.layers)))
+        body += [_paragraph(line) for line in self._legend()]
         return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
@@ -148,87 +148,78 @@ class Report:
             return
         groups: dict[tuple[int, ...], list[str]] = {}
         for remedy in self.remedies:
-            groups.setdefault(remedy.treats, []).append(remedy.arguments.replace(" ", JOIN))
+            groups.setdefault(remedy.against, []).append(remedy.arguments.replace(" ", JOIN))
         if groups:
             yield "Parts that are meant to help" + (
-                ":" if self.trials else "; --try measures whether they do:"
+                ":" if self.tried else "; --try measures whether they do:"
             )
-        for treats, arguments in groups.items():
-            yield f"{', '.join(str(place + 1) for place in treats)}: {', '.join(arguments)}"
-        treated = {place for treats in groups for place in treats}
+        for against, arguments in groups.items():
+            yield f"{', '.join(str(place + 1) for place in against)}: {', '.join(arguments)}"
+        treated = {place for against in groups for place in against}
         for place in range(len(self.findings)):
             if place not in treated:
                 yield f"{place + 1}: {NO_REMEDY}"
 
-    def _table(self, readings: Sequence[Reading]) -> pd.DataFrame:
-        """A row for each reading, with the columns that have values."""
-        scales = dict.fromkeys(scale for reading in self.readings for scale, _ in reading.scaled)
-        columns = [
-            head
-            for head in COLUMNS
-            if any(reading.value(head) is not None for reading in self.readings)
-        ]
-        fields = {head: [digits(reading.value(head)) for reading in readings] for head in columns}
-        fields |= {
-            f"at {scale:g} X": [digits(dict(r.scaled).get(scale)) for r in readings]
-            for scale in scales
-        }
-        return pd.DataFrame(fields, index=[r.number for r in readings]).rename_axis(columns="layer")
+    def _table(self, layers: Sequence[LayerValues]) -> pd.DataFrame:
+        """A row for each layer, with the columns that have values."""
+        fields: dict[str, list[str]] = {}
+        for head in COLUMNS:
+            if any(layer.value(head) is not None for layer in self.layers):
+                fields[head] = [digits(layer.value(head)) for layer in layers]
+        for scale in dict.fromkeys(scale for layer in self.layers for scale, _ in layer.scaled):
+            constants = [dict(layer.scaled).get(scale) for layer in layers]
+            fields[f"at {scale:g} X"] = [digits(value) for value in constants]
+        numbers = [layer.number for layer in layers]
+        return pd.DataFrame(fields, index=numbers).rename_axis(columns="layer")
 
     def _legend(self) -> list[str]:
-        balance = (
-            [BALANCE_LEGEND]
-            if any(reading.imbalance is not None for reading in self.readings)
-            else []
-        )
-        constants, bounds = (
-            product([r.stretch for r in self.readings]),
-            product([r.bound for r in self.readings]),
-        )
-        products = f"Product over all layers: constants {constants}, bounds {bounds}."
-        return [*LEGEND, *balance, products, *self.notes]
+        lines = list(LEGEND)
+        if any(layer.imbalance is not None for layer in self.layers):
+            lines.append(BALANCE_LEGEND)
+        constants = product_text([layer.stretch for layer in self.layers])
+        bounds = product_text([layer.bound for layer in self.layers])
+        lines.append(f"Product over all layers: constants {constants}, bounds {bounds}.")
+        return [*lines, *self.notes]
 
-    def _some(self) -> Sequence[Reading]:
-        """A limited number of readings: the first, the last, those of the findings, and some
+    def _some(self) -> Sequence[LayerValues]:
+        """A limited number of layers: the first, the last, those of the findings, and some
         between."""
-        if len(self.readings) <= MOST_ROWS:
-            return self.readings
-        numbers = {reading.number: place for place, reading in enumerate(self.readings)}
-        last = len(self.readings) - 1
+        if len(self.layers) <= MOST_ROWS:
+            return self.layers
+        numbers = {layer.number: place for place, layer in enumerate(self.layers)}
+        last = len(self.layers) - 1
         wanted = {0, last, *(numbers[finding.layer] for finding in self.findings)}
         free = max(MOST_ROWS - len(wanted), 2)
         wanted |= {round(step * last / (free + 1)) for step in range(1, free + 1)}
-        return [self.readings[place] for place in sorted(wanted)]
+        return [self.layers[place] for place in sorted(wanted)]
 
     def _trials(self) -> pd.DataFrame:
-        """For each trial the number of its problems, and the worst layer's values."""
-        trials = self.trials or ()
-        symbols = {finding.symbol for trial in trials for finding in trial.findings}
-        fields = {"problems": [str(len(trial.findings)) for trial in trials]}
+        """The number of problems with each remedy, and the worst layer's values."""
+        tried = self.tried or ()
+        symbols = {finding.symbol for trial in tried for finding in trial.findings}
+        fields = {"problems": [str(len(trial.findings)) for trial in tried]}
         for criterion in CRITERIA:
-            if criterion.symbol in symbols:
-                values = [criterion.worst_value(trial.readings) for trial in trials]
-                marks = [
-                    "*" if value is not None and criterion.is_beyond(value) else " "
-                    for value in values
-                ]
-                head = f"{criterion.symbol}{' <' if criterion.below else ' >'} {criterion.limit:g}"
-                fields[head] = [
-                    digits(value) + mark for value, mark in zip(values, marks, strict=True)
-                ]
-        return pd.DataFrame(
-            fields, [trial.arguments or "as it is" for trial in trials]
-        ).rename_axis(columns="with")
+            if criterion.symbol not in symbols:
+                continue
+            cells = []
+            for trial in tried:
+                value = criterion.worst_value(trial.layers)
+                is_beyond = value is not None and criterion.is_beyond(value)
+                cells.append(digits(value) + ("*" if is_beyond else " "))
+            sign = "<" if criterion.below else ">"
+            fields[f"{criterion.symbol} {sign} {criterion.limit:g}"] = cells
+        rows = [trial.arguments or "as it is" for trial in tried]
+        return pd.DataFrame(fields, rows).rename_axis(columns="with")
 
     def _trials_legend(self) -> str:
         return (
             "Each model was probed once, at initialisation. Values are those of the worst layer: "
-            "||X|| relative to the "
-            "first layer, ||G|| and mu(G) relative to the last. * beyond the limit."
+            "||X|| relative to the first layer, ||G|| and mu(G) relative to the last. * beyond the "
+            "limit."
         )
 
 
-def product(values: Sequence[float | None]) -> str:
+def product_text(values: Sequence[float | None]) -> str:
     """The product of a value over all layers as text, of any magnitude; unknown if one factor
     is."""
     known = [value for value in values if value is not None]

@@ -85,8 +85,6 @@ class BalancedXavier(Balanced):
         beta: Squared norm of the weights into each neuron of the first hidden state.
     """
 
-    treats = ("dying_signal", "vanishing_gradients", "imbalance")
-
     def __init__(self, beta: Positive = 2.0) -> None:
         super().__init__(Xavier(attention="zero"), beta)
 
@@ -100,8 +98,6 @@ class BalancedOrthogonal(Balanced):
     Args:
         beta: Squared norm of the weights into each neuron of the first hidden state.
     """
-
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
         super().__init__(Orthogonal(looks_linear=True), beta)

@@ -196,8 +196,6 @@ class Kaiming(MatrixInit):
         distribution: ``normal`` or ``uniform``.
     """
 
-    treats = ("dying_signal", "vanishing_gradients")
-
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
@@ -237,9 +235,6 @@ class Orthogonal(MatrixInit):
         looks_linear: Mirror matrices of half the size.
     """
 
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
-    remedy_options = {"looks_linear": True}  # noqa: RUF012
-
     def __init__(self, gain: NonNegative = 1.0, looks_linear: bool = False) -> None:
         self.gain = gain
         self.looks_linear = looks_linear
@@ -267,8 +262,6 @@ class IdentityInit(MatrixInit):
     Args:
         looks_linear: Mirror hidden identities of half the size, as :class:`Orthogonal` does.
     """
-
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
     def __init__(self, looks_linear: bool = False) -> None:
         self.looks_linear = looks_linear

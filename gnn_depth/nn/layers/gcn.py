@@ -95,7 +95,6 @@ class GCNII(Layer):
         theta: Approximate weight of W in the first layer; in layer l it is about theta / l.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse")
     takes_blocks = True
     takes_edge_weights = True
     reads_first = True

@@ -29,7 +29,6 @@ class BatchNorm(FeatureNorm):
         affine: Learn gamma and beta.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
     takes_shards = True
 
     def __init__(
@@ -91,7 +90,6 @@ class DiffGroupNorm(FeatureNorm):
         momentum: Weight of the newest step in the running averages.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse")
     takes_shards = True
     running_mean: Tensor
     running_var: Tensor

@@ -39,7 +39,6 @@ class LayerNorm(FeatureNorm):
         affine: Learn gamma and beta.
     """
 
-    treats = ("dying_signal", "vanishing_gradients", "exploding_signal")
     nodewise = True
 
     def __init__(self, channels: int, eps: Positive = 1e-5, affine: bool = True) -> None:
@@ -69,7 +68,6 @@ class NodeNorm(FeatureNorm):
         eps: Added to the variance.
     """
 
-    treats = ("dying_signal", "vanishing_gradients", "exploding_signal")
     nodewise = True
 
     def __init__(self, channels: int, p: Positive = 1.0, eps: Positive = 1e-5) -> None:

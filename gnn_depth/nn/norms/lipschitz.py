@@ -59,7 +59,6 @@ class LipschitzNorm(ScoreNorm):
             authors' default).
     """
 
-    treats = ("unbounded_attention",)
     serves = (LinearScore, AdditiveScore, QuadraticScore)
 
     def __init__(

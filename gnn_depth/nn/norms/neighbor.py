@@ -37,7 +37,6 @@ class NeighborNorm(FeatureNorm):
         affine: Learn gamma and beta.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse")
     takes_shards = True
 
     def __init__(

@@ -26,7 +26,6 @@ class MeanNorm(FeatureNorm):
     """
 
     homogeneous = True
-    treats = ("equal_rows", "rank_collapse")
     takes_shards = True
 
     def forward(
@@ -51,13 +50,6 @@ class PairNorm(FeatureNorm):
         scale: s, the root mean square of the nodes' norms in the output.
     """
 
-    treats = (
-        "dying_signal",
-        "equal_rows",
-        "rank_collapse",
-        "vanishing_gradients",
-        "exploding_signal",
-    )
     takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
@@ -89,8 +81,6 @@ class PairNormSI(PairNorm):
         scale: s, the norm of each node in the output.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")  # type: ignore[assignment]
-
     def forward(
         self, x: Float[Tensor, "nodes channels"], graph: Graph
     ) -> Float[Tensor, "nodes channels"]:
@@ -116,7 +106,6 @@ class GraphNorm(FeatureNorm):
         eps: Added to the mean square.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
     takes_shards = True
 
     def __init__(self, channels: int, eps: Positive = 1e-5) -> None:

@@ -66,9 +66,6 @@ class SpectralNorm(LimitedNorm):
             bound are refused.
     """
 
-    treats = ("exploding_signal", "expanding_gradients", "non_finite")
-    remedy_options = {"per_depth": 8}  # noqa: RUF012
-
     u: Tensor
     v: Tensor
     share: Tensor

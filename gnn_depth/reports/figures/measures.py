@@ -108,7 +108,7 @@ def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
     """One measure of runs that differ only in their seed; None if no run has it."""
     found = {}
     for folder in folders:
-        if name in measurements.names(Path(folder)):
+        if name in measurements.measure_names(Path(folder)):
             one = read_measure(folder, name)
             # A run that diverged before anything was measured has a file without steps.
             if len(one.steps):
@@ -147,7 +147,7 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     """
     names: set[str] = set()
     for folder in frame["folder"]:
-        names.update(measurements.names(Path(folder)))
+        names.update(measurements.measure_names(Path(folder)))
     found = sorted(names)
     if not found:
         raise ReportError(

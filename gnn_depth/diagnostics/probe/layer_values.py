@@ -1,4 +1,4 @@
-"""Readings: the numbers measured for every layer in one forward and backward pass."""
+"""The values that a probe measures for every layer in one forward and backward pass."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,40 +11,33 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gnn_depth.diagnostics.balance import BalanceReader, size
-from gnn_depth.diagnostics.hooks import (
-    Call,
-    entrances,
-    evaluating,
-    layers_of,
-    numbers,
-    recorded_calls,
-    uncompiled,
-    unwrapped,
-)
-from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
-from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
-from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
-from gnn_depth.diagnostics.statistics import (
-    MOMENTS,
-    SQUARES,
-    LayerStatistics,
-    Processes,
-    edges_of,
-    measures_called,
-    of_gradients,
-)
+from gnn_depth.diagnostics.balance import laws_of, size
+from gnn_depth.diagnostics.calls import Call, CallRecorder, RecordedCall, evaluating
+from gnn_depth.diagnostics.driver import LayerDriver
+from gnn_depth.diagnostics.hooks import layers_of, unwrapped
+from gnn_depth.diagnostics.layer_statistics import Processes, edges_of, measures_called
+from gnn_depth.diagnostics.lipschitz import CannotLinearise, Guesses, layer_constant
+from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
 
 WIDEST = 512  # the singular values of wider features would take seconds a layer
 TOLERANCE = 1e-2  # of the residual: enough for the three digits of a constant that are shown
+# The measures that a driver takes, by the attribute of LayerValues.
+MEASURED = {
+    "norm": "representation_norm",
+    "mu": "representation_similarity",
+    "gradient": "gradient_norm_hidden",
+    "gradient_mu": "gradient_similarity",
+    "weight_gradient": "gradient_norm_parameters",
+}
 
 
 @dataclass(frozen=True)
-class Reading:
-    r"""The measurements of a layer F with input X, where G is the gradient of the loss with respect
-    to X.
+class LayerValues:
+    r"""The values of a layer F with input X, where G is the gradient of the loss with respect to X.
+
+    A layer that is called several times has values for each call.
 
     None stands for a value that was not or cannot be measured, NaN for one that is not finite.
 
@@ -92,19 +85,19 @@ class Reading:
     @property
     def share(self) -> float | None:
         r""":math:`\mu(X) / \|X\|`."""
-        return None if self.mu is None or not self.norm else self.mu / self.norm
+        if self.mu is None or not self.norm:
+            return None
+        return self.mu / self.norm
 
     @property
     def gradient_share(self) -> float | None:
         r""":math:`\mu(G) / \|G\|`."""
-        return (
-            None
-            if self.gradient_mu is None or not self.gradient
-            else self.gradient_mu / self.gradient
-        )
+        if self.gradient_mu is None or not self.gradient:
+            return None
+        return self.gradient_mu / self.gradient
 
 
-#: The columns of a report: the title of its chart, and the attribute of a :class:`Reading`.
+#: The columns of a report: the title of its chart, and the attribute of a :class:`LayerValues`.
 COLUMNS = {
     "||X||": ("Size of the hidden state, ||X||", "norm"),
     "||F(X)||": ("Size of the layer's output, ||F(X)||", "out"),
@@ -143,15 +136,15 @@ def loss_of(out: Any, inputs: Sequence[Any], loss: Callable[[Any], Tensor] | Non
     )
 
 
-def read(
+def measure_layers(
     model: nn.Module,
     run: Callable[[nn.Module], Tensor],
     layers: str | Sequence[str] | None,
     edge_index: Tensor | Graph | None,
     stack: str,
     scales: Sequence[float] | None,
-) -> tuple[float, list[Reading], list[str]]:
-    """The loss, a reading of every layer, and notes on values that are missing.
+) -> tuple[float, list[LayerValues], list[str]]:
+    """The loss, the values of every layer, and notes on values that are missing.
 
     ``run`` runs the model and returns its loss; without ``scales`` constants, bounds and energies
     are left out, which take longer than the pass. All else is as in
@@ -159,42 +152,41 @@ def read(
     """
     model = unwrapped(model)
     found = layers_of(model, layers)
-    modules = list(found.values())
-    measures = measures_called(["representation_norm", "gradient_norm_hidden"])
-    statistics = LayerStatistics(entrances(model, found), modules, measures, repeats=True)
-    outputs: list[float | None] = []  # norms, in the order of the calls
-
-    def of_output(out: Any) -> None:
-        outputs.append(
-            sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None
-        )
-
-    with evaluating(model), _left_as_it_was(model), uncompiled():
-        with torch.enable_grad(), _batch_statistics(model):
-            statistics.hooks.attach()
-            try:
-                with recorded_calls(modules, of_output) as calls:
-                    value = run(model)
-                value.backward()  # type: ignore[no-untyped-call]
-            finally:
-                statistics.hooks.remove()
-        merged = statistics.merged(Processes(device=value.device))
-        states, gradients = (_sizes(merged[key], len(modules)) for key in (MOMENTS, "gradients"))
-        outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
-        readings = list(
-            map(_reading, numbers(list(found)), modules, calls, outs, states, gradients)
-        )
-        readings, why_no_law = _with_balance(readings, getattr(model, stack, model))
+    measures = measures_called(list(MEASURED.values()))
+    driver = LayerDriver(model, found, measures, by_call=True, keeps_calls=True)
+    with evaluating(model), _left_as_it_was(model), CallRecorder.alone(driver.recorder):
+        driver.begin_step()
+        driver.attach()
+        try:
+            with torch.enable_grad(), _batch_statistics(model):
+                loss = run(model)
+                loss.backward()  # type: ignore[no-untyped-call]
+        finally:
+            driver.remove()
+        driver.processes = Processes(device=loss.device)
+        driver.end_backward()
+        measured, _ = driver.end_step()
+        columns = driver.calls_by_column()
+        calls = [column[0] if column else None for column in columns]
+        values = []
+        for place, number in enumerate(driver.layers):
+            of_layer = {name: measured[one][place].item() for name, one in MEASURED.items()}
+            values.append(_values_of(number, driver.modules()[place], calls[place], of_layer))
+        values, notes = _with_balance(values, getattr(model, stack, model))
         if scales is not None:
-            readings = _with_constants(readings, calls, scales, edge_index)
-    notes = [] if scales is None else _missing_bounds(readings, calls)
-    if len(outputs) > len(calls):
-        notes.append(
-            f"{len(outputs)} calls of {len(calls)} layers in a pass: the table has their first "
-            "calls, gnn_depth.watch "
-            "measures all."
-        )
-    return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
+            recorded = [None if call is None else call.recorded for call in calls]
+            values, reasons = _with_constants(values, recorded, scales, edge_index)
+            notes = [*reasons, *_missing_bounds(values, recorded), *notes]
+    if len(values) > len(set(driver.modules())):
+        kinds = len(set(driver.modules()))
+        notes.append(f"{len(values)} calls of {kinds} layers in a pass: each call has a row.")
+    several = []
+    for value, call in zip(values, calls, strict=True):
+        if call is not None and call.returns_several:
+            several.append(value.number)
+    if several:
+        notes.append(f"F(X) of {_numbered(several)}: the first tensor of the tuple it returns.")
+    return loss.item(), values, notes
 
 
 @contextmanager
@@ -228,86 +220,93 @@ def _batch_statistics(model: nn.Module) -> Iterator[None]:
             module.eval()
 
 
-def _sizes(moments: RowMoments, layers: int) -> list[tuple[float | None, float | None]]:
-    """The norm and mu of each of the first layers; None for a layer without rows."""
-    table = torch.stack([moments.count, norm(moments), similarity(moments)], 1)[:layers].tolist()
-    return [(size, mu) if count else (None, None) for count, size, mu in table]
-
-
 @torch.no_grad()
-def _reading(
-    number: int,
-    module: nn.Module,
-    call: Call | None,
-    out: float | None,
-    state: tuple[float | None, float | None],
-    gradient: tuple[float | None, float | None],
-) -> Reading:
-    """The measurements of a layer that need no further pass."""
-    reading = Reading(
-        number,
-        type(module).__name__,
-        *state,
-        out=out,
-        gradient=gradient[0],
-        gradient_mu=gradient[1],
-    )
-    if call is None:
-        return reading
-    return replace(
-        reading,
-        zeros=(call.x == 0).all(-1).double().mean().item() if call.x.numel() else None,
-        rank=effective_rank(call.x.flatten(0, -2)).item() if min(call.x.shape) <= WIDEST else None,
-        weight_gradient=of_gradients(call.module, SQUARES)[0].sqrt().item(),
-    )
+def _values_of(
+    number: int, module: nn.Module, call: Call | None, measured: dict[str, float]
+) -> LayerValues:
+    """The values of a layer that need no further pass."""
+    known: dict[str, Any] = {}
+    if any(parameter.requires_grad for parameter in module.parameters()):
+        known["weight_gradient"] = measured["weight_gradient"]
+    recorded = None if call is None else call.recorded
+    if call is None or recorded is None:
+        return LayerValues(number, type(module).__name__)
+    known |= {name: measured[name] for name in ("norm", "mu")}
+    if call.gradient is not None:
+        known |= {name: measured[name] for name in ("gradient", "gradient_mu")}
+    x = recorded.x
+    if x.numel():
+        known["zeros"] = (x == 0).all(-1).double().mean().item()
+    if min(x.shape) <= WIDEST:
+        known["rank"] = effective_rank(x.flatten(0, -2)).item()
+    return LayerValues(number, type(module).__name__, out=call.out_norm, **known)
 
 
 @torch.no_grad()
 def _with_constants(
-    readings: Sequence[Reading],
-    calls: Sequence[Call | None],
+    layers: Sequence[LayerValues],
+    calls: Sequence[RecordedCall | None],
     scales: Sequence[float],
     edge_index: Tensor | Graph | None,
-) -> list[Reading]:
-    """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their
-    bounds."""
+) -> tuple[list[LayerValues], list[str]]:
+    """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds;
+    and say which constants cannot be measured."""
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
-    for reading, call in zip(readings, calls, strict=True):
-        if call is not None:
-            constants = {}
+    failed: dict[str, list[int]] = {}
+    for layer, call in zip(layers, calls, strict=True):
+        if call is None:
+            complete.append(layer)
+            continue
+        constants: dict[float, float] = {}
+        try:
             for scale, guess in guesses.items():
                 x = call.x if scale == 1 else scale * call.x
-                stretch = local_lipschitz(call, x, guess.of(call), tolerance=TOLERANCE)
+                stretch = layer_constant(call, x, guess.of(call), tolerance=TOLERANCE)
                 guess.learn(stretch)
                 constants[scale] = stretch.value
-            edges = edges_of(call.x, (call.x, *call.rest), call.named, edge_index)
-            reading = replace(
-                reading,
-                energy=None if edges is None else dirichlet_energy(call.x, edges[0]).item(),
-                stretch=constants[1.0],
-                scaled=tuple(
-                    (scale, value)
-                    for scale, value in constants.items()
-                    if scale in scales and scale != 1
-                ),
+        except CannotLinearise as error:
+            failed.setdefault(str(error), []).append(layer.number)
+            constants = {}
+        edges = edges_of(call.x, call.arguments, edge_index)
+        energy = None if edges is None else dirichlet_energy(call.x, edges[0]).item()
+        scaled = [pair for pair in constants.items() if pair[0] in scales and pair[0] != 1]
+        complete.append(
+            replace(
+                layer,
+                energy=energy,
+                stretch=constants.get(1.0),
+                scaled=tuple(scaled),
                 bound=call.bound,
             )
-        complete.append(reading)
-    return complete
+        )
+    notes = []
+    for reason, numbers in failed.items():
+        notes.append(f"No constant for {_numbered(numbers)}: {reason}.")
+    return complete, notes
 
 
-def _missing_bounds(readings: Sequence[Reading], calls: Sequence[Call | None]) -> list[str]:
+def _numbered(numbers: Sequence[int]) -> str:
+    """The numbers of some layers, in words."""
+    if len(numbers) == 1:
+        return f"layer {numbers[0]}"
+    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"layers {numbers[0]} to {numbers[-1]}"
+    return f"layers {', '.join(map(str, numbers))}"
+
+
+def _missing_bounds(
+    layers: Sequence[LayerValues], calls: Sequence[RecordedCall | None]
+) -> list[str]:
     """A note for each reason why layers have no bound."""
     reasons: dict[str, list[int]] = {}
-    for reading, call in zip(readings, calls, strict=True):
-        if call is not None and reading.bound is None:
-            reasons.setdefault(why_no_bound(call.module), []).append(reading.number)
-    return [
-        f"No bound for layer{f's {own[0]} to {own[-1]}' if len(own) > 1 else f' {own[0]}'}: "
-        f"{reason}."
-        for reason, own in reasons.items()
-    ]
+    for layer, call in zip(layers, calls, strict=True):
+        if call is not None and layer.bound is None:
+            reasons.setdefault(why_no_bound(call.module), []).append(layer.number)
+    notes = []
+    for reason, numbers in reasons.items():
+        notes.append(f"No bound for {_numbered(numbers)}: {reason}.")
+    return notes
 
 
 def why_no_bound(layer: nn.Module) -> str:
@@ -325,27 +324,29 @@ def why_no_bound(layer: nn.Module) -> str:
     return f"none is known for these options of {name}"
 
 
-def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading], str | None]:
+def _with_balance(layers: Sequence[LayerValues], stack: Any) -> tuple[list[LayerValues], list[str]]:
     """Add the balance of the neurons, or a note why not: without the conservation law c is
     meaningless."""
     if not (hasattr(stack, "links") and hasattr(stack, "why_no_law")):
-        return list(readings), None
+        return list(layers), []
     try:
         links = stack.links()
         reason = stack.why_no_law() if links else "it has no neurons that can be rescaled"
     except ValueError as error:
-        return list(readings), str(error).partition(":")[0].rstrip(".")
+        reason = str(error).partition(":")[0].rstrip(".")
     if reason:
-        return list(readings), reason
-    laws, _ = BalanceReader(links, []).read(lambda parameter: parameter.grad)
+        return list(layers), [f"No balance: {reason}."]
+    laws = laws_of(links, lambda parameter: parameter.grad)
     found: dict[int, tuple[float, float]] = {}
-    for link, c, delta in zip(
-        links, *laws, strict=True
-    ):  # NaN where a link has fewer neurons than another
-        sizes, known = size(link), delta.abs()[~delta.isnan()]
+    # A law is NaN where a link has fewer neurons than another.
+    for link, c, delta in zip(links, *laws, strict=True):
+        sizes = size(link)
         share = (c.abs()[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()
-        found |= dict.fromkeys(link.states, (share, known.max().item() if len(known) else math.nan))
-    pairs = (found.get(reading.number - 1, (None, None)) for reading in readings)
-    return [
-        replace(r, imbalance=c, defect=delta) for r, (c, delta) in zip(readings, pairs, strict=True)
-    ], None
+        known = delta.abs()[~delta.isnan()]
+        largest = known.max().item() if len(known) else math.nan
+        found |= dict.fromkeys(link.states, (share, largest))
+    complete = []
+    for layer in layers:
+        imbalance, defect = found.get(layer.number - 1, (None, None))
+        complete.append(replace(layer, imbalance=imbalance, defect=defect))
+    return complete, []

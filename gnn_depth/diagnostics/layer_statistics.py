@@ -1,0 +1,425 @@
+"""Statistics of a layer's states and gradients, and the measures that are computed from them.
+
+Statistics merge over batches and processes; a measure is computed from the merged ones.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.diagnostics import measures as pure
+from gnn_depth.diagnostics.calls import Arguments
+from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
+from gnn_depth.graph import Graph
+from gnn_depth.registry import unknown
+
+Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
+
+
+@dataclass
+class Processes:
+    """The processes that train together."""
+
+    count: int = 1
+    shared: bool = False  # True if all have the same batches, not parts of them
+    device: torch.device | str = "cpu"  # of what they exchange
+    _agreed: dict[object, list[int]] = field(default_factory=dict, repr=False)
+
+    def gather(self, x: Tensor) -> Float[Tensor, "processes ..."]:
+        """A tensor of every process, of equal shape in all."""
+        everywhere = [torch.empty_like(x) for _ in range(self.count)]
+        torch.distributed.all_gather(everywhere, x.contiguous())
+        return torch.stack(everywhere)
+
+    def agreed(self, what: str, sizes: Sequence[int]) -> list[int]:
+        """The maximum of each size over all processes, computed once: a process may have no rows of
+        a layer.
+
+        Raises:
+            ValueError: A size is above its maximum in the first measured step, or there are more or
+                fewer sizes.
+        """
+        if what not in self._agreed:
+            here = torch.tensor(sizes, device=self.device)
+            self._agreed[what] = self.gather(here).amax(0).tolist()
+        known = self._agreed[what]
+        fits = len(sizes) == len(known)
+        if not fits or any(size > most for size, most in zip(sizes, known, strict=True)):
+            raise ValueError(
+                f"{what} are {list(sizes)}, and were at most {known} in the first measured step: "
+                "several processes cannot compare them."
+            )
+        return known
+
+
+class Statistic(ABC):
+    """A statistic of a matrix's rows that merges over batches and processes."""
+
+    needs_edges: bool = False
+
+    @abstractmethod
+    def compute(self, x: Tensor, edges: Edges | None) -> Any:
+        """The statistic of a matrix."""
+
+    @abstractmethod
+    def merge(self, parts: Sequence[Any], device: torch.device | str) -> Any:
+        """The statistic of all rows of several parts; without parts, that of no rows."""
+
+    @abstractmethod
+    def gather(self, layers: Sequence[Any], processes: Processes) -> Any:
+        """The statistics of every layer over all processes, in the form that measures take."""
+
+
+class Moments(Statistic):
+    """Row moments."""
+
+    def compute(self, x: Tensor, edges: Edges | None) -> RowMoments:
+        return RowMoments.of(x)
+
+    def merge(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
+        if not parts:
+            return RowMoments.empty(0, device)
+        if len(parts) == 1:
+            return parts[0]
+        return RowMoments.stack(parts).merged()
+
+    def gather(self, layers: Sequence[RowMoments], processes: Processes) -> RowMoments:
+        moments = RowMoments.stack(layers)
+        if processes.count > 1:
+            (width,) = processes.agreed("the widest layer's channels", [moments.mean.shape[-1]])
+            packed = processes.gather(moments.widened(width).pack())
+            of_each = RowMoments.unpack(packed, len(layers))
+            moments = of_each.side_by_side() if processes.shared else of_each.merged()
+        # Without rows there are no values.
+        return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
+
+
+class Totals(Statistic):
+    """A numerator and a denominator, which are both sums over nodes."""
+
+    def __init__(
+        self,
+        totals: Callable[[Tensor, Edges | None], tuple[Any, Any]],
+        needs_edges: bool = False,
+    ) -> None:
+        self._totals = totals
+        self.needs_edges = needs_edges
+
+    def compute(self, x: Tensor, edges: Edges | None) -> Float[Tensor, "2"]:
+        if self.needs_edges and edges is None:
+            return torch.full((2,), torch.nan, dtype=torch.float64, device=x.device)
+        above, below = self._totals(x, edges)
+        both = x.new_empty(2, dtype=torch.float64)
+        both[0], both[1] = above, below
+        return both
+
+    def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
+        if not parts:
+            return torch.zeros(2, dtype=torch.float64, device=device)
+        return torch.stack(list(parts)).sum(0)
+
+    def gather(self, layers: Sequence[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
+        here = torch.stack(list(layers))
+        return here if processes.count == 1 else processes.gather(here).sum(0)
+
+
+class Triangles(Statistic):
+    """A triangular matrix with the same singular values."""
+
+    def compute(self, x: Tensor, edges: Edges | None) -> Tensor:
+        return pure.triangle(x.flatten(0, -2) if x.ndim > 1 else x[:, None])
+
+    def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
+        if not parts:
+            return torch.zeros(0, 0, dtype=torch.float64, device=device)
+        return parts[0] if len(parts) == 1 else pure.triangle(torch.cat(list(parts)))
+
+    def gather(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
+        if processes.count > 1:
+            layers = self._gathered(layers, processes)
+        return [layer if layer.shape[1] else layer.new_full((1, 1), torch.nan) for layer in layers]
+
+    def _gathered(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
+        widths = processes.agreed("channels of the layers", [layer.shape[1] for layer in layers])
+        flat = []
+        for layer, width in zip(layers, widths, strict=True):
+            margins = (0, width - layer.shape[1], 0, width - len(layer))
+            flat.append(nn.functional.pad(layer, margins).flatten())
+        gathered = processes.gather(torch.cat(flat))
+        parts = torch.split(gathered, [width**2 for width in widths], dim=1)
+        found = []
+        for part, width in zip(parts, widths, strict=True):
+            found.append(pure.triangle(part.reshape(-1, max(width, 1))))
+        return found
+
+
+def _energy(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
+    assert edges is not None
+    return pure.total_squared_difference(x, edges[0]), edges[1]
+
+
+def _distance(x: Tensor, edges: Edges | None) -> tuple[Tensor, Tensor]:
+    assert edges is not None
+    return pure.total_average_distance(x, edges[0])
+
+
+def _zeros(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
+    return (x == 0).sum(), x.numel()
+
+
+def _squares(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
+    return sum_of_squares(x), x.numel()
+
+
+MOMENTS, TRIANGLES = Moments(), Triangles()
+ENERGY = Totals(_energy, needs_edges=True)
+DISTANCE = Totals(_distance, needs_edges=True)
+ZEROS, SQUARES = Totals(_zeros), Totals(_squares)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number for every layer: what it is called, and how it is computed.
+
+    Attributes:
+        name: Its name, and that of its file: ``gradient_norm_hidden``.
+        tag: Tag of its curves: ``gradient_norm/hidden_log10``.
+        unit: Label of its axis.
+        product: Add a curve of the product over all layers; only for logarithms.
+        log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones
+            too.
+        reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``,
+            the gradients of the layers' ``parameters``, or the ``updates`` of these. None for
+            measures that a callback computes by itself.
+        compute: Gives the values of all layers from their statistics.
+        statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
+        between: True if it compares each layer with the next, and so has no value for the last.
+    """
+
+    name: str
+    tag: str
+    unit: str
+    product: bool = False
+    log10: bool = True
+    reads: Literal["states", "gradients", "parameters", "updates"] | None = None
+    compute: Callable[[Any], Tensor] | None = None
+    statistic: Statistic = MOMENTS
+    between: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.log10 or not self.product, "only logarithms of products are sums"
+
+
+def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
+    return totals[:, 0] / totals[:, 1]
+
+
+def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
+    return totals[:, 0].sqrt()
+
+
+def _effective_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
+    return torch.stack([pure.effective_rank(layer) for layer in layers])
+
+
+def _numerical_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
+    return torch.stack([pure.numerical_rank(layer) for layer in layers])
+
+
+def _growth(moments: RowMoments) -> Float[Tensor, "pairs"]:
+    return 10 ** pure.log10_growth(pure.log10_similarity(moments))
+
+
+def _expansion(moments: RowMoments) -> Float[Tensor, "pairs"]:
+    log10_mu = pure.log10_similarity(moments)
+    # The last layer that has rows, found without waiting for the device.
+    places = torch.arange(1, len(log10_mu) + 1, device=log10_mu.device)
+    last = log10_mu.index_select(0, ((moments.count > 0) * places).argmax(keepdim=True))
+    ends = torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1)
+    return 10 ** pure.log10_total_growth(ends)
+
+
+def _mean(moments: RowMoments) -> Float[Tensor, "layers"]:
+    return moments.scale * moments.mean[:, 0]
+
+
+def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
+    return moments.scale * (moments.centred / moments.count).sqrt()
+
+
+_state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
+_parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
+_rank = partial(_state, log10=False, statistic=TRIANGLES)
+_STATE, _GRADIENT = "representation_similarity", "gradient_similarity"
+
+_ALL = (
+    _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
+    _state(_STATE, f"{_STATE}/mu_log10", "µ(X)", compute=pure.similarity),
+    _state(
+        f"{_STATE}_relative",
+        f"{_STATE}/relative_log10",
+        "µ(X) / ||X||",
+        compute=pure.relative_similarity,
+    ),
+    _state(
+        "dirichlet_energy",
+        "dirichlet_energy/log10",
+        "Dirichlet energy",
+        compute=_ratio,
+        statistic=ENERGY,
+    ),
+    _state(
+        "mean_average_distance",
+        "mean_average_distance/log10",
+        "MAD",
+        compute=_ratio,
+        statistic=DISTANCE,
+    ),
+    _rank("effective_rank", "rank/effective", "effective rank", compute=_effective_rank),
+    _rank("numerical_rank", "rank/numerical", "numerical rank", compute=_numerical_rank),
+    _state(
+        "zero_activations",
+        "zero_activations/share",
+        "zeros in X",
+        log10=False,
+        compute=_ratio,
+        statistic=ZEROS,
+    ),
+    _gradient(
+        "gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm
+    ),
+    _gradient(_GRADIENT, f"{_GRADIENT}/mu_log10", "µ(G)", compute=pure.similarity),
+    _gradient(
+        f"{_GRADIENT}_relative",
+        f"{_GRADIENT}/relative_log10",
+        "µ(G) / ||G||",
+        compute=pure.relative_similarity,
+    ),
+    _gradient(
+        "gradient_growth",
+        "gradient_expansion/growth_log10",
+        "µ(G^l) / µ(G^(l+1))",
+        product=True,
+        compute=_growth,
+        between=True,
+    ),
+    _gradient(
+        "gradient_expansion",
+        "gradient_expansion/total_log10",
+        "µ(G^l) / µ(G^L)",
+        compute=_expansion,
+        between=True,
+    ),
+    _parameter(
+        "gradient_norm_parameters",
+        "gradient_norm/parameters_log10",
+        "||dLoss/dW||",
+        compute=_root,
+        statistic=SQUARES,
+    ),
+    _parameter(
+        "gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean
+    ),
+    _parameter(
+        "gradient_std",
+        "gradient_entries/std_log10",
+        "deviation of dLoss/dW",
+        compute=_deviation,
+    ),
+    _parameter(
+        "gradient_sparsity",
+        "gradient_entries/zeros",
+        "zeros in dLoss/dW",
+        log10=False,
+        compute=_ratio,
+        statistic=ZEROS,
+    ),
+    _update("update_ratio", "update_ratio/log10", "||update|| / ||W||", compute=torch.stack),
+)
+
+#: Every measure, by name.
+MEASURES = {measure.name: measure for measure in _ALL}
+
+
+def measures_called(names: Sequence[str]) -> list[Measure]:
+    """The measures of these names.
+
+    Raises:
+        ValueError: A name is unknown, or one name was given instead of several.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"measures must be a list of names: use measures=[{names!r}].")
+    for name in names:
+        if name not in MEASURES:
+            raise ValueError(unknown("measure", name, MEASURES))
+    if not names:
+        raise ValueError(f"measures is empty: name one at least, such as {next(iter(MEASURES))!r}.")
+    return [MEASURES[name] for name in dict.fromkeys(names)]
+
+
+def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, ""]:
+    """The norm of the change of a module's parameters, divided by their norm before it; NaN if it
+    has none."""
+    if not before:
+        return torch.full((), torch.nan, dtype=torch.float64)
+    changes, sizes = [], []
+    for parameter, old in zip(module.parameters(), before, strict=True):
+        changes.append(sum_of_squares(parameter.detach() - old))
+        sizes.append(sum_of_squares(old))
+    return (torch.stack(changes).sum() / torch.stack(sizes).sum()).sqrt()
+
+
+def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
+    """A statistic of the gradients of all parameters of a module, their entries as rows of one
+    column."""
+    device = next(module.parameters(), torch.empty(0)).device
+    parts = []
+    for parameter in module.parameters():
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if gradient.is_sparse:
+            gradient = gradient.coalesce().values()
+        if statistic is MOMENTS:
+            gradient = gradient.flatten()
+        parts.append(statistic.compute(gradient.detach(), None))
+    return statistic.merge(parts, device)
+
+
+def edges_of(x: Tensor, arguments: Arguments, given: Tensor | Graph | None = None) -> Edges | None:
+    """The given edges, or those that a layer was called with; None if none fit its rows."""
+    if given is not None:
+        items: list[Any] = [given]
+    elif arguments.has_several_states:  # edges from sources to targets, which are other rows
+        return None
+    else:
+        items = arguments.others
+    for item in items:
+        edges = _edges(item)
+        if edges is None or x.ndim != 2:
+            continue
+        highest = int(edges.max()) if edges.numel() else -1
+        if highest < len(x):
+            return edges, item.num_nodes if isinstance(item, Graph) else len(x)
+    return None
+
+
+def _edges(item: Any) -> Tensor | None:
+    """The ``edge_index`` of a graph, or of a sparse adjacency matrix whose rows are targets."""
+    if isinstance(item, Graph):
+        return item.edge_index
+    if hasattr(item, "sparse_sizes"):  # torch_sparse.SparseTensor
+        row, column, _ = item.coo()
+        return torch.stack([column, row])
+    if not isinstance(item, Tensor):
+        return None
+    if item.layout is not torch.strided:
+        return item.to_sparse_coo().coalesce().indices().flip(0)  # type: ignore[no-untyped-call]
+    is_edges = item.dtype == torch.long and item.ndim == 2 and len(item) == 2
+    return item if is_edges else None
