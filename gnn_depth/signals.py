@@ -25,9 +25,11 @@ SAID = {
     128 + signal.SIGHUP: "terminated: the terminal was closed.",
     128 + signal.SIGUSR1: "terminated by SIGUSR1.",
 }
-AGAIN_SECONDS = 1.0  # a second Ctrl-C sooner is the same key press: a terminal and a launcher may both pass it on
+# A second Ctrl-C sooner is the same key press: a terminal and a launcher may both pass it on.
+AGAIN_SECONDS = 1.0
 NOTE = (
-    b"\nstopping after this step, then saving; a step takes up to a minute while layers are compiled. "
+    b"\nstopping after this step, then saving; a step takes up to a minute while layers are "
+    b"compiled. "
     b"Ctrl-C again stops at once, without saving.\n"
 )
 

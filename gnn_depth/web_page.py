@@ -9,14 +9,16 @@ PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
+body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px;
+  padding: 0 1rem; color: #222; }}
 h1 {{ font-size: 1.3rem; }}
 h2 {{ font-size: 1.1rem; }}
 p {{ line-height: 1.45; margin: 0.35rem 0; overflow-wrap: anywhere; color: #333; }}
 code {{ white-space: nowrap; font-size: 0.95em; }}
 svg {{ width: 100%; height: auto; }}
 .scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }}
+table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums;
+  margin: 1rem 0; }}
 th, td {{ padding: 0.15rem 0.6rem; text-align: right; white-space: nowrap; }}
 thead th {{ border-bottom: 1px solid #444; }}
 th:first-child, td:first-child {{ text-align: left; }}

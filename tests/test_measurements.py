@@ -30,18 +30,17 @@ def test_a_damaged_measurement_is_named(tmp_path, content):
 def test_a_flipped_bit_is_one_plain_error_or_changes_nothing_that_is_read(tmp_path):
     first = MeasureValues("mu", np.arange(4), np.random.default_rng(0).normal(size=(4, 3)), "mu")
     path = save_values(tmp_path, first)
-    whole, refused = path.read_bytes(), 0
+    whole, said = path.read_bytes(), []
     for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         try:
             again = load_values(tmp_path, "mu")
         except ValueError as error:
-            refused += 1
-            assert "damaged" in str(error)
-            assert str(error).isprintable()
+            said.append(str(error))
         else:  # dates and the like in the archive
             np.testing.assert_array_equal(again.values, first.values)
-    assert refused > 100
+    assert len(said) > 100
+    assert all("damaged" in text and text.isprintable() for text in said)
 
 
 @pytest.mark.parametrize("name", ["a/b", "../mu", "", "\x1b[31mred", ".hidden"])

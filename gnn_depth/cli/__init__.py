@@ -121,9 +121,9 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     check_early(command, arguments, known)
     load_plugins(arguments.plugins)
-    from gnn_depth.cli.run import run
+    from gnn_depth.cli.run import run_command
 
-    return run(command, arguments)
+    return run_command(command, arguments)
 
 
 def _no_command(argv: list[str]) -> str:

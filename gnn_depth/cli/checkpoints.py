@@ -110,7 +110,10 @@ class Checkpoint:
                 )
         if None in (self.data_sha256, data_sha256) or self.data_sha256 == data_sha256:
             return
-        said = f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of this data is"
+        said = (
+            f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of "
+            "this data is"
+        )
         if data != self.data:
             raise UsageError(
                 f"{said} {data_sha256}: a training goes on with data that was moved, not with "

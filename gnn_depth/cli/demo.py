@@ -146,7 +146,7 @@ def _probe(options: Sequence[str]) -> float:
 
 def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     """Train a network in a run folder of its own."""
-    from gnn_depth.cli.run import train
+    from gnn_depth.cli.run import train_in_command
     from gnn_depth.reports.load import read_measure
 
     cli = _assemble(
@@ -156,7 +156,7 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     began = time.monotonic()
     try:
         with redirect_stderr(io.StringIO()):  # the table says it all
-            train(cli)
+            train_in_command(cli)
     except RunError:
         if cli.recorder.result.get("status") != "diverged":
             raise

@@ -24,7 +24,7 @@ from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.known import load_plugins
 from gnn_depth.cli.process import quiet
-from gnn_depth.cli.run import train as train_run
+from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -174,7 +174,7 @@ class StopWhenAsked(L.Callback):
                 take(signal.SIGINT)
 
 
-def train(job: Job, origin: Origin) -> None:
+def train_job(job: Job, origin: Origin) -> None:
     """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed.
 
     It is called in a process of its own.
@@ -191,7 +191,7 @@ def train(job: Job, origin: Origin) -> None:
                     "sweep again."
                 )
             cli.trainer.callbacks.append(StopWhenAsked(Path(job.stop)))  # type: ignore[attr-defined]
-            train_run(cli, origin)
+            train_in_command(cli, origin)
     except (UsageError, RunError) as error:
         # The user's code or a library failed: the run's output shows all calls.
         if TRACEBACK in str(error):

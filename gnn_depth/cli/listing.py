@@ -107,7 +107,10 @@ def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
     """The options of a run: all of them, or without most of the trainer's."""
     parser = argparse.ArgumentParser(
         usage=f"gnn-depth {command} {NEEDS.get(command, '')}[--config FILE]... [--OPTION VALUE]...",
-        description=f"{RUNS[command]} Options are merged in this order: defaults, config files, command line.",
+        description=(
+            f"{RUNS[command]} Options are merged in this order: defaults, config files, "
+            "command line."
+        ),
         epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: "
         "--model.norm.help NAME, --model.layer.help NAME and so on.",
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),

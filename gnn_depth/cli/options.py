@@ -93,11 +93,11 @@ def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
     """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to
     standard error."""
     from gnn_depth.reports.load import ReportWarning, read_runs
-    from gnn_depth.reports.settings import choose, known_labels
+    from gnn_depth.reports.settings import choose_runs, known_labels
 
     with plain_warnings(ReportWarning):
         frame = read_runs(*folders)
-    return choose(
+    return choose_runs(
         frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis))
     )
 

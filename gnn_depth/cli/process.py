@@ -15,17 +15,24 @@ from contextlib import contextmanager
 
 from gnn_depth.nn.variants.compile import keep_compiled_code
 
-# Start of the message, and why nobody can act on it here.
-WARNINGS = {
-    "No seed found": "a config asks for it by null, and Lightning's note says that it takes 0",
-    "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
-    "Checkpoint directory .* exists and is not empty": "every run has its own folder",
-    "Experiment logs directory .* exists and is not empty": "a sweep's run has its result there from the start",
-    r"\s*By default only one JsonargparseDeprecationWarning": "Lightning's call of jsonargparse",
-    r"\s*\S+ (parameter )?was deprecated in v4": "Lightning's call of jsonargparse",
-    "You passed .* but AMP with fp16 is not supported on CPU": "refused with an error, see assemble.py",
-    r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning's call of PyTorch",
-}
+# How the messages begin that are not shown.
+WARNINGS = (
+    # A config asks for it by null; Lightning's note says that it takes 0.
+    "No seed found",
+    # There is no DataLoader, the graph is in memory.
+    "The .* does not have many workers",
+    # Every run has its own folder.
+    "Checkpoint directory .* exists and is not empty",
+    # A sweep's run has its result there from the start.
+    "Experiment logs directory .* exists and is not empty",
+    # Lightning's calls of jsonargparse.
+    r"\s*By default only one JsonargparseDeprecationWarning",
+    r"\s*\S+ (parameter )?was deprecated in v4",
+    # It is refused with an error by make_trainer.
+    "You passed .* but AMP with fp16 is not supported on CPU",
+    # Lightning's call of PyTorch.
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+)
 LOGGERS = ("lightning.fabric", "lightning.pytorch")
 #: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching
 #: new pages from the system for the tensors of every step would take a good part of it.

@@ -25,14 +25,13 @@ from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_processes
 from gnn_depth.training.resume import SafeStop
-from gnn_depth.training.run import Run, title
-from gnn_depth.training.run import run as run_training
+from gnn_depth.training.run import Run, run, title
 from gnn_depth.training.summary import rows
 
 REQUEUE_SECONDS = 30
 
 
-def run(command: str, arguments: Arguments) -> int:
+def run_command(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
     with quiet():
         cli = CommandLineInterface(command, arguments)
@@ -57,7 +56,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
         return f"{cli.checkpoint.said_complete}\n"
     try:
-        finished = train(cli)
+        finished = train_in_command(cli)
     except SIGTERMException as stop:
         if cli.trainer.is_global_zero:
             print(_how_to_go_on(stop, cli), file=sys.stderr)
@@ -70,7 +69,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     return f"{finished}\n"
 
 
-def train(cli: CommandLineInterface, origin: Origin | None = None) -> Run:
+def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) -> Run:
     """Train the model of a command line, in a process that is prepared for it.
 
     Raises:
@@ -90,7 +89,7 @@ def train(cli: CommandLineInterface, origin: Origin | None = None) -> Run:
 
     with keeping() as kept, explained(folder):
         SafeStop(kept).replace(cli.trainer)
-        return run_training(cli.run_config(origin), cli.datamodule)
+        return run(cli.run_config(origin), cli.datamodule)
 
 
 def _evaluation(command: str, cli: CommandLineInterface) -> str:

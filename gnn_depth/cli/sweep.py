@@ -162,7 +162,7 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
     """
-    from gnn_depth.cli.grid_runs import train
+    from gnn_depth.cli.grid_runs import train_job
 
     try:
         plan.store.make_folder()
@@ -172,7 +172,7 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
             f"{str(plan.store.folder)!r} ({error.strerror}); choose another with --root."
         ) from error
     try:
-        sweep = carry_out(plan, pool, train, retries, deadline)
+        sweep = carry_out(plan, pool, train_job, retries, deadline)
     except PoolError as error:
         raise RunError(f"stopped: {error}") from error
     state = plan.state(lambda record: record.status if record else "not started")

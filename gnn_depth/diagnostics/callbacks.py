@@ -340,7 +340,9 @@ class GradientSimilarity(LayerCallback):
     r"""The similarity mu of the nodes' gradients in every layer, absolute and relative to their
     norm.
 
-    .. math:: \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
+    .. math::
+        \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad
+        \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
         G^l = \partial \mathrm{loss} / \partial X^l
 
     where :math:`X^l` is the input of layer l of any LightningModule (its first argument; in our

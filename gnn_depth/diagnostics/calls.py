@@ -29,7 +29,7 @@ def in_transform() -> bool:
     return torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
 
 
-class Arguments:
+class CallArguments:
     """The arguments of a layer's call, and which of them is the hidden state.
 
     The state is the first argument, or the first tensor in it if that is a tuple. The order is that
@@ -121,7 +121,7 @@ class RecordedCall:
         x: The state, dense, as it was when the layer was called.
     """
 
-    def __init__(self, arguments: Arguments) -> None:
+    def __init__(self, arguments: CallArguments) -> None:
         self.arguments = arguments
         self.module = arguments.module
         x = arguments.x
@@ -218,7 +218,7 @@ class CallRecorder:
         root: nn.Module,
         inputs: Sequence[nn.Module],
         layers: Sequence[nn.Module],
-        of_state: Callable[[Tensor, Arguments], Any] | None = None,
+        of_state: Callable[[Tensor, CallArguments], Any] | None = None,
         of_gradient: Callable[[Tensor], Any] | None = None,
         keeps_calls: bool = False,
         training_only: bool = False,
@@ -322,7 +322,7 @@ class CallRecorder:
         if is_measured:
             if self._over and self._depth == 0:
                 self._begin_pass(())
-            self._record(module, Arguments(module, args, named))
+            self._record(module, CallArguments(module, args, named))
 
     def _leave(self, module: nn.Module, args: object, out: Any) -> None:
         if module is self._root and self._depth and not in_backward():
@@ -351,7 +351,7 @@ class CallRecorder:
                 return call
         return None
 
-    def _record(self, module: nn.Module, arguments: Arguments) -> None:
+    def _record(self, module: nn.Module, arguments: CallArguments) -> None:
         x = arguments.x
         if module in self._inputs:
             call = Call(module, self._passes)
@@ -365,7 +365,7 @@ class CallRecorder:
             if of_layer is not None and of_layer.recorded is None:
                 of_layer.recorded = RecordedCall(arguments)
 
-    def _measure(self, call: Call, x: Any, arguments: Arguments) -> None:
+    def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
         if self._of_state is not None:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
             call.state = self._of_state(state, arguments)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.calls import Arguments, Call, CallRecorder
+from gnn_depth.diagnostics.calls import Call, CallArguments, CallRecorder
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
     MOMENTS,
@@ -275,7 +275,7 @@ class LayerDriver:
         factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
         return moments.times(factor if loss_scale is None else factor / loss_scale)
 
-    def _statistics_of(self, x: Tensor, arguments: Arguments) -> list[Any]:
+    def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[Any]:
         edges, sources = None, x
         if self._needs_edges:
             for item in arguments.others:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics import measures as pure
-from gnn_depth.diagnostics.calls import Arguments
+from gnn_depth.diagnostics.calls import CallArguments
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.graph import Graph
 from gnn_depth.registry import unknown
@@ -392,7 +392,9 @@ def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
     return statistic.merge(parts, device)
 
 
-def edges_of(x: Tensor, arguments: Arguments, given: Tensor | Graph | None = None) -> Edges | None:
+def edges_of(
+    x: Tensor, arguments: CallArguments, given: Tensor | Graph | None = None
+) -> Edges | None:
     """The given edges, or those that a layer was called with; None if none fit its rows."""
     if given is not None:
         items: list[Any] = [given]

@@ -71,7 +71,9 @@ def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*st
 def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps"]:
     r"""The product of the growth of all layers, as a logarithm.
 
-    .. math:: \log_{10} \prod_{l=1}^{L-1} \frac{\mu(G^l)}{\mu(G^{l+1})} = \log_{10} \frac{\mu(G^1)}{\mu(G^L)}
+    .. math::
+        \log_{10} \prod_{l=1}^{L-1} \frac{\mu(G^l)}{\mu(G^{l+1})}
+        = \log_{10} \frac{\mu(G^1)}{\mu(G^L)}
 
     Only the first and the last layer are left in it, so a zero or NaN in between does not matter.
     """
@@ -112,7 +114,9 @@ def mean_average_distance(
     r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with
     neighbours.
 
-    .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
+    .. math::
+        \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i}
+        \Big( 1 - \cos(x_i, x_j) \Big), \quad
         V' = \{i : N_i \neq \emptyset\}
 
     Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph

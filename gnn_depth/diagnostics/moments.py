@@ -29,7 +29,9 @@ NEARLY_EQUAL = 1e-4  # variance over squared mean, below which the rounding of t
 class RowMoments:
     r"""Count, mean and centred sum of squares of rows: enough for mu, mergeable in any order.
 
-    .. math:: N, \quad m = \frac1N \sum_i \frac{x_i}{s}, \quad c = \sum_i \Big\| \frac{x_i}{s} - m \Big\|^2
+    .. math::
+        N, \quad m = \frac1N \sum_i \frac{x_i}{s}, \quad
+        c = \sum_i \Big\| \frac{x_i}{s} - m \Big\|^2
 
     All are float64, in which the squares of float32 and smaller types fit: the scale s is 1 for
     these, and a power of two near the largest entry for rows in float64. Fields may have leading

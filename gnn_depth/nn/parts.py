@@ -291,8 +291,8 @@ class WeightNorm(Norm):
         num_layers: Number of layers of the stack.
 
     Attributes:
-        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`set_bound`
-            before every pass.
+        whole_layer: True if the norm limits the layer as a whole. The stack then calls
+            :meth:`set_bound` before every pass.
     """
 
     whole_layer: bool = False

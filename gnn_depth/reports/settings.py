@@ -192,7 +192,7 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
     return list(dict.fromkeys(frame[full_name(frame, name)].map(label)))
 
 
-def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """The runs with one of the given values on every given axis, in the order of these values."""
     places = pd.DataFrame(index=frame.index)
     for word, values in where.items():

@@ -37,7 +37,7 @@ from gnn_depth.testing.suite import (
     as_property,
     assert_close,
     assert_finite,
-    check,
+    check_properties,
     class_of,
     seeded,
 )
@@ -87,7 +87,7 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
         of_norm, expected = subjects.of_feature_norm, OF_GRAPHS
     elif issubclass(cls, ScoreNorm):
         of_norm, expected = subjects.of_score_norm, OF_GRAPHS
-    check("check_norm", cls, partial(of_norm, cls, options), expected, except_for)
+    check_properties("check_norm", cls, partial(of_norm, cls, options), expected, except_for)
 
 
 def check_layer(
@@ -102,7 +102,9 @@ def check_layer(
     __tracebackhide__ = True
     cls = class_of("layer", layer, Layer)
     expected = [*OF_GRAPHS, properties.sparse, properties.chain]
-    check("check_layer", cls, partial(subjects.of_layer, cls, options), expected, except_for)
+    check_properties(
+        "check_layer", cls, partial(subjects.of_layer, cls, options), expected, except_for
+    )
 
 
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -115,7 +117,9 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **opti
     __tracebackhide__ = True
     cls = class_of("skip", skip, Skip)
     expected = [*COMMON, ROWS, properties.adds, properties.invertible]
-    check("check_skip", cls, partial(subjects.of_skip, cls, options), expected, except_for)
+    check_properties(
+        "check_skip", cls, partial(subjects.of_skip, cls, options), expected, except_for
+    )
 
 
 #: Stacks on which every initialisation is tested.
@@ -242,7 +246,7 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     def drawings() -> list[Drawing]:
         return [Drawing(label, cls(**options)) for label in STACKS]
 
-    check(
+    check_properties(
         "check_init", cls, drawings, [same_parameters, touched, finite_start, in_place], except_for
     )
 
@@ -327,7 +331,9 @@ def check_graph_dropout(
     def thinnings() -> list[Thinning]:
         return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
 
-    check("check_graph_dropout", cls, thinnings, [fewer, same_edges, graph_unchanged], except_for)
+    check_properties(
+        "check_graph_dropout", cls, thinnings, [fewer, same_edges, graph_unchanged], except_for
+    )
 
 
 class TaskBatch(NamedTuple):
@@ -391,4 +397,4 @@ def check_task(
         made = cls(outputs, **options)
         return [TaskBatch(made, out, y[made.targets])]
 
-    check("check_task", cls, batches, [loss, metrics], except_for)
+    check_properties("check_task", cls, batches, [loss, metrics], except_for)

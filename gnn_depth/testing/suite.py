@@ -57,7 +57,7 @@ def as_property(
     return lambda holds: Property(name, holds, remedy, once)
 
 
-def check(
+def check_properties(
     call: str,
     cls: type,
     subjects: Callable[[], Sequence[T]],

@@ -367,7 +367,8 @@ class RunRecorder(L.Callback):
             if callable(ask := getattr(callback, "findings", None)):
                 try:
                     findings[type(callback).__name__] = ask()
-                except Exception as error:  # the device may be gone, and the rest of the result must still be written
+                except Exception as error:
+                    # The device may be gone, and the rest of the result must still be written.
                     rank_zero_warn(
                         f"the findings of {type(callback).__name__} are not in the result: {error}"
                     )

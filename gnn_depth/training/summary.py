@@ -39,7 +39,8 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
             lines.append(f"  More epochs may help. See what fails, layer by layer: {probe}")
     if best.epoch is None and best.monitor in last:
         lines.append(
-            f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all of them."
+            f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
+            "of them."
         )
     columns = _columns(recorder)
     if any(column.keys() - {"train/lr"} for column in columns.values()):

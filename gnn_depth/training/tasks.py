@@ -159,7 +159,9 @@ class MultiLabel(Task):
     r"""Several labels that are true or false: binary cross-entropy; micro F1 chooses the best
     epoch.
 
-    .. math:: L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik}) + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
+    .. math::
+        L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik})
+        + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
 
     Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over
     the labels that are true in some rows and false in others.

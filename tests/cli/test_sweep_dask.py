@@ -30,7 +30,7 @@ def at_work(runs):
     return holders
 
 
-def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):
+def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):  # noqa: F811
     with cluster(tmp_path, 1, "--nthreads", "1", "--no-nanny") as (address, _):
         words = [
             "sweep",
@@ -48,7 +48,7 @@ def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_one_line(
-    sweep,
+    sweep,  # noqa: F811
     tmp_path,
 ):
     with cluster(tmp_path, 1, "--nthreads", "2") as (address, scheduler):

@@ -10,7 +10,7 @@ import yaml
 from gnn_depth.cli import grid_runs, main
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.cost import measure_cost
-from gnn_depth.cli.grid_runs import plan_of, train
+from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import PRELOAD, load_grid
 from gnn_depth.sweeps.pool import LocalPool
 from gnn_depth.sweeps.store import Store
@@ -32,7 +32,7 @@ def job(tmp_path):
         (run,) = plan_of(
             load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)
         ).runs
-        return Job(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train)
+        return Job(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train_job)
 
     return make
 

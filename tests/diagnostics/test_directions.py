@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gnn_depth.diagnostics.calls import Arguments, RecordedCall
+from gnn_depth.diagnostics.calls import CallArguments, RecordedCall
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn.layers import GCN
@@ -14,7 +14,7 @@ def call(layer: nn.Module, nodes: int = 30) -> RecordedCall:
     source, target = torch.randint(nodes, (2, 90), generator=generator)
     graph = Graph(torch.stack([torch.cat([source, target]), torch.cat([target, source])]), nodes)
     x = torch.randn(nodes, layer.in_channels, generator=generator)
-    return RecordedCall(Arguments(layer, (x, graph), {}))
+    return RecordedCall(CallArguments(layer, (x, graph), {}))
 
 
 def test_after_the_first_layer_of_a_kind_one_round_finds_the_constant():

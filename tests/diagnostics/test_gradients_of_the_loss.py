@@ -403,11 +403,15 @@ def test_wrong_arguments_of_a_watch_are_refused_in_words(options, message):
 
 def test_a_watch_that_is_dropped_before_its_end_says_so_and_leaves_no_hooks():
     model = Drawn("separate", 0)
-    dropped = gnn_depth.watch(model)
-    dropped.__enter__()
-    with pytest.warns(UserWarning, match="dropped before its end"):
-        del dropped
+    held = [gnn_depth.watch(model)]
+    held[0].__enter__()
+
+    def drop():
+        held.clear()
         gc.collect()
+
+    with pytest.warns(UserWarning, match="dropped before its end"):
+        drop()
     assert not is_hooked(model)
 
 

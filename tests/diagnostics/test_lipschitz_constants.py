@@ -13,7 +13,7 @@ from torch import nn
 from gnn_depth import measurements
 from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.diagnostics.calls import Arguments, RecordedCall, evaluating
+from gnn_depth.diagnostics.calls import CallArguments, RecordedCall, evaluating
 from gnn_depth.nn.functional import sparse_features
 from gnn_depth.nn.layers import GAT, SAGE
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
@@ -180,7 +180,7 @@ def test_sparse_features_are_measured_as_what_they_are():
     x[torch.arange(300), torch.arange(300) % 250] = 2.0
     seen = sparse_features(x)
     assert not isinstance(seen, torch.Tensor)
-    assert torch.equal(RecordedCall(Arguments(nn.Identity(), (seen,), {})).x, x)
+    assert torch.equal(RecordedCall(CallArguments(nn.Identity(), (seen,), {})).x, x)
 
 
 def test_a_diverged_layer_is_not_a_number_and_stops_nothing(make_trainer):

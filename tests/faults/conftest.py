@@ -86,7 +86,7 @@ def harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 
 @pytest.fixture
-def fit(gnn_depth: Callable) -> Callable:
+def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
     """``fit(...)``: the answer to a fit of four epochs, and the folder of its run."""
 
     def run(*words: str, root: str = "runs", data: Sequence[str] = SMALL) -> tuple[Answer, Path]:

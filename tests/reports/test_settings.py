@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, read_runs
-from gnn_depth.reports.settings import choose, full_name, label, number, same
+from gnn_depth.reports.settings import choose_runs, full_name, label, number, same
 
 
 def test_a_label_is_the_value_as_yaml_writes_it_and_a_number_has_several_spellings():
@@ -45,7 +45,7 @@ def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callab
     for norm in ("lipschitz", "none", "pair"):
         for depth in (2, 10):
             run(seed=depth, depth=depth, norm=norm)
-    frame = choose(read_runs(runs), {"norm": ["pair", "lipschitz"], "depth": ["2.0"]})
+    frame = choose_runs(read_runs(runs), {"norm": ["pair", "lipschitz"], "depth": ["2.0"]})
     assert frame["norm"].tolist() == ["pair", "lipschitz"]
     assert set(frame["depth"]) == {2}
     assert frame.attrs["axes"] == ["depth", "norm"]
@@ -56,6 +56,6 @@ def test_what_no_run_has_is_answered(run: Callable, runs: Path):
     run(depth=10, norm="none")
     frame = read_runs(runs)
     with pytest.raises(ReportError, match=r"'norm' 'pari'.*'pair'.*none, pair"):
-        choose(frame, {"norm": ["pari"]})
+        choose_runs(frame, {"norm": ["pari"]})
     with pytest.raises(ReportError, match=r"depth=2 and norm=none"):
-        choose(frame, {"depth": ["2"], "norm": ["none"]})
+        choose_runs(frame, {"depth": ["2"], "norm": ["none"]})
