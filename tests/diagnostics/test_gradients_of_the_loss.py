@@ -6,7 +6,6 @@ computes in float64.
 """
 
 import copy
-import gc
 import pickle
 import random
 import re
@@ -407,7 +406,6 @@ def test_a_watch_that_is_dropped_before_its_end_says_so_and_leaves_no_hooks():
     dropped.__enter__()
     with pytest.warns(UserWarning, match="dropped before its end"):
         del dropped
-        gc.collect()
     assert not is_hooked(model)
 
 
