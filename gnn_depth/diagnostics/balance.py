@@ -117,6 +117,7 @@ def norms_of(
     sets: Sequence[Sequence[Tensor]], gradient: Callable[[Tensor], Tensor | None]
 ) -> Float[Tensor, "2 sets"]:
     """The norms of the parameters of each set, and of their gradients; NaN where a set is empty."""
+    device = next((parameter.device for one in sets for parameter in one), None)
     norms = []
     for parameters in sets:
         squares = []
@@ -128,9 +129,8 @@ def norms_of(
         if squares:
             norms.append(torch.stack(squares).sum(0).sqrt())
         else:
-            norms.append(torch.full((2,), torch.nan, dtype=torch.float64))
-    device = next((norm.device for norm in norms if not norm.isnan().all()), None)
-    return torch.stack([norm.to(device) for norm in norms], 1)
+            norms.append(torch.full((2,), torch.nan, dtype=torch.float64, device=device))
+    return torch.stack(norms, 1)
 
 
 def distribution(
