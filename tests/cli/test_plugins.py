@@ -70,28 +70,6 @@ def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_the_cl
     assert "Namespace" not in answer.err
 
 
-def test_a_test_with_an_edited_plugin_is_warned_of_and_a_part_that_leaves_is_named(
-    gnn_depth: Callable, plugin: Path
-):
-    words = ["--plugins", str(plugin), "--model.norm", "shrink"]
-    assert gnn_depth("fit", *SHORT, *words, "--trainer.max_epochs", "1").code == 0
-    (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
-    test = ["test", "--plugins", str(plugin), "--ckpt_path", str(best)]
-    assert "was edited" not in gnn_depth(*test).err
-    plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
-    answer = gnn_depth(*test)
-    assert answer.code == 0
-    assert "the plugin plug_shrink.py was edited" in answer.err
-
-    # The self-check computes no gradients: only the training reaches this.
-    leave = "if x.requires_grad:\n            raise SystemExit(3)\n        return x"
-    del sys.modules["plug_shrink"], registry._TABLE["norm"]["shrink"]
-    plugin.write_text(SOURCE.replace("return x / self.by", leave))
-    answer = gnn_depth("fit", *SHORT, *words)
-    assert answer.code == 1
-    assert "plug_shrink.py:20 ends the program: raise SystemExit(3)" in answer.err
-
-
 def test_the_saved_config_runs_again_from_another_folder(
     gnn_depth: Callable, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
