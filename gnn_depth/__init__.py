@@ -8,6 +8,7 @@ from gnn_depth._version import __version__
 from gnn_depth.registry import register
 
 if TYPE_CHECKING:
+    from gnn_depth.builder import build
     from gnn_depth.diagnostics.probe import probe
     from gnn_depth.diagnostics.watch import watch
     from gnn_depth.graph import Graph
@@ -42,6 +43,7 @@ __all__ += [
     "Task",
     "WeightNorm",
     "__version__",
+    "build",
     "fit",
     "probe",
     "register",
@@ -55,6 +57,7 @@ _HOMES = {
     "Graph": "graph",
     "NodeClassifier": "training.module",
     "Task": "training.tasks",
+    "build": "builder",
     "fit": "training.run",
     "probe": "diagnostics.probe",
     "watch": "diagnostics.watch",
