@@ -12,7 +12,8 @@ it, a class, or an object. A data set may have an option called ``name``, so its
     check("norm", {"name": "pair", "scal": 2})      # PartError: ... Did you mean 'scale'?
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -246,12 +247,17 @@ def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any 
         given = {key: item for key, item in value.items() if key != "name"}
         return with_options(Chosen(part, {}), given, known, where)
     if not isinstance(current, Chosen):
-        example = "".join(f", {key}: {item}" for key, item in value.items())
-        key = "class_path" if kind == "data" else "name"
-        raise PartError(f"a {kind} needs its name: {{{key}: NAME{example}}}.", where)
+        raise PartError(needs_name(kind, value), where)
     if list(value) == ["init_args"]:
         return with_options(current, value["init_args"], known, (*where, "init_args"))
     return with_options(current, value, known, where)
+
+
+def needs_name(kind: str, given: Mapping[str, Any]) -> str:
+    """The message for options of a part that is not named."""
+    example = "".join(f", {key}: {item}" for key, item in given.items())
+    key = "class_path" if kind == "data" else "name"
+    return f"a {kind} needs its name: {{{key}: NAME{example}}}."
 
 
 def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: Where) -> Chosen:
@@ -484,6 +490,56 @@ def _parser_of(annotation: Any) -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--value", type=annotation)
     return parser
+
+
+# Names of options that do not exist
+
+
+# What people also call options.
+WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}
+
+
+def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
+    """The message for an option that does not exist.
+
+    Args:
+        key: Its name, dotted from the section: ``model.num_layer``.
+        options: The dotted names of all options.
+        parts: All parts, whose options may be meant.
+    """
+    section, _, last = key.rpartition(".")
+    start = f"{section}." if section else ""
+    within = set()
+    for option in options:
+        if option.startswith(start):
+            within.add(option.removeprefix(start).split(".")[0])
+    near = registry.nearest(last, within)
+    if near is not None:
+        hint = f" Did you mean '{start}{near}'?"
+    else:
+        hint = _meant_by(last, options, parts) or suggestion(last, within)
+    grid = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
+    return f"unknown option {key!r}.{hint}{grid}"
+
+
+def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
+    """A hint at the option elsewhere that a word stands for; empty if there is none."""
+    word = WORDS.get(word, word)
+    for name in options:
+        if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
+            return f" Did you mean {name!r}?"
+    # Options of parts, the optimizer's first: lr, weight_decay, momentum.
+    of_model = [section for section in SECTIONS if section.startswith("model.")]
+    for section in ("model.optimizer", *of_model):
+        for part in parts[SECTIONS[section]].values():
+            if word in part.options:
+                full = f"{section}.init_args.{word}"
+                return f" Did you mean '{section}.{word}', in full {full!r}?"
+    # One that has the word as a piece: trainer.max_epochs for epochs.
+    for name in sorted(options, key=len):
+        if word in re.split(r"[._]", name):
+            return f" Did you mean {name!r}?"
+    return ""
 
 
 # From chosen parts to objects and to text

@@ -22,13 +22,15 @@ from gnn_depth.builder import (
     PartError,
     check_complete,
     choose,
+    needs_name,
     option_value,
+    unknown_option,
     with_options,
     written_options,
 )
 from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.known import KnownToCommand, meant_by, unknown_key
+from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
@@ -206,6 +208,9 @@ class _Merged:
         if isinstance(part, str):
             part = {"class_path": part}  # a strategy or profiler that was named by a word
         if not isinstance(part, Chosen | dict):
+            kind = SECTIONS.get(top)
+            if kind is not None:
+                raise PartError(needs_name(kind, {inner[-1]: _structure(value)}), where)
             raise PartError(f"{flag} has nothing to act on: choose with --{top} NAME before.")
         given = _nested(inner, _structure(value), part)
         if isinstance(part, Chosen):
@@ -224,7 +229,8 @@ class _Merged:
         if name in FROM_DATA:
             raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
         if name not in self.known.options:
-            raise PartError(unknown_key(name, self.known), where)
+            message = unknown_option(name, self.known.options, self.known.parts)
+            raise PartError(message, where)
         option, current = self.known.options[name], self._current(name)
         if str(where[-1]).endswith("+"):
             items = items_of(value)
@@ -294,8 +300,11 @@ def flags(argv: list[str], known: KnownToCommand) -> Iterator[tuple[str, str, An
             raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         option = known.options.get(top)
         if option is None or (inner and option.kind is None and option.has_plain_type):
-            meant = meant_by(key, known) or " See --help for all."
-            raise UsageError(f"unknown option {flag!r}.{meant}")
+            if key in GROUPS:
+                raise UsageError(f"{key} consists of keys with values: --{key}.OPTION VALUE.")
+            # Of an unknown section the section alone is wrong.
+            wrong = key if key.partition(".")[0] in (*GROUPS, "data") else key.partition(".")[0]
+            raise UsageError(unknown_option(wrong, known.options, known.parts))
         nargs = None if inner else option.nargs
         if nargs == 0:
             if equals:

@@ -30,22 +30,11 @@ LIBRARIES = tuple(
 USAGE = ("ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError")
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
-    r"No supported gpu backend": (
-        "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
-        "available device; if the machine has a GPU, PyTorch may be a build for CPUs only."
-    ),
     r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": (
         "this needs more memory than there is: {0}."
     ),
     r"conditioned on metric `(.*?)` which is not available[^:]*: (.*)": (
         "there is no metric {1!r}. Available: {2}."
-    ),
-    r"invalid strategy name: `strategy='(.*?)'`": (
-        "unknown trainer.strategy {1!r}. For one process: auto. For several: ddp, or graph, which "
-        "divides one graph among them; or any other strategy of Lightning."
-    ),
-    r"`?devices`? selected with|value is not a valid input using \w+ accelerator": (
-        "trainer.devices must be a number of devices from 1 on, auto, or a list of indices of GPUs."
     ),
     r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": (
         "the checkpoint's weights do not fit this model; was its code, or a plugin's, edited "

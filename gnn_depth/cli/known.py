@@ -1,7 +1,6 @@
 """Every part and option that a command line can name, and messages for names that do not exist."""
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from gnn_depth import registry
-from gnn_depth.builder import Known, suggestion
+from gnn_depth.builder import Known
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.ranges import Count, Positive, Range
-from gnn_depth.short_names import SECTIONS, Option, imported_parts, meanings, option_of, options_of
+from gnn_depth.short_names import Option, imported_parts, meanings, option_of, options_of
 
 DEFAULT_DATA = "SyntheticCitation"
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
-# What people also call options.
-WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}
 PLUGINS_HELP = (
     "Python files or modules that register parts, imported first; may be repeated. Paths count "
     "from the working directory, in a config file from that file's folder."
@@ -115,39 +112,3 @@ def load_plugins(plugins: Iterable[str]) -> None:
             os.chdir(folder)  # a plugin that leaves it would move the run
     except registry.RegistryError as error:
         raise UsageError(str(error)) from error.__cause__
-
-
-def meant_by(key: str, known: KnownToCommand) -> str:
-    """A hint at the option that an unknown one stands for; empty if there is none."""
-    word = key.rpartition(".")[2]
-    word = WORDS.get(word, word)
-    for name in known.options:
-        if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
-            return f" Did you mean '--{name}'?"
-    # Options of parts, the optimizer's first: lr, weight_decay, momentum.
-    of_model = [section for section in SECTIONS if section.startswith("model.")]
-    for section in ("model.optimizer", *of_model):
-        for part in known.parts[SECTIONS[section]].values():
-            if word in part.options:
-                return (
-                    f" Did you mean '--{section}.{word}', in full '--{section}.init_args.{word}'?"
-                )
-    # One that has the word as a piece: --trainer.max_epochs for --epochs.
-    for name in sorted(known.options, key=len):
-        if word in re.split(r"[._]", name):
-            return f" Did you mean '--{name}'?"
-    return registry.hint(f"--{key}", [f"--{name}" for name in known.options])
-
-
-def unknown_key(name: str, known: KnownToCommand) -> str:
-    """The message for a key of a config file that no option has."""
-    section, _, key = name.rpartition(".")
-    start = f"{section}." if section else ""
-    within = set()
-    for option in known.options:
-        if option.startswith(start):
-            within.add(option.removeprefix(start).split(".")[0])
-    what = f"unknown key {key!r} in {section!r}" if section else f"unknown key {key!r}"
-    grid = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
-    meant = "" if registry.nearest(key, within) else meant_by(name, known)
-    return f"{what}.{meant or suggestion(key, within)}{grid}"

@@ -12,6 +12,7 @@ from gnn_depth.builder import (
     Chosen,
     PartError,
     check_complete,
+    unknown_option,
     with_options,
     written_options,
 )
@@ -78,6 +79,12 @@ def check_section(
     Raises:
         PartError: An option does not exist or does not fit.
     """
+    every = [f"model.{name}" for name in model_options()]
+    every += [f"trainer.{name}" for name in trainer_options()]
+    for key in given:
+        if key not in known:
+            message = unknown_option(f"{section}.{key}", every, LIVE.parts)
+            raise PartError(message, (section, key))
     part = PartSpec("section", section, section, options=dict(known))
     chosen = with_options(Chosen(part, {}), given, LIVE, (section,))
     check_complete(chosen, (section,))

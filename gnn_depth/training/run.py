@@ -7,6 +7,7 @@ workers of a sweep call it.
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,17 @@ from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 
+#: Refusals of Lightning's trainer that need other words; {0} is the pattern's first group.
+REWORDED = {
+    r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or "
+    "auto for the best available device; if the machine has a GPU, PyTorch may be a build for CPUs "
+    "only.",
+    r"invalid strategy name: `strategy='(.*?)'`": "unknown trainer.strategy {0!r}. For one "
+    "process: auto. For several: ddp, or graph, which divides one graph among them; or any other "
+    "strategy of Lightning.",
+    r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
+    "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
+}
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config says another
 # They fail after the run has a folder, the last one only when the training is over.
 UNUSABLE = {
@@ -164,7 +176,14 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
     if recorder is not None:
         callbacks.append(recorder)
 
-    trainer = L.Trainer(**settings, callbacks=callbacks)
+    try:
+        trainer = L.Trainer(**settings, callbacks=callbacks)
+    except Exception as error:
+        for pattern, words in REWORDED.items():
+            found = re.search(pattern, str(error))
+            if found:
+                raise MisconfigurationException(words.format(*found.groups())) from error
+        raise
     check_precision(trainer)
     asked = str(settings.get("precision"))
     if asked in HALF and trainer.precision not in HALF:
@@ -291,7 +310,7 @@ def fit(
     batch_size: int | None = None,
     root: str = "runs",
     name: str | None = None,
-    callbacks: Sequence[L.Callback] = (),
+    callbacks: Sequence[L.Callback | str | Mapping[str, Any]] = (),
     **trainer: Any,
 ) -> Run:
     """Train a model, and return the run, whose model has the weights of the best epoch.
@@ -342,7 +361,7 @@ def fit(
     chosen = with_modes(check_section("trainer", known, given))
     objects = {option: each.default for option, each in known.items()}
     objects |= made_options(known, chosen)
-    objects["callbacks"] = [*(objects["callbacks"] or []), *callbacks]
+    objects["callbacks"] = [*(objects["callbacks"] or []), *build("callback", list(callbacks))]
 
     module = _data_module(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):

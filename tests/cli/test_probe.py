@@ -181,7 +181,7 @@ def test_of_many_layers_some_are_shown_and_all_on_request(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scale", "3"], "Did you mean '--scales'?"),
+        (["--scale", "3"], "Did you mean 'scales'?"),
         (["--scales", "0"], "scales must be above 0, not 0."),
         (["--html", "page.txt"], "--html page.txt: unknown suffix '.txt'. Available: .html."),
     ],
