@@ -153,9 +153,9 @@ def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
             ), f"{what} {value}"
             if refusal := option.range.refusal(short, value):
                 # A model of 10^12 layers is refused for its memory first.
-                assert re.sub(r" of \w+", "", python or "") == refusal or "GB of memory" in str(
-                    python
-                ), what
+                assert re.sub(
+                    r"^\w+\.| of \w+", "", python or ""
+                ) == refusal or "GB of memory" in str(python), what
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,7 @@ class _Merged:
         self.known = known
         self.options: dict[str, Any] = {}
         self.origins: dict[str, Source | None] = {}  # the file that chose an option's value
+        self.flags_of_part: dict[str, str] = {}  # by option: a flag that sets an option of its part
 
     def add(self, source: Source) -> None:
         """Merge a config."""
@@ -194,7 +195,14 @@ class _Merged:
         """Merge a flag: an option, or an option of the part that stands at an option."""
         top, *inner = _steps(key)
         where = tuple(top.split("."))
-        if not inner:
+        if inner == ["class_path"]:  # as LightningCLI's users name a part
+            inner = []
+        if not inner and top in self.flags_of_part and not flag.endswith("+"):
+            before = self.flags_of_part[top]
+            raise PartError(f"{flag} {value} would drop {before}, given before it: name it first.")
+        if inner:
+            self.flags_of_part[top] = flag
+        else:
             if value == "" and top in SECTIONS:
                 raise PartError(f"{flag} needs a value.")
             if flag.endswith("+"):

@@ -10,6 +10,7 @@ from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torchmetrics import Metric
 
+from gnn_depth.builder import check
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.monitors import mode_of, with_modes
 from gnn_depth.training.recorder import RunRecorder
@@ -145,17 +146,25 @@ def test_a_mode_that_is_written_wrongly_is_refused(fit, callbacks, options):
         fit([0.1], callbacks, **options)
 
 
-@pytest.mark.parametrize("name", ["EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"])
-def test_a_config_gets_the_mode_that_it_leaves_out_and_no_wrong_one(name):
-    def spec(**options):
-        return {"class_path": f"some.module.{name}", "init_args": options}
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("callback", "EarlyStopping"),
+        ("callback", "ModelCheckpoint"),
+        ("scheduler", "ReduceLROnPlateau"),
+    ],
+)
+def test_a_config_gets_the_mode_that_it_leaves_out_and_no_wrong_one(kind, name):
+    def chosen(**options):
+        found = check(kind, {"name": name, **options})
+        return found[0] if isinstance(found, list) else found
 
-    ((found, other),) = [with_modes([spec(monitor="val/acc"), spec(monitor="val/loss")])]
-    assert found["init_args"] == {"monitor": "val/acc", "mode": "max"}
-    assert other["init_args"]["mode"] == "min"
-    assert with_modes(spec(monitor="own/score")) == spec(monitor="own/score")
+    found, other = with_modes([chosen(monitor="val/acc"), chosen(monitor="val/loss")])
+    assert found.options == {"monitor": "val/acc", "mode": "max"}
+    assert other.options["mode"] == "min"
+    assert with_modes(chosen(monitor="own/score")) == chosen(monitor="own/score")
     with pytest.raises(MisconfigurationException, match="val/acc, .*larger .*'min': use mode max"):
-        with_modes(spec(monitor="val/acc", mode="min"))
+        with_modes(chosen(monitor="val/acc", mode="min"))
 
 
 def test_the_task_knows_the_mode_of_each_of_its_metrics():

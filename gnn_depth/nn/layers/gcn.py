@@ -208,7 +208,9 @@ class SAGE(Layer):
         return F.normalize(out) if self.normalize else out
 
 
-def _chain_of_sum(lin: Linear, lin_root: Linear | None, bias: nn.Parameter | None) -> WeightChain:
+def _chain_of_sum(
+    lin: nn.Linear, lin_root: nn.Linear | None, bias: nn.Parameter | None
+) -> WeightChain:
     """The weight chain of a layer that adds linear maps of the neighbours and of the node."""
     matrices: tuple[Tensor, ...] = (lin.weight,)
     if lin_root is not None:
