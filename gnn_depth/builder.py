@@ -1,9 +1,15 @@
-"""Values become objects here, and nowhere else.
+"""Check the values that configs and Python calls give, and build objects from them.
 
-A value is what a config or a Python call writes: a name (``pair``), a name with options
-(``{name: pair, scale: 2}``), ``{class_path: ..., init_args: ...}`` as LightningCLI's users write
-it, a class, or an object. A data set may have an option called ``name``, so its own key is
-``class_path``.
+A value is one of
+
+- a name: ``pair``,
+- a name with options: ``{name: pair, scale: 2}``,
+- a class path with options, as in LightningCLI: ``{class_path: ..., init_args: ...}``,
+- a class, or an object.
+
+In a dict, a data set is named by ``class_path``, because it may have an option called ``name``. A
+*part* is a class that a config can name. Reading a value gives a :class:`Chosen` part, from which
+the object is made, or the value that a config would write.
 
 ::
 
@@ -42,14 +48,14 @@ from gnn_depth.yaml_limits import check_texts, safe_load, value_in
 T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
 Named: TypeAlias = T | Any
-LISTS = ("norm", "callback")  # one of them stands for a list of one
+LISTS = ("norm", "callback")  # kinds that come in lists: a single one is read as a list of one
 
 
 class PartError(RegistryError):
     """A part that does not exist, or an option that does not exist or does not fit.
 
     Attributes:
-        where: Keys and positions that lead to it in the config.
+        where: Keys and positions that lead to the faulty value in the config.
     """
 
     def __init__(self, message: str, where: Where = ()) -> None:
@@ -59,7 +65,7 @@ class PartError(RegistryError):
 
 @dataclass(frozen=True)
 class Chosen:
-    """A part and the options that were given for it, of which parts are chosen too."""
+    """A part and the options given for it; an option that takes a part holds a Chosen itself."""
 
     part: PartSpec
     options: dict[str, Any]
@@ -67,18 +73,22 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Known:
-    """The parts that can be named: those that are imported, or those of the cache.
+    """The parts that can be named: the imported ones, or those of the command line's cache on disk.
 
     Attributes:
         parts: By kind and name.
-        load_plugins: Called before a class is imported that is not among the parts.
+        load_plugins: Called before a class that is not among the parts is imported.
     """
 
     parts: Parts
     load_plugins: Callable[[], None] = lambda: None
 
     def find(self, kind: str, name: Any, where: Where = ()) -> PartSpec:
-        """A part by its name, class name or import path; a class that is not known is imported."""
+        """Find a part by its name, class name or import path; import its class if it is not known.
+
+        Raises:
+            PartError: There is no such part, or it cannot be used.
+        """
         if not isinstance(name, str):
             raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
         part = self._named(kind, name)
@@ -103,7 +113,7 @@ class Known:
         return None
 
     def listed(self, kind: str) -> list[str]:
-        """The names of a kind as users see them: class names of data sets."""
+        """The names of a kind as users see them; for data sets these are class names."""
         return sorted(part.shown for part in self.parts[kind].values())
 
     def _unknown(self, kind: str, name: str) -> str:
@@ -111,7 +121,7 @@ class Known:
         listed = self.listed(kind)
         also = [part.class_name for part in self.parts[kind].values()]
         message = registry.unknown(kind, name, listed, also) + registry.not_loaded()
-        homes = {}
+        homes = {}  # the data set that has a graph of this name
         for part in self.parts[kind].values():
             homes.update(dict.fromkeys(part.graphs, part.class_name))
         graph = registry.nearest(name, homes)
@@ -148,7 +158,7 @@ def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
 
 
 class _Live(dict[str, Any]):
-    """The imported parts of each kind, described when they are asked for."""
+    """The imported parts of each kind, looked up at every access, as more may be imported."""
 
     def __missing__(self, kind: str) -> Mapping[str, PartSpec]:
         return parts_of(kind)
@@ -157,31 +167,32 @@ class _Live(dict[str, Any]):
 LIVE = Known(_Live())
 
 
-# The door
+# Entry points
 
 
 def build(kind: str, value: Any, where: Where = ()) -> Any:
-    """Build what a value stands for.
+    """Build the object, or the factory, that a value stands for.
 
     Args:
         kind: layer, norm, init, skip, graph_dropout, task, data, optimizer, scheduler, callback or
             logger.
-        value: A name, a dict, a class or an object. Norms and callbacks may be lists of them, and
-            one stands for a list of one.
+        value: A name, a dict, a class or an object. Norms and callbacks may be a list of these; a
+            single one is read as a list of one.
         where: Keys that lead to the value in a config, for messages; by default the kind.
 
     Returns:
-        The object. A part that the stack or torch calls with arguments, such as widths, is a
-        factory. An object or factory is returned as it is.
+        The object; or a factory, for a part that gets further arguments from the stack or from
+        torch, such as widths. A value that is an object or factory is returned as it is.
 
     Raises:
-        PartError: There is no such part or option, or an option does not fit; with the near miss.
+        PartError: There is no such part or option, or an option does not fit. The message has the
+            nearest name that exists.
     """
     return made(check(kind, value, where=where or (kind,)))
 
 
 def resolved(kind: str, value: Any, where: Where = ()) -> Any:
-    """The value with the defaults of its part, in the short form that people write.
+    """Add the defaults of its part to a value, in the short form that people write.
 
     Raises:
         PartError: See :func:`build`.
@@ -190,7 +201,7 @@ def resolved(kind: str, value: Any, where: Where = ()) -> Any:
 
 
 def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
-    """Check a value, and return the chosen part, or a list of them; an object as it is.
+    """Check a value, and return the chosen part or parts; an object is returned as it is.
 
     Raises:
         PartError: See :func:`build`.
@@ -212,9 +223,10 @@ def choose(
     current: Any = None,
     is_list: bool = False,
 ) -> Any:
-    """Read a value of a kind; options without a name change the part that is there already.
+    """Read a value: find its part, and check its options.
 
-    Options that the part needs may still be missing; see :func:`check_complete`.
+    Options without a name change the ``current`` part. Options that the part needs may still be
+    missing; see :func:`check_complete`.
     """
     if kind == "logger" and isinstance(value, list):
         is_list = True
@@ -229,7 +241,7 @@ def choose(
 
 
 def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any = None) -> Any:
-    """Read a single part, also of a kind that comes in lists."""
+    """Read the value of a single part."""
     if value is None:
         raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
     if isinstance(value, str):
@@ -237,9 +249,11 @@ def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any 
     if isinstance(value, list | tuple | bool | int | float):
         raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
     if not isinstance(value, Mapping):
-        # A class that needs no widths is called later, as if it were named.
-        is_named = isinstance(value, type) and not GIVEN[kind]
-        return Chosen(_spec_of(kind, value), {}) if is_named else value
+        # GIVEN counts the arguments that the stack or torch passes. A class that gets some is a
+        # factory already; one that gets none is made into an object, as if it were named.
+        if isinstance(value, type) and not GIVEN[kind]:
+            return Chosen(_spec_of(kind, value), {})
+        return value
     if "class_path" in value:
         return _from_class_path(kind, value, known, where)
     if "name" in value and kind != "data":
@@ -254,14 +268,14 @@ def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any 
 
 
 def needs_name(kind: str, given: Mapping[str, Any]) -> str:
-    """The message for options of a part that is not named."""
+    """The message for options that are given without the name of their part."""
     example = "".join(f", {key}: {item}" for key, item in given.items())
     key = "class_path" if kind == "data" else "name"
     return f"a {kind} needs its name: {{{key}: NAME{example}}}."
 
 
 def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: Where) -> Chosen:
-    """Read a part as LightningCLI's users write it."""
+    """Read ``{class_path: ..., init_args: ...}``, as in LightningCLI."""
     chosen = Chosen(known.find(kind, value["class_path"], (*where, "class_path")), {})
     for key, given in value.items():
         if key in ("init_args", "dict_kwargs"):
@@ -273,7 +287,7 @@ def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: W
 
 
 def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chosen:
-    """A chosen part with further options."""
+    """Add options to a chosen part; they replace earlier values."""
     part, options = chosen.part, dict(chosen.options)
     if not isinstance(given, Mapping):
         raise PartError(f"the options of {part.shown} are keys with values, not {given!r}.", where)
@@ -282,9 +296,9 @@ def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chos
         if key in part.options:
             current = options.get(key)
             options[key] = option_value(part.options[key], value, known, place, current)
-            if key == "name" and part.graphs:
+            if key == "name" and part.graphs:  # a data set with several graphs
                 options[key] = _graph(options[key], part.graphs, place)
-        elif part.takes_any:
+        elif part.takes_any:  # its constructor takes any keyword
             options[key] = value
         else:
             accepted = "It has none."
@@ -299,10 +313,15 @@ def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chos
 def option_value(
     option: Option, value: Any, known: Known, where: Where, current: Any = None
 ) -> Any:
-    """The value of an option: parts are chosen, other values have their type, or are refused."""
+    """Read the value of an option: choose a part, or convert the value to the option's type.
+
+    Raises:
+        PartError: The value does not fit.
+    """
     if value is None and option.default is None and not option.is_required:
         return None
     check_texts(value)
+    # Some options take a part or a switch: trainer.logger false.
     is_switch = as_written(value) in ("true", "false") and "bool" in option.types
     if option.kind is not None and not is_switch:
         is_list = isinstance(value, list | tuple) and option.type.startswith("list[")
@@ -314,23 +333,28 @@ def option_value(
 
 
 def _graph(name: Any, graphs: list[str], where: Where) -> Any:
-    """The name of a data set's graph as it is spelt there: Cora for cora."""
+    """The name of a graph as its data set spells it: Cora for cora."""
+    if name is None:
+        return None
     for graph in graphs:
-        if name is None or name.lower() == graph.lower():
-            return name and graph
+        if name.lower() == graph.lower():
+            return graph
     raise PartError(registry.unknown("graph", name, graphs), where)
 
 
 def dotted(where: Where) -> str:
-    """The place of a value as a flag names it: without positions, ``class_path`` and
-    ``init_args``."""
+    """The place of a value as a flag names it: ``model.norm.scale``.
+
+    Positions in lists, ``class_path`` and ``init_args`` are left out.
+    """
     steps = [each for each in where if isinstance(each, str)]
     hidden = ("class_path", "init_args", "dict_kwargs")
+    # A plus ends a key that appends to a list: trainer.callbacks+.
     return ".".join(step.removesuffix("+") for step in steps if step not in hidden)
 
 
 def check_complete(chosen: Any, where: Where) -> None:
-    """Refuse a chosen part without an option that it needs, or one that holds such a part."""
+    """Refuse a part that lacks an option it needs, also if it is an option of the chosen part."""
     if not isinstance(chosen, Chosen):
         return
     part, key = chosen.part, dotted(where)
@@ -349,7 +373,10 @@ def check_complete(chosen: Any, where: Where) -> None:
 
 
 def misfit(key: str, option: Option, value: Any) -> str:
-    """Why a value does not fit its option; empty if it does, or if its type is not plain."""
+    """The message for a value that does not fit its option; empty if it fits.
+
+    A type that is not plain is left to :func:`typed`.
+    """
     if option.range is not None:
         refusal = option.range.refusal(key, value)
         if refusal:
@@ -363,35 +390,40 @@ def misfit(key: str, option: Option, value: Any) -> str:
         return f"{key} cannot be null."
     if not option.has_plain_type or text in option.choices:
         return ""
-    for one in option.types:
-        if _accepts(one, value, text):
+    for accepted in option.types:
+        if _accepts(accepted, value, text):
             return ""
     return _wrong(key, option, text)
 
 
 def _wrong(key: str, option: Option, text: str) -> str:
-    words = [TYPES[one] for one in option.types]
+    """The message for a value of the wrong type: what the option accepts."""
+    words = [TYPES[accepted] for accepted in option.types]
     if option.type == "bool" or not option.choices:
         return f"{key} must be {' or '.join(words)}, not {text!r}."
     wanted = set(option.choices)
     if "None" in option.types:
         wanted.add("null")
     numbers = ""
-    for one in option.types:
-        if one in ("int", "float"):
-            numbers += f" Or {TYPES[one]}."
+    for accepted in option.types:
+        if accepted in ("int", "float"):
+            numbers += f" Or {TYPES[accepted]}."
     return f"{key} cannot be {text!r}.{suggestion(text, wanted)}{numbers}"
 
 
 def _accepts(type: str, value: Any, text: str) -> bool:
+    """True if a value, ``text`` when written, has a plain type."""
     if type == "None":
         return text == "null"
     if type == "str":
         return isinstance(value, str)
     if type == "bool":
-        return False  # true and false are among its choices
+        return False  # misfit has found true and false among the choices before
     try:
-        int(text) if type == "int" else float(text)
+        if type == "int":
+            int(text)
+        else:
+            float(text)
     except ValueError:
         return False
     return True
@@ -409,25 +441,25 @@ def suggestion(word: Any, choices: Any, most: int = 20) -> str:
 
 
 def _listed(option: Option, value: Any) -> Any:
-    """A value; a word or number becomes a list of one where only a list fits."""
-    has_list = any(one.startswith("list[") for one in option.types)
+    """Make a list of one from a word or number where only a list fits; else return the value."""
+    has_list = any(accepted.startswith("list[") for accepted in option.types)
     if not has_list or {"str", "int", "float"} & {*option.types}:
         return value
     return [value] if isinstance(value, str | int | float) else value
 
 
 def typed(option: Option, value: Any, where: Where = ()) -> Any:
-    """A value with the type of its option, as a config writes it: 4.0 for 4 or the text ``4``.
+    """Convert a value to the type of its option, as a config writes it: 4.0 for 4 or ``"4"``.
 
-    jsonargparse knows the types of other libraries. An option from the cache has no type: its value
-    stays as it is.
+    jsonargparse does it, because it knows the types of other libraries. An option from the cache
+    has no type, and its value stays as it is.
     """
     if option.annotation is None or value is None or _has_type(option, value):
         return value
     if not _is_written(value):  # an object that Python gives
         return value
     parser = _parser(option)
-    if parser is None:
+    if parser is None:  # read a text as YAML does
         return value_in(value) if isinstance(value, str) else value
     try:
         found = parser.parse_object({"value": value})
@@ -441,19 +473,19 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
 
 
 def _has_type(option: Option, value: Any) -> bool:
-    """True for a plain value that needs no conversion; jsonargparse takes milliseconds for one."""
+    """True for a plain value that needs no conversion, which would take milliseconds."""
     if not option.has_plain_type:
         return False
     types = {*option.types}
     if not isinstance(value, str):
         return value is not None and type(value).__name__ in types
-    if value in option.choices:
+    if value in option.choices:  # some choices are not text: numbers, true and false
         return value.isidentifier() and "bool" not in types
     return "str" in types and not types & {"int", "float", "bool"}
 
 
 def _is_written(value: Any) -> bool:
-    """True for what a config can write; False for objects that Python gives."""
+    """True if a config can write the value; False for objects that Python gives."""
     if isinstance(value, Mapping):
         return all(_is_written(item) for item in value.values())
     if isinstance(value, list | tuple):
@@ -462,7 +494,10 @@ def _is_written(value: Any) -> bool:
 
 
 def _instance(option: Option | None, value: Any) -> Any:
-    """The object that the value of an option stands for: a Path, a class of another library."""
+    """Make the object that an option's value stands for: a part, a Path, another library's class.
+
+    Other values are returned as they are.
+    """
     if isinstance(value, Chosen):
         return made(value)
     if isinstance(value, list) and any(isinstance(item, Chosen) for item in value):
@@ -495,7 +530,7 @@ def _parser_of(annotation: Any) -> ArgumentParser:
 # Names of options that do not exist
 
 
-# What people also call options.
+# Other names that people use for options.
 WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}
 
 
@@ -509,21 +544,22 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
     """
     section, _, last = key.rpartition(".")
     start = f"{section}." if section else ""
-    within = set()
+    neighbours = set()  # keys of the same section
     for option in options:
         if option.startswith(start):
-            within.add(option.removeprefix(start).split(".")[0])
-    near = registry.nearest(last, within)
+            neighbours.add(option.removeprefix(start).split(".")[0])
+    near = registry.nearest(last, neighbours)
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:
-        hint = _meant_by(last, options, parts) or suggestion(last, within)
-    grid = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
+        hint = _meant_by(last, options, parts) or suggestion(last, neighbours)
+    is_of_grid = key in ("base", "axes", "rules")  # sections of a sweep's file
+    grid = " A grid of runs is for gnn-depth sweep." if is_of_grid else ""
     return f"unknown option {key!r}.{hint}{grid}"
 
 
 def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
-    """A hint at the option elsewhere that a word stands for; empty if there is none."""
+    """A hint at an option of another section that a word may mean; empty if there is none."""
     word = WORDS.get(word, word)
     for name in options:
         if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
@@ -535,7 +571,7 @@ def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
             if word in part.options:
                 full = f"{section}.init_args.{word}"
                 return f" Did you mean '{section}.{word}', in full {full!r}?"
-    # One that has the word as a piece: trainer.max_epochs for epochs.
+    # Options whose name contains the word, the shortest first: trainer.max_epochs for epochs.
     for name in sorted(options, key=len):
         if word in re.split(r"[._]", name):
             return f" Did you mean {name!r}?"
@@ -546,7 +582,7 @@ def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
 
 
 def made(chosen: Any) -> Any:
-    """The object or factory of a chosen part, or of each in a list."""
+    """Make the object or factory of a chosen part, or of each part in a list."""
     if isinstance(chosen, list):
         return [made(each) for each in chosen]
     if not isinstance(chosen, Chosen):
@@ -554,16 +590,18 @@ def made(chosen: Any) -> Any:
     part = chosen.part
     options = made_options(part.options, chosen.options)
     cls = part.cls or load_class(part.path)
-    return partial(cls, **options) if GIVEN[part.kind] else cls(**options)
+    if GIVEN[part.kind]:  # the stack or torch passes the other arguments
+        return partial(cls, **options)
+    return cls(**options)
 
 
 def made_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The objects that given options stand for."""
+    """Make the objects that given options stand for."""
     return {name: _instance(known.get(name), value) for name, value in given.items()}
 
 
 def written(chosen: Any) -> Any:
-    """A chosen part with every default as a config writes it, or each of a list."""
+    """Write a chosen part, or each in a list, as a config does, with every default."""
     if isinstance(chosen, list):
         return [written(each) for each in chosen]
     if not isinstance(chosen, Chosen):
@@ -572,13 +610,15 @@ def written(chosen: Any) -> Any:
 
 
 def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Given options and the defaults of the others, as a config writes them: parts by name, paths
-    in full."""
+    """Write given options, and the defaults of the others, as a config does.
+
+    Parts are written by name, and paths in full.
+    """
     found = {}
     for name, option in known.items():
         if name in given:
             value = given[name]
-        elif not option.is_plain:
+        elif not option.is_plain:  # a config cannot write its default
             continue
         elif option.kind is not None and option.default is not None:
             value = choose(option.kind, option.default)
@@ -587,16 +627,19 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
         if option.is_path and value and isinstance(value, str):
             value = str(Path(value).expanduser().absolute())
         found[name] = written(value)
-    return {**found, **{name: given[name] for name in given if name not in known}}
+    for name in given:
+        if name not in known:
+            found[name] = given[name]
+    return found
 
 
 def without_paths(kind: str, value: Any) -> Any:
-    """A resolved value without options that name files or folders: equal wherever they lie."""
+    """Leave out options that name files or folders, so that their places make no difference."""
     if not isinstance(value, Mapping) or "class_path" not in value:
         return value
     try:
         known: Mapping[str, Option] = LIVE.find(kind, value["class_path"]).options
-    except PartError:  # a class of a program, which no config can name
+    except PartError:  # a class of a user's program, which cannot be imported here
         return value
     options = {}
     for name, item in (value.get("init_args") or {}).items():
@@ -606,13 +649,15 @@ def without_paths(kind: str, value: Any) -> Any:
 
 
 def _short(part: PartSpec, options: dict[str, Any]) -> Any:
-    """``{name: pair, scale: 2}``, or ``pair`` alone without options.
+    """Write a part in short: ``{name: pair, scale: 2}``, or ``pair`` if it has no options.
 
-    Data sets, which have an option ``name`` of their own, and classes that are not registered have
-    ``class_path`` and ``init_args``.
+    Data sets, which may have an option ``name``, and classes that are not registered are written
+    with ``class_path`` and ``init_args``.
     """
     is_registered = part.cls is not None and registry.name_of(part.cls) == (part.kind, part.name)
     if is_registered and part.kind != "data" and "name" not in options:
         return {"name": part.name, **options} if options else part.name
     path = part.class_name if is_registered and part.kind == "data" else part.path
-    return {"class_path": path, "init_args": options} if options else {"class_path": path}
+    if options:
+        return {"class_path": path, "init_args": options}
+    return {"class_path": path}

@@ -1,5 +1,8 @@
-"""The registry of parts: kind -> name -> class, filled by decorators, entry points and plugin
-files."""
+"""The registry of parts, which finds classes by kind and name.
+
+The decorator :func:`register` fills it: when this package, an installed plugin or a plugin file is
+imported.
+"""
 
 import difflib
 import importlib
@@ -18,7 +21,7 @@ from gnn_depth.ranges import in_range
 ENTRY_POINT_GROUP = "gnn_depth.plugins"
 KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
 
-_TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
+_TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}  # kind -> name -> class
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
 Registered = TypeVar("Registered", bound=type)
 
@@ -30,12 +33,12 @@ class RegistryError(ValueError):
 def register(kind: str, name: str) -> Callable[[Registered], Registered]:
     """Class decorator: register a class under a name for configs and the command line.
 
-    Its constructor refuses numbers outside the ranges that its arguments declare: ``p:
-    Probability``.
+    From then on the class's constructor also checks the ranges that its arguments declare, such as
+    ``p: Probability``.
 
     Args:
         kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``.
-        name: Its name.
+        name: The name in configs.
 
     Raises:
         RegistryError: The kind is unknown, or another class has this name.
@@ -116,12 +119,11 @@ def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] =
 
 
 def load_entry_points() -> list[str]:
-    """Import every module that an installed package advertises under the entry point group
-    ``gnn_depth.plugins``.
+    """Import the plugins of installed packages: their entry points ``gnn_depth.plugins``.
 
     Returns:
-        An error message for each module that fails to load, on its first attempt. Everything else
-        still works.
+        An error message for each module that fails to load. A later call does not try it again.
+        Other modules are loaded all the same.
     """
     failures = []
     for entry in entry_points(group=ENTRY_POINT_GROUP):
@@ -139,8 +141,7 @@ def load_entry_points() -> list[str]:
 
 
 def not_loaded() -> str:
-    """A hint for the error about an unknown name: installed plugins that failed to load and may
-    have it."""
+    """A hint for the error about an unknown name: the installed plugins that failed to load."""
     failures = [f" It may be in a plugin that is missing: {each}" for each in _BROKEN.values()]
     return "".join(failures)
 
@@ -163,14 +164,14 @@ def load_plugin(source: str) -> None:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if path.is_dir():
             reason = "it is a folder: name a .py file in it."
-        elif path.exists() and missing == path.name.partition(".")[0]:
+        elif path.exists() and missing == path.name.partition(".")[0]:  # such as my_norm.txt
             reason = "it is neither a .py file nor a module."
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
 
 @contextmanager
 def _whole_or_not_at_all() -> Iterator[None]:
-    """Forget the parts of a plugin whose import fails halfway."""
+    """Forget the parts that a plugin registered before its import failed."""
     before = {kind: dict(names) for kind, names in _TABLE.items()}
     try:
         yield
@@ -180,17 +181,18 @@ def _whole_or_not_at_all() -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
+    """Why a plugin does not load, in a sentence, with the line in which it failed."""
     if isinstance(error, RegistryError):  # raised by its @register
         return str(error)
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}."
-    calls = []
-    for call in traceback.extract_tb(error.__traceback__):
-        if not call.filename.startswith("<"):
-            calls.append(call)
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith("<"):  # such as <frozen importlib._bootstrap>
+            frames.append(frame)
     place = ""
-    if len(calls) > 1 and calls[-1].filename != __file__:
-        place = f" ({calls[-1].filename}:{calls[-1].lineno})"
+    if len(frames) > 1 and frames[-1].filename != __file__:
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})"
     return f"{' '.join(repr(error).split())}{place}."
 
 
@@ -200,8 +202,8 @@ def _import_file(path: Path) -> None:
         looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
         raise RegistryError(f"it does not exist{looked}.")
     if path.stem in sys.modules:
-        known = getattr(sys.modules[path.stem], "__file__", None)
-        if known and Path(known).resolve() == path.resolve():
+        imported_from = getattr(sys.modules[path.stem], "__file__", None)
+        if imported_from and Path(imported_from).resolve() == path.resolve():
             return
         raise RegistryError(f"it hides the module {path.stem!r}: rename the file.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -219,7 +221,7 @@ def _import_file(path: Path) -> None:
 
 
 def origin(module: str) -> str | None:
-    """The file from which a module would be imported; None if there is none."""
+    """The file from which a module would be imported; None if there is no such module."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -228,8 +230,10 @@ def origin(module: str) -> str | None:
 
 
 def described(cls: type) -> str:
-    """A part in words: ``norm 'pair'``; with its class and where it is written if it is not one of
-    this package."""
+    """Name a part in an error message: ``norm 'pair'``.
+
+    A class from outside this package is named with the file and line of its source.
+    """
     known, place = name_of(cls), written_at(cls)
     if known is None:
         return f"{cls.__name__} ({place})" if place else cls.__name__
@@ -238,10 +242,10 @@ def described(cls: type) -> str:
 
 
 def written_at(cls: type) -> str | None:
-    """File and line of a class; None for one of this package."""
+    """File and line of a class's source; None for a class of this package."""
     if cls.__module__.partition(".")[0] == __package__:
         return None
     try:
         return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):  # typed into an interpreter
+    except (OSError, TypeError):  # typed into an interpreter, which keeps no source
         return cls.__module__

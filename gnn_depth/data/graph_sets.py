@@ -15,15 +15,15 @@ from gnn_depth.ranges import Count, Natural, in_range
 
 
 class GraphSet(NodeDataModule):
-    """A data set of many graphs, which lie side by side as one graph.
+    """A data set of many graphs, joined into one graph without edges between them.
 
-    A subclass reads them in :meth:`load`. If each graph has a target (``NodeBatch.per_graph``),
-    training can take ``batch_size`` graphs at a time, shuffled in every epoch; validation and test
-    take all at once.
+    A subclass reads and joins them in :meth:`load`. If each graph has a target
+    (``NodeBatch.per_graph``), a training batch can be ``batch_size`` graphs, shuffled in every
+    epoch. Validation and test take all graphs at once.
 
     Args:
         batch_size: Graphs in a training batch, over all processes; None for all.
-        seed: Determines the batches.
+        seed: Determines which graphs are in which batch.
 
     Raises:
         ValueError: A number is out of its range.
@@ -45,19 +45,22 @@ class GraphSet(NodeDataModule):
                 "leave batch_size out."
             )
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
-        batch, size = self.batch, self.batch_size
-        train = batch.train_mask.nonzero().flatten()
-        count = max(1, len(train) // size)
+        whole = self.batch
+        train = whole.train_mask.nonzero().flatten()
+        # A remainder is spread over all batches, instead of making a small last one.
+        num_batches = max(1, len(train) // self.batch_size)
 
-        def chosen(epoch: int) -> list[Tensor]:
+        def graphs_of_batches(epoch: int) -> list[Tensor]:
             order = train[Draws(self.seed, f"graphs {epoch}").permutation(len(train))]
-            return [part[rank::processes] for part in order.tensor_split(count)]
+            return [part[rank::processes] for part in order.tensor_split(num_batches)]
 
-        return EpochLoader(chosen, lambda graphs: subset(batch, graphs), count, self.trainer)
+        return EpochLoader(
+            graphs_of_batches, lambda graphs: subset(whole, graphs), num_batches, self.trainer
+        )
 
 
 def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
-    """A training batch of some graphs of a batch of many, in the given order."""
+    """Make a training batch of some graphs of a larger batch, in the given order."""
     graph_of_node = batch.graph.node_to_graph
     assert graph_of_node is not None
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)

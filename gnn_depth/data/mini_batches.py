@@ -27,6 +27,7 @@ from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
 
 Method: TypeAlias = Literal["random", "partition", "neighbor"]
+# Defaults of the options that belong to one method.
 CHUNKS, NEIGHBORS = 8, (10, 10)
 
 
@@ -48,23 +49,24 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     node's degree, for example in GCN's weights :math:`1 / \sqrt{d_i d_j}`, is the number of its
     edges in the batch.
 
-    With P processes, batch k of process p is batch k P + p of the epoch. Each process evaluates the
-    whole graph.
+    P processes take turns: batch k of process p is batch k P + p of the epoch. Each process
+    evaluates the whole graph.
 
     Args:
         source: The data set.
         method: How batches are made: ``random``, ``partition`` or ``neighbor``.
         parts: Batches in an epoch, over all processes.
         chunks: With ``partition``, the number of chunks in a batch; 8 by default.
-        neighbors: With ``neighbor``, the maximal number of neighbours sampled for a training node,
-            for a node sampled there, and so on; [10, 10] by default. With more layers than numbers,
-            messages pass along the same edges again.
+        neighbors: With ``neighbor``, the maximal number of neighbours sampled per node: first for
+            the training nodes, then for their sampled neighbours, and so on; [10, 10] by default.
+            Every layer uses all sampled edges, however many numbers there are.
         seed: Determines the batches of each epoch; the same on any machine.
 
     Raises:
         ValueError: A number is out of its range, or an option belongs to another method.
     """
 
+    # The whole graph, which FullBatches evaluates, and its properties are the source's.
     batch: Any = property(attrgetter("source.batch"))
     num_features: Any = property(attrgetter("source.num_features"))
     checksum: Any = property(attrgetter("source.checksum"))
@@ -107,45 +109,46 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
 
     @cached_property
     def groups(self) -> "Groups":
-        """The groups of nodes that batches consist of; a partition is computed on first use.
+        """The groups of nodes that batches are made of: chunks of a partition, or single nodes.
+
+        They are computed on first use.
 
         Raises:
             DataError: There are too few training nodes, or too few nodes, for so many parts.
         """
         self.refuse_graphs()
-        nodes, train_mask, chunks = (
-            len(self.batch.x),
-            self.batch.train_mask,
-            self.parts * self.chunks,
-        )
-        group, name = torch.arange(nodes), "training nodes"
+        num_nodes = len(self.batch.x)
         if self.method == "partition":
-            if chunks > nodes:
+            num_chunks = self.parts * self.chunks
+            if num_chunks > num_nodes:
                 raise DataError(
                     f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has "
-                    f"nodes, {nodes}: "
+                    f"nodes, {num_nodes}: "
                     "use fewer."
                 )
-            group, name = (
-                partition(self.batch.graph, chunks, Draws(self.seed, "chunks")),
-                "chunks with training nodes",
-            )
-        ptr = pointers(group, int(group.max()) + 1)
+            group_of_node = partition(self.batch.graph, num_chunks, Draws(self.seed, "chunks"))
+            name = "chunks with training nodes"
+        else:
+            group_of_node = torch.arange(num_nodes)
+            name = "training nodes"
+        ptr = pointers(group_of_node, int(group_of_node.max()) + 1)
         is_trained = torch.zeros(len(ptr) - 1, dtype=torch.bool)
-        is_trained[group[train_mask]] = True
-        trained, others = is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()
+        is_trained[group_of_node[self.batch.train_mask]] = True
+        trained = is_trained.nonzero().flatten()
+        others = (~is_trained).nonzero().flatten()
         if self.parts > len(trained):
             raise DataError(
                 f"parts is {self.parts}, but there are only {len(trained)} {name}, and every batch "
                 "needs one: use "
                 f"{len(trained)} parts or fewer."
             )
-        others = others[:0] if self.method == "neighbor" else others
-        return Groups(torch.argsort(group, stable=True), ptr, trained, others)
+        if self.method == "neighbor":
+            others = others[:0]  # other nodes enter a batch only as sampled neighbours
+        return Groups(torch.argsort(group_of_node, stable=True), ptr, trained, others)
 
     def train_dataloader(self) -> Any:
         rank, processes = share(self.trainer, "parts", self.parts)
-        _ = self.groups  # faults are found before the first epoch
+        _ = self.groups  # raise a DataError now, not in the first epoch
         return EpochLoader(
             lambda epoch: self.deal(epoch)[rank::processes],
             self.make_batch,
@@ -154,26 +157,29 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         )
 
     def deal(self, epoch: int) -> "list[Deal]":
-        """Share out the groups among the batches of an epoch, so that each has some to train on."""
+        """Deal the groups to the batches of an epoch, at least one with training nodes to each."""
         draws = Draws(self.seed, f"parts {epoch}")
-        order = torch.cat(
-            [
-                some[draws.permutation(len(some))]
-                for some in (self.groups.trained, self.groups.others)
-            ]
-        )
+        trained, others = self.groups.trained, self.groups.others
+        shuffled = [
+            trained[draws.permutation(len(trained))],
+            others[draws.permutation(len(others))],
+        ]
+        # As with cards, batch b gets every parts-th group from group b on. The groups with training
+        # nodes come first, so none of the batches is left without one.
+        order = torch.cat(shuffled)
         return [Deal(epoch, number, order[number :: self.parts]) for number in range(self.parts)]
 
     def make_batch(self, deal: "Deal") -> NodeBatch:
-        """The batch of some groups: its training nodes come first, and only these have classes."""
+        """Make the batch of some groups: training nodes come first, and only they have targets."""
         whole = self.batch
         if self.method == "neighbor":
             draws = Draws(self.seed, f"neighbors {deal.epoch} {deal.number}")
-            seeds = deal.groups.sort().values
+            seeds = deal.groups.sort().values  # each group is one training node
             trained = len(seeds)
             nodes, graph = sample_neighbors(whole.graph, seeds, self.neighbors, draws)
         else:
-            nodes = self.groups.nodes[row_entries(self.groups.ptr, deal.groups)[0]].sort().values
+            entries, _ = row_entries(self.groups.ptr, deal.groups)
+            nodes = self.groups.nodes[entries].sort().values
             is_trained = whole.train_mask[nodes]
             trained = int(is_trained.sum())
             nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
@@ -184,26 +190,26 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
 
 
 class Groups(NamedTuple):
-    """Groups of nodes, or single ones, none of which is divided between batches."""
+    """Groups of nodes; all nodes of a group are in the same batch."""
 
     nodes: Int[Tensor, "nodes"]  # group by group
     ptr: Int[Tensor, "_"]  # the nodes of group g are nodes[ptr[g]:ptr[g + 1]]
     trained: Int[Tensor, "trained"]  # the groups with training nodes
-    others: Int[Tensor, "others"]  # other groups, if batches contain any
+    others: Int[Tensor, "others"]  # the groups without; empty with method ``neighbor``
 
 
 class Deal(NamedTuple):
-    """The groups of one batch of an epoch."""
+    """The groups dealt to one batch of an epoch."""
 
     epoch: int
-    number: int
+    number: int  # of the batch in the epoch
     groups: Int[Tensor, "groups"]
 
 
 def induced_subgraph(
     graph: Graph, nodes: Int[Tensor, "part"], node_to_graph: Int[Tensor, "part"] | None = None
 ) -> Graph:
-    """All edges between some distinct nodes, which are renumbered in the given order."""
+    """The graph of some distinct nodes, numbered in the given order, and all edges among them."""
     position = _positions(graph, nodes)
     edge, target = row_entries(graph.ptr, nodes)
     source = position[graph.source[edge]]
@@ -217,25 +223,27 @@ def sample_neighbors(
 ) -> tuple[Int[Tensor, "part"], Graph]:
     """Sample neighbours of some distinct nodes, then neighbours of those, and so on.
 
-    ``sizes`` are the maximal numbers of edges into a seed, into a node reached from there, and so
-    on. The edges into a node are sampled once, without replacement, when the node is first reached;
-    the nodes reached last have none.
+    ``sizes`` are maximal numbers of sampled edges into one node: first into each seed, then into
+    each node reached from the seeds, and so on. The edges into a node are sampled once, without
+    replacement, after the node is first reached. No edges are sampled into the nodes reached last.
 
     Returns:
         The nodes in the order in which they are reached, seeds first, and the sampled edges between
         them.
     """
-    position, reached = _positions(graph, seeds), [seeds]
-    sources, targets, edges, first = [], [], [], 0
+    position = _positions(graph, seeds)  # of each reached node in the result; -1 for others
+    reached = [seeds]  # the nodes by their distance from the seeds
+    offset = 0  # position in the result of the first node of reached[-1]
+    sources, targets, edges = [], [], []
     for size in sizes:
         edge, target = row_entries(graph.ptr, reached[-1])
         kept = _sample_each_group(target, size, draws)
         source = graph.source[edge[kept]]
         edges.append(edge[kept])
-        targets.append(target[kept] + first)
-        first += len(reached[-1])
+        targets.append(target[kept] + offset)
+        offset += len(reached[-1])
         reached.append(torch.unique(source[position[source] < 0]))
-        position[reached[-1]] = first + torch.arange(len(reached[-1]))
+        position[reached[-1]] = offset + torch.arange(len(reached[-1]))
         sources.append(position[source])
     nodes = torch.cat(reached)
     ends = torch.stack([torch.cat(sources), torch.cat(targets)])
@@ -245,28 +253,35 @@ def sample_neighbors(
 def row_entries(
     ptr: Int[Tensor, "pointers"], rows: Int[Tensor, "rows"]
 ) -> tuple[Int[Tensor, "entries"], Int[Tensor, "entries"]]:
-    """The entries of some rows of a CSR matrix, row by row: their positions, and the index into
-    ``rows`` of each."""
+    """Find the entries of some rows of a CSR matrix, row by row.
+
+    Returns:
+        The position of each entry in the matrix, and the index into ``rows`` of its row.
+    """
     count = ptr[rows + 1] - ptr[rows]
     row = torch.repeat_interleave(torch.arange(len(rows)), count)
-    skipped = ptr[rows] - (count.cumsum(0) - count)
-    return torch.arange(len(row)) + skipped[row], row
+    # Both begin a row: ptr in the matrix, the cumulative count in the result.
+    shift = ptr[rows] - (count.cumsum(0) - count)
+    return torch.arange(len(row)) + shift[row], row
 
 
 def _sample_each_group(
     group: Int[Tensor, "members"], size: int, draws: Draws
 ) -> Int[Tensor, "kept"]:
-    """Up to ``size`` random members of each group; the members of a group are neighbours in
-    ``group``."""
-    # The sort keeps the groups in order and shuffles each.
+    """Choose up to ``size`` random members of each group.
+
+    ``group`` is the group of each member, in ascending order. Members are positions in it.
+    """
+    # Groups are whole numbers and the random numbers are below 1, so that sorting the sums shuffles
+    # the members of each group and keeps the groups in order.
     order = torch.argsort(group + torch.from_numpy(draws.uniform(len(group))), stable=True)
     count = torch.bincount(group)
-    rank = torch.arange(len(group)) - (count.cumsum(0) - count)[group]
+    rank = torch.arange(len(group)) - (count.cumsum(0) - count)[group]  # within the group
     return order[rank < size]
 
 
 def _positions(graph: Graph, nodes: Int[Tensor, "part"]) -> Int[Tensor, "nodes"]:
-    """For each node of a graph its position in ``nodes``, or -1."""
+    """The position of each node of the graph in ``nodes``, or -1."""
     position = torch.full((graph.num_nodes,), -1)
     position[nodes] = torch.arange(len(nodes))
     return position

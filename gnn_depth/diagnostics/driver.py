@@ -1,4 +1,7 @@
-"""The one driver of measures, under callbacks, :class:`gnn_depth.watch` and the probe."""
+"""Measure the layers of a model, step by step.
+
+Callbacks, :class:`gnn_depth.watch` and the probe all measure with :class:`LayerDriver`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +25,7 @@ from gnn_depth.diagnostics.layer_statistics import (
 from gnn_depth.diagnostics.moments import RowMoments
 from gnn_depth.graph import Graph
 
+# The note for gradients that cannot be added up.
 LOST = (
     "a state got gradients from several backward passes, of which only the last kept its graph: "
     "use retain_graph=True in all but the last."
@@ -32,17 +36,19 @@ class LayerDriver:
     """Measures every layer of a model, step by step.
 
     A step begins with :meth:`begin_step`. :meth:`end_backward` reads the gradients of parameters
-    when they are complete, and :meth:`end_step` gives the values. The states and their gradients
-    are collected in between, by a :class:`CallRecorder`.
+    when they are complete, and :meth:`end_step` returns the values. In between, a
+    :class:`CallRecorder` collects the hidden states and their gradients.
+
+    A measure has one value for each *column*. A column is usually a layer; see ``by_call``.
 
     Args:
         model: The model.
         layers: The layers, by name.
         measures: The measures.
         edge_index: The edges, for layers that do not take them as an argument.
-        by_call: Once a layer is called several times in a pass, let each call have a column, in
-            their order. Otherwise each name has one, to which the calls of its layer belong in
-            turn.
+        by_call: If a layer is called several times in a forward pass, make each call a column, in
+            the order of the calls. Otherwise each name is a column, and the calls of a layer with
+            several names go to its names in turn.
         training_only: Calls count only while the model is in training mode.
         keeps_calls: Keep the layers' arguments, to call them again.
         processes: The processes whose batches are measured together.
@@ -51,7 +57,8 @@ class LayerDriver:
 
     Attributes:
         recorder: The record of all calls in this step.
-        notes: Why values could not be measured in this step, by a keyword.
+        notes: Why values could not be measured in this step, by a keyword. Whoever shows a note
+            replaces ``{where}``, for example by ``in step 3``.
     """
 
     def __init__(
@@ -68,13 +75,19 @@ class LayerDriver:
         scaler: Any = None,
         automatic: bool = False,
     ) -> None:
-        self.measures, self.processes = measures, processes or Processes()
+        self.measures = measures
+        self.processes = processes or Processes()
         self.notes: dict[str, str] = {}
-        self._edge_index, self._by_call, self._scaler = edge_index, by_call, scaler
-        self._names, self._layers = list(layers), list(layers.values())
+        self._edge_index = edge_index
+        self._by_call = by_call
+        self._scaler = scaler
+        self._names = list(layers)
+        self._layers = list(layers.values())
+        # For each layer the module whose input is its hidden state: the layer, or its block.
         self._inputs = entrances(model, self._names)
         self.reads = {measure.reads for measure in measures}
         of_states = [measure.statistic for measure in measures if measure.reads == "states"]
+        # Measures share statistics: each is computed once.
         self._of_states: list[Statistic] = list(dict.fromkeys(of_states))
         self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
         self.recorder = CallRecorder(
@@ -88,24 +101,24 @@ class LayerDriver:
         )
         if automatic:
             self.recorder.after_backward = self.end_backward
-        # The names of each module, in order: its calls in a pass belong to them in turn.
+        # The places of each module's names in self._names. Its calls in a pass go to them in turn.
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(self._inputs):
             self._places.setdefault(module, []).append(place)
-        # Of each column the place of its name. A module under two names is one layer.
+        # For each column the place of its name.
         self.columns = list(range(len(self._names)))
-        if by_call:
+        if by_call:  # a module with two names is one layer
             self.columns = [places[0] for places in self._places.values()]
-        self._is_by_call = False
-        self._parameters: dict[str, Tensor] = {}
-        self._before: list[list[Tensor]] = []
-        self._scale: Tensor | None = None
+        self._is_by_call = False  # True once a layer has been called several times in a pass
+        self._parameters: dict[str, Tensor] = {}  # values of parameters' gradients, by measure
+        self._before: list[list[Tensor]] = []  # copies of each layer's parameters
+        self._scale: Tensor | None = None  # of the loss in the last backward pass
 
     # Columns
 
     @property
     def layers(self) -> dict[int, str]:
-        """The name of each column's layer, by the number of the column."""
+        """The name of each column's layer, by the layer's number, or by that of the call."""
         names = [self._names[place] for place in self.columns]
         if self._is_by_call:
             return dict(enumerate(names, start=1))
@@ -123,7 +136,7 @@ class LayerDriver:
         if self._by_call and not self._is_by_call:
             self._is_by_call = any(_repeats(calls) for calls in passes.values())
             if self._is_by_call:
-                self.columns = []
+                self.columns = []  # _columns_of adds one for each call
         found: dict[int, list[Call]] = {column: [] for column in range(len(self.columns))}
         for calls in passes.values():
             for column, call in zip(self._columns_of(calls), calls, strict=True):
@@ -136,6 +149,7 @@ class LayerDriver:
         columns = []
         for number, call in enumerate(calls):
             places = self._places[call.module]
+            # A module that is called more often than it has names begins again at its first.
             place = places[seen[call.module] % len(places)]
             seen[call.module] += 1
             if not self._is_by_call:
@@ -149,7 +163,7 @@ class LayerDriver:
     # A step
 
     def begin_step(self) -> None:
-        """Forget the step before, and look at the calls from now on."""
+        """Forget the last step, and record calls from now on."""
         self.recorder.clear()
         self.notes = {}
         self._parameters, self._scale = {}, None
@@ -164,10 +178,10 @@ class LayerDriver:
 
     @torch.no_grad()
     def end_backward(self, parameter_scale: Tensor | None = None) -> None:
-        """Read the gradients of parameters, which are complete and not yet clipped.
+        """Read the gradients of parameters; call this when they are complete and not yet clipped.
 
         Args:
-            parameter_scale: The factor of the loss that is still in them; by default the scaler's.
+            parameter_scale: The loss scale that is still in the gradients; a scaler replaces it.
         """
         if self._scaler is not None:
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
@@ -176,41 +190,45 @@ class LayerDriver:
         trained = [any(p.requires_grad for p in layer.parameters()) for layer in self._layers]
         for statistic in dict.fromkeys(measure.statistic for measure in measures):
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
-            everywhere = statistic.gather(of_layers, Processes())
+            # Gradients of parameters are equal on all processes: gather from this one alone.
+            gathered = statistic.gather(of_layers, Processes())
             for measure in measures:
                 if measure.statistic is not statistic:
                     continue
                 assert measure.compute is not None
-                values = measure.compute(everywhere)
+                values = measure.compute(gathered)
+                # The share of zeros does not depend on the scale.
                 if parameter_scale is not None and statistic is not ZEROS:
                     values = values / parameter_scale
-                without = ~torch.tensor(trained, device=values.device)
-                self._parameters[measure.name] = values.masked_fill(without, torch.nan)
+                untrained = ~torch.tensor(trained, device=values.device)
+                self._parameters[measure.name] = values.masked_fill(untrained, torch.nan)
 
     def keep_parameters(self) -> None:
-        """Copy the parameters before the optimizer's step, if a measure compares them with those
-        after it."""
-        if "updates" in self.reads:
-            self._before = [
-                [parameter.detach().clone() for parameter in layer.parameters()]
-                for layer in self._layers
-            ]
+        """Copy the parameters before the optimizer's step, if a measure reads updates."""
+        if "updates" not in self.reads:
+            return
+        self._before = []
+        for layer in self._layers:
+            self._before.append([parameter.detach().clone() for parameter in layer.parameters()])
 
     @torch.no_grad()
     def end_step(
         self, loss_scale: Tensor | None = None
     ) -> tuple[dict[str, Float[Tensor, "layers"]], RowMoments | None]:
-        """The values of all measures but updates, and the moments of the gradients.
+        """Compute the values of all measures except those of updates, and the gradients' moments.
 
-        Gradients are those of the mean loss of all processes, without the loss scale of mixed
-        precision; they are zero if no loss depends on a state. All processes have to call this
-        method.
+        The gradients are of the mean loss over all processes, and the loss scale of mixed precision
+        is divided out. The gradient of a state on which no loss depends is zero. All processes have
+        to call this method.
+
+        Args:
+            loss_scale: The loss scale; by default that of the scaler.
         """
         calls = self.calls_by_column()
         count = len(calls)
         if self.processes.count > 1:
             (count,) = self.processes.agreed("numbers of layers", [count])
-            calls += [[] for _ in range(count - len(calls))]
+            calls += [[] for _ in range(count - len(calls))]  # others have called more layers
         self._take_notes(calls)
         values: dict[str, Tensor] = {}
         device = self.processes.device
@@ -229,8 +247,11 @@ class LayerDriver:
         return values, gradients
 
     def of_updates(self) -> dict[str, Float[Tensor, "layers"]]:
-        """The values of all measures of the change since :meth:`keep_parameters`, whose copies are
-        then forgotten."""
+        """Compare the parameters with the copies of :meth:`keep_parameters`, and forget these.
+
+        Returns:
+            The values of the measures that read updates; none without copies.
+        """
         before, self._before = self._before, []
         values = {}
         if before:
@@ -242,7 +263,7 @@ class LayerDriver:
         return values
 
     def _values_of(self, statistic: Statistic | None, merged: Any) -> dict[str, Tensor]:
-        """The values of the measures of one statistic of states, or of gradients for None."""
+        """The values of all measures of one statistic of states; None stands for the gradients."""
         found = {}
         for measure in self.measures:
             if statistic is None:
@@ -257,25 +278,34 @@ class LayerDriver:
         """The moments of the loss's gradients in every column."""
         device = self.processes.device
         columns = []
-        # Without a backward pass of the loss nothing is known; other processes may have had one.
+        # Without a backward pass of the loss the gradients are unknown, not zero. With several
+        # processes another one may have had a backward pass.
         is_known = self.processes.count > 1 or self.recorder.had_loss
         for of_column in calls:
             parts = []
-            gradients = {call.gradient: None for call in of_column if call.gradient is not None}
-            for gradient in gradients if is_known else ():
+            gradients = []
+            if is_known:
+                # Calls with the same input share its gradient, which counts once.
+                of_calls = [call.gradient for call in of_column if call.gradient is not None]
+                gradients = list(dict.fromkeys(of_calls))
+            for gradient in gradients:
                 total = self.recorder.total(gradient)
                 if total is None:
                     total = RowMoments.of(torch.zeros(gradient.shape, device=device))
-                elif isinstance(total, str):
+                elif isinstance(total, str):  # "lost"
                     self.notes["lost"] = LOST
                     total = RowMoments.of(torch.full(gradient.shape, torch.nan, device=device))
                 parts.append(total)
             columns.append(MOMENTS.merge(parts, device))
         moments = MOMENTS.gather(columns, self.processes)
-        factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
-        return moments.times(factor if loss_scale is None else factor / loss_scale)
+        # The loss of all processes is the mean of theirs, unless they share their batches.
+        factor: Any = 1.0 if self.processes.shared else 1.0 / self.processes.count
+        if loss_scale is not None:
+            factor = factor / loss_scale
+        return moments.times(factor)
 
     def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[Any]:
+        """All statistics of the hidden state that a layer is called with."""
         edges, sources = None, x
         if self._needs_edges:
             for item in arguments.others:
@@ -326,6 +356,7 @@ class LayerDriver:
             self._note_gradients()
 
     def _note_gradients(self) -> None:
+        """Note why gradients of states could not be measured in this step."""
         recorder, notes = self.recorder, self.notes
         if recorder.had_only_others:
             notes["gradients"] = (

@@ -1,4 +1,4 @@
-"""One block of a stack, the earlier states that blocks read, and the loop over all blocks."""
+"""A block of a stack, the earlier hidden states that blocks read, and the loop over all blocks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,15 @@ Hidden: TypeAlias = Any  # Tensor | SparseFeatures
 
 @dataclass
 class States:
-    """The hidden states of one pass that a skip connection, a layer or the decoder reads.
+    """The hidden states of a forward pass that are kept for a skip connection, layer or decoder.
 
     Attributes:
         keeps_first: True if some part reads the first state.
         keeps_all: True if some part reads all states.
         first: The input of the first block, if it is kept.
         all: The inputs of all blocks so far, if they are kept, oldest first.
-        carried: The second state of a skip connection that carries one; None before the first.
+        carried: The second state of a skip connection that carries one from block to block; None
+            before the first block.
     """
 
     keeps_first: bool = False
@@ -41,7 +42,10 @@ class States:
             self.all.append(x)
 
     def read_by(self, skip: Skip, x: Hidden, num_nodes: int) -> list[Tensor]:
-        """The states that a skip connection reads, given the block's input, at the first nodes."""
+        """The states that a skip connection reads: their rows of the first ``num_nodes`` nodes.
+
+        ``x`` is the input of the block.
+        """
         # Compiled code checks every attribute that is read here, so it reads only what is needed.
         if skip.reads == "input":
             states = [x]
@@ -54,7 +58,7 @@ class States:
         return [first_rows(state, num_nodes) for state in states]
 
     def copy(self) -> "States":
-        """The same states; what is added to the copy is not added here."""
+        """A copy; states that are added to it are not added here."""
         return States(self.keeps_first, self.keeps_all, self.first, list(self.all), self.carried)
 
 
@@ -69,12 +73,12 @@ class Block(nn.Module):
         norms: Feature norms of the layer's output.
         activation: :math:`\phi`.
         skip: The skip connection.
-        norms_after_skip: Feature norms of the joined state.
+        norms_after_skip: Feature norms of the skip connection's output.
         dropout: Probability of dropping an input feature of the layer in training.
     """
 
-    #: A block's input is a whole hidden state, and a layer's is what dropout leaves of it: hooks on
-    #: hidden states belong on blocks.
+    #: Hooks on hidden states belong on blocks: a block gets the whole hidden state, and its layer
+    #: what dropout leaves of it.
     takes_hidden_state: ClassVar[bool] = True
 
     def __init__(
@@ -100,7 +104,8 @@ class Block(nn.Module):
         On a graph with more sources than targets only the targets have a next state.
         """
         update = self.update(x, graph, states.first)
-        # Only the targets have an update, and only their rows of earlier states are joined.
+        # Targets are the first nodes. Only they have an update, so only their rows of earlier
+        # states are joined to it.
         earlier = states.read_by(self.skip, x, len(update))
         if self.skip.carries:
             carried = states.carried
@@ -112,7 +117,7 @@ class Block(nn.Module):
         return self.norms_after_skip(x, graph)
 
     def update(self, x: Hidden, graph: Graph, first: Tensor | None) -> Tensor:
-        """The update that the skip connection joins: dropout, layer, norms, activation."""
+        """The update of the hidden state, before the skip: dropout, layer, norms, activation."""
         # On one process's part of a graph, neighbours elsewhere send their rows here.
         x = graph.fetch(drop(x, self.dropout, self.training, graph))
         x = self.layer(x, graph, first) if self.layer.reads_first else self.layer(x, graph)
@@ -123,13 +128,14 @@ class Blocks(nn.ModuleList):
     """The blocks of a stack, run one after the other.
 
     Attributes:
-        takes_prefixes: True if a block may get the states of fewer nodes than the one before it.
+        takes_prefixes: True if a block may be given fewer nodes, the first ones, than the block
+            before it.
     """
 
     takes_prefixes: ClassVar[bool] = True
 
     def forward(self, x: Hidden, graphs: Sequence[Graph], states: States) -> Tensor:
-        """The last hidden state, given the first one and the graph of each block."""
+        """Compute the last hidden state from the first one and the graph of each block."""
         for block, graph in zip(self, graphs, strict=True):
             states.add(x)
             x = block(x, graph, states)
@@ -137,13 +143,13 @@ class Blocks(nn.ModuleList):
 
 
 def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
-    """Dropout of node features, with the same mask for any number of processes."""
+    """Apply dropout to node features, with the same mask for any number of processes."""
     if isinstance(x, SparseFeatures):
         return x.dropout(p, training, graph.node_numbers)
     return dropout(x, p, training, graph.node_numbers)
 
 
 def first_rows(x: Tensor, count: int) -> Tensor:
-    """The first rows of a tensor; the tensor itself if it has no others."""
+    """The first rows of a tensor; the tensor itself if it has no more rows."""
     # A slice of everything would allocate a tensor of zeros in the backward pass.
     return x if len(x) <= count else x[:count]

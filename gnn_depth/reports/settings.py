@@ -1,4 +1,8 @@
-"""Axes and hyperparameters of runs: their names, their values as text, and runs chosen by them."""
+"""Name, show, choose and group runs by their settings: axes of a sweep and hyperparameters.
+
+``frame`` is a table of runs, one a row; ``frame.attrs`` lists the columns that are axes or
+hyperparameters.
+"""
 
 import math
 import re
@@ -14,9 +18,9 @@ from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
 
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
-ABSENT = "-"
-MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
-SHOWN = 3  # settings named in a message, and values of each
+ABSENT = "-"  # the text of a missing value
+MAY_DIFFER = ("seed_everything", "model.compile")  # runs that differ in these may be averaged
+SHOWN = 3  # an error names at most so many settings, and so many values of each
 WORDS = {
     "acc": "accuracy",
     "val": "validation",
@@ -40,18 +44,22 @@ def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def varying_axes(frame: pd.DataFrame) -> list[str]:
-    """The axes that vary; without a sweep, the options that differ between runs, the seed apart."""
+    """The axes that vary; without a sweep, the options that differ, except the seed."""
     if frame.attrs["axes"]:
         return varying(frame, frame.attrs["axes"])
     differing = {}
     for name, texts in _told_apart(frame).items():
-        if len(set(texts) - {""}) > 1:
+        recorded = set(texts) - {""}
+        if len(recorded) > 1:
             differing[name] = texts
     return [name for name in differing if not _follows_from_its_part(name, differing)]
 
 
 def _follows_from_its_part(name: str, differing: Mapping[str, Sequence[str]]) -> bool:
-    """True for an option of a part that differs only because the part does."""
+    """True for an option of a part that differs only because the part does.
+
+    The option then has a single value for each value of the part.
+    """
     for part in differing:
         if name.startswith(f"{part}."):
             pairs = set(zip(differing[part], differing[name], strict=True))
@@ -63,15 +71,16 @@ def _follows_from_its_part(name: str, differing: Mapping[str, Sequence[str]]) ->
 def full_name(frame: pd.DataFrame, name: str) -> str:
     """The full name of an axis or hyperparameter: ``model.num_layers`` for ``num_layers``."""
     known = settings(frame)
+    # A short name may fit several settings, and most likely means one that varies.
     choices = frame.attrs["axes"] or varying(frame, known) or known
     return resolve_name(name, choices, [*known, *COLUMNS])
 
 
 def resolve_name(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The full name that equals a name, or whose last part does, or its word in a table.
+    """Find the full name for a name as users write it.
 
-    That word is ``layers`` for num_layers. Choices are tried before the other known names, and are
-    listed in an error.
+    For ``model.num_layers`` that may be the full name, its last part ``num_layers``, or its word in
+    tables, ``layers``. Choices are tried before other known names, and an error lists them.
     """
     if name in choices or name in known:
         return name
@@ -93,12 +102,12 @@ def last_part(name: str) -> str:
 
 
 def words(name: str) -> str:
-    """``layers`` for ``model.num_layers``, as a label for readers."""
+    """``layers`` for ``model.num_layers``: the label in tables and figures."""
     return last_part(name).removeprefix("num_").replace("_", " ")
 
 
 def short_words(names: Sequence[str]) -> Labels:
-    """The words of each name, or its full name where others have the same words."""
+    """The label of each name, or the full name where several have the same label."""
     count = Counter(map(words, names))
     found = []
     for name in names:
@@ -113,7 +122,7 @@ def is_percent(metric: str) -> bool:
 
 
 def monitor(frame: pd.DataFrame) -> str:
-    """The metric by which runs chose their best epochs: ``val/acc``, unless all say another."""
+    """The metric that chose the best epochs: ``val/acc``, unless all runs name the same other."""
     if "monitor" in frame:
         found = frame["monitor"].dropna().unique()
         if len(found) == 1:
@@ -122,7 +131,7 @@ def monitor(frame: pd.DataFrame) -> str:
 
 
 def main_metric(frame: pd.DataFrame) -> str:
-    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val``."""
+    """The monitored metric on the test set at the best epoch: ``test_acc_at_best_val``."""
     return on_test_set(monitor(frame))
 
 
@@ -133,7 +142,7 @@ def metric_words(metric: str) -> str:
 
 
 def label(value: Any) -> str:
-    """A value as text, as YAML writes it; ``-`` where a run has none."""
+    """A value as YAML writes it; ``-`` if the run has none."""
     if value is None:
         return ABSENT
     if isinstance(value, float):
@@ -160,14 +169,17 @@ def same(one: str, other: str) -> bool:
 
 
 def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
-    """Distinct labels in the order of first appearance; numbers by size, missing values last."""
+    """Sort distinct labels: numbers by size, other values as they first appear, missing ones last.
+
+    The first axis decides, then the second, and so on.
+    """
     distinct = list(dict.fromkeys(labels))
-    ranks: list[dict[str, float]] = []
+    ranks: list[dict[str, float]] = []  # for each axis, the sort key of each value
     for values in zip(*distinct, strict=True):
         rank = {value: float(place) for place, value in enumerate(dict.fromkeys(values))}
         rank[ABSENT] = math.inf
         sizes = {value: number(value) for value in values if value != ABSENT}
-        if None not in sizes.values():
+        if None not in sizes.values():  # all are numbers
             rank |= sizes
         ranks.append(rank)
 
@@ -193,12 +205,13 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The runs with one of the given values on every given axis, in the order of these values."""
+    """The runs that have one of the given values on each axis, sorted in the order given."""
+    # For each run and axis the position of its value among the given ones; missing if it is not.
     places = pd.DataFrame(index=frame.index)
     for word, values in where.items():
         name = full_name(frame, word)
         known = known_labels(frame, word)
-        order: dict[str, int] = {}
+        order: dict[str, int] = {}  # position of each label that occurs in the runs
         for place, value in enumerate(values):
             matches = [text for text in known if same(text, value)]
             if not matches:
@@ -213,32 +226,34 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
 
 
 def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """The values of every run, as text, for settings that vary and make different experiments.
+    """The settings that tell experiments apart, each with its value in every run as text.
 
-    An old run does not record its hyperparameters, and a run of another sweep does not record the
-    axes of this one: their values are empty. In any other run, a missing setting counts as a value:
-    a run without gradient clipping differs from one with it.
+    The text is empty where a value is not recorded: an old run does not record its hyperparameters,
+    and a run of another sweep does not record the axes of this one. In any other run a missing
+    setting counts as a value: a run without gradient clipping differs from one with it.
     """
-    silent = frame[frame.attrs["hparams"]].isna().all(axis=1)
+    has_no_hparams = frame[frame.attrs["hparams"]].isna().all(axis=1)
     columns = {}
     for name in varying(frame, settings(frame)):
         is_folder = name.startswith("data.") and name.endswith(".root")
-        if name not in MAY_DIFFER and not is_folder:
-            unknown_here = frame[name].isna() if name in frame.attrs["axes"] else silent
-            columns[name] = frame[name].map(label).mask(unknown_here, "").tolist()
+        if name in MAY_DIFFER or is_folder:
+            continue
+        is_axis = name in frame.attrs["axes"]
+        not_recorded = frame[name].isna() if is_axis else has_no_hparams
+        columns[name] = frame[name].map(label).mask(not_recorded, "").tolist()
     return columns
 
 
 def grouped(
     frame: pd.DataFrame, names: Sequence[str], remedy: str | None
 ) -> dict[Labels, pd.DataFrame]:
-    """The runs by their labels on some axes; those of a group may differ only in their seed.
+    """Group the runs by their labels on some axes; runs of a group may differ only in their seed.
 
-    The error about other differences ends with the remedy and the names of the settings that
-    differ; without a remedy anything may differ.
+    The error about other differences ends with the remedy, such as an option of the command, and
+    the names of the settings that differ. Without a remedy anything may differ.
     """
     columns = [frame[name].map(label) for name in names]
-    places: dict[Labels, list[int]] = {}
+    places: dict[Labels, list[int]] = {}  # the rows of each group
     for run in range(len(frame)):
         labels = tuple(column.iloc[run] for column in columns)
         places.setdefault(labels, []).append(run)
@@ -254,23 +269,23 @@ def grouped(
 def _check_group(
     frame: pd.DataFrame, runs: Sequence[int], apart: Mapping[str, Sequence[str]], remedy: str
 ) -> None:
-    """Refuse runs that differ in more than their seed, or of which two have the same seed."""
+    """Refuse runs that differ in more than their seed, and two runs with the same seed."""
     mixed = {}
     for name, texts in apart.items():
         values = list(dict.fromkeys(texts[run] for run in runs if texts[run]))
         if len(values) > 1:
             mixed[name] = values
-    # A difference in an axis of the sweep explains those in other options.
+    # If an axis of the sweep differs, other options differ because of it.
     axes = [name for name in mixed if name in frame.attrs["axes"]]
     if axes:
         mixed = {name: mixed[name] for name in axes}
     if mixed:
         raise ReportError(_explain(mixed, remedy))
     group = frame.iloc[runs]
-    counting = group[group["status"].isin(RESULTS) & group["seed"].notna()]
-    for seed, twins in counting.groupby("seed"):
-        if len(twins) > 1:
-            first, second, *_ = twins["folder"]
+    averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
+    for seed, repeated in averaged.groupby("seed"):
+        if len(repeated) > 1:
+            first, second, *_ = repeated["folder"]
             raise ReportError(
                 f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
                 "choose one with --where, or move the other into a folder called archive."
@@ -278,7 +293,8 @@ def _check_group(
 
 
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
-    # The options of a part differ because the part does, so that naming the part is enough.
+    """The error for runs of one group that differ; ``mixed`` holds the values of each setting."""
+    # The options of a part differ because the part does, so naming the part is enough.
     roots = []
     for name in mixed:
         if not any(name.startswith(f"{part}.") for part in mixed):
@@ -287,7 +303,7 @@ def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     for name in roots:
         values = list(mixed[name])
         if len(values) > SHOWN:
-            values[SHOWN:] = ["..."]
+            values = [*values[:SHOWN], "..."]
         differences.append(f"{name} ({', '.join(values)})")
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
     return (

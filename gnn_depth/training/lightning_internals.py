@@ -1,10 +1,15 @@
-"""Every use of Lightning's private API, with its reason; tests/training/test_lightning_internals.py
-tests each.
+"""Every use of Lightning's private API, with the reason for it.
 
-Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise,
-to see exactly how far its loops are, to save the weights of an earlier epoch, or to keep objects
-out of a checkpoint's hyperparameters; PyTorch has none to keep the order in which gradients are
-summed over processes.
+Lightning has no public way to
+
+- skip its evaluation loop for a single batch,
+- replace its signal handlers,
+- see exactly how far its loops are,
+- save the weights of an earlier epoch,
+- or keep objects out of a checkpoint's hyperparameters.
+
+PyTorch has no public way to fix the order in which gradients are summed over processes. Each use
+has a test in tests/training/test_lightning_internals.py.
 """
 
 import inspect
@@ -26,8 +31,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.data.base import FullBatch, NodeBatch
 
-# Validation hooks that a user's callback may implement; ours do not. The short loop calls only the
-# module's last one.
+# Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
+# module's on_validation_epoch_end. A user's callback may implement them; ours do not.
 INSIDE = (
     "on_validation_start",
     "on_validation_epoch_start",
@@ -39,8 +44,7 @@ MODES = ("on_validation_model_eval", "on_validation_model_train")
 TRANSFER = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
-# ---------------------------------------------------------------------------------------- epochs of
-# one step
+# Epochs of one step
 
 
 def trains_on_full_batch(trainer: L.Trainer) -> bool:
@@ -52,15 +56,14 @@ class OneBatchValidation(_EvaluationLoop):
     """Lightning's validation during a fit, shortened where the data is one full batch.
 
     Lightning's own loop makes iterators, progress bars and result tables for the single batch,
-    which takes longer than the batch. Lightning still decides when and how often to validate. Its
-    own loop runs if there is more than one full batch, or if a hook inside the validation is
-    implemented (:data:`INSIDE`).
+    which takes longer than the batch. Lightning still decides when and how often to validate.
+    Lightning's loop runs if there is more than one full batch, or if somebody implements a hook
+    inside the validation (:data:`INSIDE`).
     """
 
-    _watched: bool | None = None
-    _moved: tuple[NodeBatch, NodeBatch] | None = (
-        None  # the loader's batch, and its copy on the device
-    )
+    _watched: bool | None = None  # True if somebody implements such a hook; None if not known yet
+    # The loader's batch, and its copy on the device.
+    _moved: tuple[NodeBatch, NodeBatch] | None = None
 
     @classmethod
     def replace(cls, trainer: L.Trainer) -> None:
@@ -76,17 +79,15 @@ class OneBatchValidation(_EvaluationLoop):
         self.setup_data()
         if not self._is_one_full_batch() or self._is_watched():
             return super().run()
-        trainer, module, batch = (
-            self.trainer,
-            self.trainer.lightning_module,
-            self._batch_on_device(),
-        )
+        trainer = self.trainer
+        module = trainer.lightning_module
+        batch = self._batch_on_device()
         self.batch_progress.reset_on_run()
         with evaluation_mode(module), torch.no_grad():
             trainer.strategy.validation_step(batch, 0)
             self.batch_progress.increment_by(1, is_last_batch=True)
             module.on_validation_epoch_end()
-            self._has_run = True  # a resumed fit would run it again otherwise
+            self._has_run = True  # otherwise a resumed fit would validate again
             self._restarting = False
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
                 callback.on_validation_end(trainer, module)
@@ -98,11 +99,8 @@ class OneBatchValidation(_EvaluationLoop):
         assert self._combined_loader is not None
         batch: NodeBatch = self._combined_loader.flattened[0].batch
         if self._moved is None or self._moved[0] is not batch:
-            trainer = self.trainer
-            self._moved = (
-                batch,
-                trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch)),
-            )
+            converted = self.trainer.precision_plugin.convert_input(batch)
+            self._moved = batch, self.trainer.strategy.batch_to_device(converted)
         return self._moved[1]
 
     def teardown(self) -> None:
@@ -121,25 +119,24 @@ class OneBatchValidation(_EvaluationLoop):
 
     def _is_watched(self) -> bool:
         if self._watched is None:
-            watchers = [
-                (
-                    self.trainer.lightning_module,
-                    L.LightningModule,
-                    (*INSIDE[:-1], *MODES, *TRANSFER),
-                ),
-                (self.trainer.datamodule, L.LightningDataModule, TRANSFER),  # type: ignore[attr-defined]
-                (self.trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
-                *((callback, L.Callback, INSIDE) for callback in self.trainer.callbacks),  # type: ignore[attr-defined]
+            trainer: Any = self.trainer
+            # Objects, the base class of each, and the hooks that it must not override.
+            candidates: list[tuple[Any, type, tuple[str, ...]]] = [
+                (trainer.lightning_module, L.LightningModule, (*INSIDE[:-1], *MODES, *TRANSFER)),
+                (trainer.datamodule, L.LightningDataModule, TRANSFER),
+                (trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
             ]
-            self._watched = any(
-                is_overridden(hook, who, kind) for who, kind, hooks in watchers for hook in hooks
-            )
+            for callback in trainer.callbacks:
+                candidates.append((callback, L.Callback, INSIDE))
+            self._watched = False
+            for candidate, base, hooks in candidates:
+                if any(is_overridden(hook, candidate, base) for hook in hooks):
+                    self._watched = True
         return self._watched
 
 
 def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
-    """True in a fit on the full batch: in its training, and in its validation if that is one batch,
-    too."""
+    """True during a fit on one full batch: in training, and in a validation that is one batch."""
     validates = (
         trainer.state.fn == TrainerFn.FITTING
         and trainer.validating
@@ -152,16 +149,16 @@ def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Call ``model.eval()``, and afterwards restore each module's previous mode.
 
-    Sets the flags of all modules directly, which is far cheaper than ``eval`` and ``train`` for
-    deep stacks.
+    Sets the flag of each module directly, which is far cheaper than ``eval`` and ``train`` for deep
+    stacks.
     """
     modules = [model]
-    for module in modules:  # grows while it is walked
+    for module in modules:  # also visits the children that are appended
         modules += [child for child in module._modules.values() if child is not None]
     training = [module for module in modules if module.training]
     if all(type(module).train is nn.Module.train for module in modules):
         _set_training(training, False)
-    else:  # a module does something of its own when the mode changes
+    else:  # a module has a ``train`` of its own, which must be called
         model.eval()
     try:
         yield
@@ -175,8 +172,7 @@ def _set_training(modules: list[nn.Module], mode: bool) -> None:
         object.__setattr__(module, "training", mode)
 
 
-# --------------------------------------------------------------------------------------- progress
-# of the loops
+# Progress of the loops
 
 
 def is_between_epochs(trainer: L.Trainer) -> bool:
@@ -191,8 +187,10 @@ def is_between_epochs(trainer: L.Trainer) -> bool:
 
 
 def is_within_step(trainer: L.Trainer) -> bool:
-    """True if a step has begun and not ended: only some parameters are updated, or gradients are
-    still accumulating."""
+    """True if a step has begun and not ended.
+
+    Then perhaps only some parameters are updated, or gradients are still accumulating.
+    """
     batches: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     return batches.ready != batches.processed or trainer.fit_loop.epoch_loop._should_accumulate()
 
@@ -200,13 +198,15 @@ def is_within_step(trainer: L.Trainer) -> bool:
 def resume_epoch(trainer: L.Trainer) -> None:
     """Continue an epoch as if it had not been interrupted; between two epochs, begin a whole one.
 
-    This corrects Lightning in three cases. At the end of a resumed epoch it skips a schedule that
-    watches a metric. With ``max_steps`` it mistakes a training stopped between two epochs for one
-    stopped within an epoch, and counts a step that it does not take. After a validation within an
-    epoch it counts the step before the validation twice.
+    This corrects Lightning in three cases.
+
+    1. At the end of a resumed epoch it skips a schedule that watches a metric.
+    2. With ``max_steps`` it mistakes a training stopped between two epochs for one stopped within
+       an epoch, and counts a step that it does not take.
+    3. After a validation within an epoch it counts the step before the validation twice.
     """
     loop = trainer.fit_loop
-    loop._restarting = False  # its public setter would set all inner loops, too
+    loop._restarting = False  # the public setter would also change all inner loops
     if is_between_epochs(trainer):
         loop.epoch_loop.restarting = False
     elif loop.epoch_loop.restarting and loop._data_fetcher is not None:
@@ -218,11 +218,11 @@ def resume_epoch(trainer: L.Trainer) -> None:
 
 
 def keep_order_of_gradients(model: Any) -> None:
-    """Sum gradients over processes in the same order in every step, as a resumed training must.
+    """Sum gradients over processes in the same order in every step.
 
-    ``DistributedDataParallel`` packs the gradients in another order after its first step, and where
-    a gradient lies decides in which order three or more processes add their shares. This packs them
-    in one order from the start.
+    Otherwise a resumed training differs in its last bits. ``DistributedDataParallel`` repacks the
+    gradients after its first step, and the place of a gradient decides in which order three or more
+    processes add it up. Here they are packed in their final order from the start.
     """
     if isinstance(model, DistributedDataParallel) and model.process_group.size() > 2:
         model.reducer._push_all_rebuilt_params()
@@ -230,8 +230,10 @@ def keep_order_of_gradients(model: Any) -> None:
 
 
 def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
-    """Remove and return the limits of a trainer's timers: a timer would end a training as if it
-    were finished."""
+    """Remove the time limits of a trainer's timers, and return the timers with their limits.
+
+    A timer whose limit is over would end the training as if it were finished.
+    """
     timers = [callback for callback in trainer.callbacks if isinstance(callback, Timer)]  # type: ignore[attr-defined]
     limits = [(timer, timer._duration) for timer in timers if timer._duration is not None]
     for timer, _ in limits:
@@ -240,11 +242,10 @@ def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
 
 
 def save_whole_epoch(loops: dict[str, Any]) -> None:
-    """Edit the state of Lightning's loops, saved between two epochs, so that a resumed training
-    begins a whole epoch.
+    """Edit a saved state of Lightning's loops so that a resumed training begins a whole epoch.
 
-    Otherwise the next epoch is run or only counted, depending on the hook in which the checkpoint
-    was saved.
+    The state must be saved between two epochs. Without the edit, the hook that saved it decides
+    whether the next epoch is run or only counted.
     """
     epochs = loops["fit_loop"]["epoch_progress"]
     for progress in (epochs["total"], epochs["current"]):
@@ -255,28 +256,27 @@ def save_whole_epoch(loops: dict[str, Any]) -> None:
 
 
 def save_weights(trainer: L.Trainer, path: Path, weights: dict[str, Tensor], epoch: int) -> None:
-    """Save a checkpoint without the optimizer's state, of an earlier epoch than the current one."""
+    """Save a checkpoint with the weights of an earlier epoch, without the optimizer's state."""
     checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=True)
     trainer.strategy.save_checkpoint(checkpoint | {"state_dict": weights, "epoch": epoch}, path)
     trainer.strategy.barrier()
 
 
-# --------------------------------------------------------------------------------------------------
-# signals
+# Signals
 
 
 def replace_signal_handling(
     trainer: L.Trainer, begin: Callable[[], None], is_stopping: Callable[[], bool]
 ) -> None:
-    """Keep Lightning from installing signal handlers, which talk to the other processes in the
-    middle of a step.
+    """Keep Lightning from installing its signal handlers.
 
-    ``begin`` is called instead, when all is set up or restored. Between two steps and after each
-    epoch the trainer asks ``is_stopping``, and if it is, raises ``SIGTERMException``.
+    They would talk to other processes in the middle of a step. Where Lightning would install them,
+    after everything is set up or restored, ``begin`` is called. Between two steps and after each
+    epoch the trainer calls ``is_stopping``, and raises ``SIGTERMException`` if it is true.
     """
 
     class Signals:
-        """Stands for the object that the trainer asks whether a signal has arrived."""
+        """Takes the place of Lightning's signal connector, which tells if a signal arrived."""
 
         received_sigterm = property(lambda self: is_stopping())
 
@@ -284,19 +284,16 @@ def replace_signal_handling(
             begin()
 
         def teardown(self) -> None:
-            """Nothing to restore: checkpoints that are saved after the last step are saved
-            undisturbed."""
+            """Restore nothing: signals stay held back while the last checkpoints are saved."""
 
     trainer._signal_connector = Signals()  # type: ignore[assignment]
 
 
-# --------------------------------------------------------------------------------------------------
-# the module
+# The module
 
 
 class PlainModule(L.LightningModule):
-    """A LightningModule whose checkpoints hold only plain data, and which knows what is missing
-    from them."""
+    """A LightningModule whose checkpoints hold only plain data, and name the objects left out."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Lightning sets this for every hook that it calls, and nn.Module would check whether it is
@@ -308,33 +305,34 @@ class PlainModule(L.LightningModule):
 
     @property
     def attached_trainer(self) -> L.Trainer | None:
-        """The trainer, or None if there is none, where ``trainer`` would raise an error."""
+        """The trainer, or None without one; ``trainer`` would raise an error then."""
         return self._trainer
 
     def _save_plain_hyperparameters(self, options_of: type) -> None:
-        """Save the constructor's arguments that are plain data: those of a config, but no objects
-        passed in Python."""
+        """Save the constructor's arguments that are plain data; call this in the constructor.
+
+        Objects passed in Python are left out. ``options_of`` is the class that gets the
+        constructor's keyword arguments; the defaults of its options are saved, too.
+        """
         frame = inspect.currentframe()
-        self.save_hyperparameters(frame=frame and frame.f_back)
+        self.save_hyperparameters(frame=frame and frame.f_back)  # reads the constructor's arguments
         parameters = {
             **inspect.signature(options_of).parameters,
             **inspect.signature(type(self)).parameters,
         }
-        defaults = {
-            name: each.default
-            for name, each in parameters.items()
-            if each.default is not each.empty
-        }
+        defaults = {}
+        for name, parameter in parameters.items():
+            if parameter.default is not parameter.empty:
+                defaults[name] = parameter.default
         # save_hyperparameters keeps one dict for checkpoints and a copy for loggers, both private.
         kept: tuple[Any, ...] = self._hparams, self._hparams_initial
         for hparams in kept:
-            hparams.update(
-                {name: default for name, default in defaults.items() if name not in hparams}
-            )
-            # YAML has no tuples.
-            hparams.update(
-                {name: list(value) for name, value in hparams.items() if isinstance(value, tuple)}
-            )
+            for name, default in defaults.items():
+                if name not in hparams:
+                    hparams[name] = default
+            for name, value in list(hparams.items()):
+                if isinstance(value, tuple):
+                    hparams[name] = list(value)  # YAML has no tuples
         objects = [name for name, value in self.hparams.items() if not _is_plain(value)]
         self._given_as_objects = [
             name for name in objects if self.hparams[name] is not defaults.get(name)
@@ -345,7 +343,7 @@ class PlainModule(L.LightningModule):
         checkpoint["given_as_objects"] = self._given_as_objects
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise an error if defaults would replace parts that the checkpoint could not hold."""
+        """Refuse to replace by defaults the objects that the checkpoint could not hold."""
         missing = set(checkpoint.get("given_as_objects", ())) - set(self._given_as_objects)
         if missing:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Optimizers in their fused form, weight decay of the layers, and learning rate schedules."""
+"""Try an optimizer before training, fuse it, and give the layers a weight decay of their own."""
 
 import inspect
 from typing import Any
@@ -10,8 +10,8 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, Reduce
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
-FUSED = (Adagrad, Adam, AdamW, SGD)
-REHEARSED = 10_000  # steps of a schedule that are tried, in less than a second
+FUSED = (Adagrad, Adam, AdamW, SGD)  # optimizers that torch has in a fused form
+REHEARSED = 10_000  # rehearse tries at most so many epochs; they take less than a second
 
 
 def rehearse(
@@ -19,13 +19,14 @@ def rehearse(
     scheduler: LRSchedulerCallable | None,
     epochs: int | None = None,
 ) -> None:
-    """Take the steps of a training with an optimizer and a schedule of torch, on one weight.
+    """Try an optimizer and a learning rate schedule on a dummy weight, before the training.
 
-    Some options only fail in a step, and a schedule that is too short in one of its last.
+    Some options fail only in a step of the optimizer, and a schedule that is too short fails only
+    in its last epochs. Optimizers from outside torch are not tried.
 
     Args:
         optimizer: Makes the optimizer.
-        scheduler: Makes the schedule, which takes a step an epoch.
+        scheduler: Makes the schedule, which steps once an epoch; None for a constant rate.
         epochs: Number of epochs; None if the training has no end.
 
     Raises:
@@ -34,19 +35,22 @@ def rehearse(
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
     step = 0
-    what = "model.optimizer"
+    what = "model.optimizer"  # what is tried, for the error message
     try:
         made = optimizer([weight])
         if not type(made).__module__.startswith("torch."):
             return
         what = "model.scheduler"
-        schedule: Any = scheduler and scheduler(made)
+        schedule: Any = scheduler(made) if scheduler else None
         what = f"model.optimizer {type(made).__name__}"
-        made.step(lambda: 0.0)
+        made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
         if schedule:
             what = f"model.scheduler {type(schedule).__name__}"
             for step in range(1, min(epochs or 1, REHEARSED) + 1):  # noqa: B007
-                schedule.step(0.0) if isinstance(schedule, ReduceLROnPlateau) else schedule.step()
+                if isinstance(schedule, ReduceLROnPlateau):
+                    schedule.step(0.0)  # the value of the metric that it watches
+                else:
+                    schedule.step()
     except Exception as error:
         when = f" in epoch {step} of {epochs}" if step > 1 else ""
         raise MisconfigurationException(
@@ -55,7 +59,7 @@ def rehearse(
 
 
 def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
-    """Split every group in two, so that the layers' parameters have a weight decay of their own."""
+    """Give the layers' parameters a weight decay of their own, in groups of their own."""
     if "weight_decay" not in optimizer.defaults:
         raise MisconfigurationException(
             f"layer_weight_decay {weight_decay}: optimizer {type(optimizer).__name__} has no "
@@ -64,48 +68,47 @@ def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: f
         )
     groups = []
     for group in optimizer.param_groups:
-        ours = [parameter for parameter in group["params"] if parameter in layers]
+        of_layers = [parameter for parameter in group["params"] if parameter in layers]
         others = [parameter for parameter in group["params"] if parameter not in layers]
-        groups += [
-            group | {"params": ours, "weight_decay": weight_decay},
-            group | {"params": others},
-        ]
+        groups.append(group | {"params": of_layers, "weight_decay": weight_decay})
+        groups.append(group | {"params": others})
     optimizer.param_groups = [group for group in groups if group["params"]]
 
 
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:
-    """The same optimizer in its fused form, if torch has one and the user chose neither ``fused``
-    nor ``foreach``.
+    """Make the optimizer in its fused form, which runs a step in one kernel.
 
-    It runs a whole step in one kernel, several times faster for deep stacks; its numbers are equal
-    up to rounding.
+    It is several times faster for deep stacks, and its numbers are equal up to rounding. The
+    optimizer is returned as it is if torch has no fused form of it, or if the user chose ``fused``
+    or ``foreach``.
     """
     # In 16-mixed Lightning refuses to clip gradients if the optimizer undoes their scaling itself,
     # as fused ones do.
     clips = trainer is not None and trainer.precision == "16-mixed" and trainer.gradient_clip_val
-    if (
-        clips
-        or type(optimizer) not in FUSED
-        or not all(_can_be_fused(group) for group in optimizer.param_groups)
-    ):
+    if clips or type(optimizer) not in FUSED:
+        return optimizer
+    if not all(_can_be_fused(group) for group in optimizer.param_groups):
         return optimizer
     groups = [group | {"fused": True} for group in optimizer.param_groups]
+    # Some entries of the defaults are no arguments: AdamW sets decoupled_weight_decay itself.
     accepted = inspect.signature(type(optimizer)).parameters
     options = {name: value for name, value in optimizer.defaults.items() if name in accepted}
     return type(optimizer)(groups, **options | {"fused": True})
 
 
 def _can_be_fused(group: dict[str, Any]) -> bool:
-    return (
-        group.get("fused") is None
-        and group.get("foreach") is None
-        and not group.get("differentiable")
-        and not group.get("capturable")
-        and not isinstance(group["lr"], torch.Tensor)
-        and all(
-            p.layout == torch.strided
-            and p.dtype in (torch.float32, torch.float64)
-            and p.device.type in ("cpu", "cuda")
-            for p in group["params"]
-        )
-    )
+    """True if the fused form takes the options and the parameters of a group."""
+    if group.get("fused") is not None or group.get("foreach") is not None:
+        return False  # the user chose
+    if group.get("differentiable") or group.get("capturable"):
+        return False
+    if isinstance(group["lr"], torch.Tensor):
+        return False
+    for parameter in group["params"]:
+        if parameter.layout != torch.strided:
+            return False
+        if parameter.dtype not in (torch.float32, torch.float64):
+            return False
+        if parameter.device.type not in ("cpu", "cuda"):
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""One run: checks, a folder with the run's identity, training, and a report.
+"""One run: check everything, make the run's folder, train, and report.
 
 :func:`run` is the one way to train: the command ``gnn-depth fit``, :func:`gnn_depth.fit` and the
 workers of a sweep call it.
@@ -56,7 +56,8 @@ from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 
-#: Refusals of Lightning's trainer that need other words; {0} is the pattern's first group.
+#: Errors of Lightning's trainer, as patterns, and the clearer messages that replace them; {0} is
+#: the pattern's first group.
 REWORDED = {
     r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or "
     "auto for the best available device; if the machine has a GPU, PyTorch may be a build for CPUs "
@@ -67,8 +68,9 @@ REWORDED = {
     r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
     "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
 }
-HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config says another
-# They fail after the run has a folder, the last one only when the training is over.
+HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
+# Callbacks that cannot work with these models, and why. Without this check they would fail after
+# the run has a folder, and ModelPruning only at the end of the training.
 UNUSABLE = {
     LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. "
     "Compare learning rates in a sweep, with the axis model.optimizer.lr.",
@@ -83,16 +85,16 @@ UNUSABLE = {
 
 @dataclass(frozen=True, eq=False)
 class RunConfig:
-    """Everything that a run is made of, except the data.
+    """Everything that a run consists of, except the data.
 
     Attributes:
-        model: The model, with its first weights.
+        model: The model, with its initial weights.
         trainer: Made by :func:`make_trainer` with this recorder.
         recorder: The callback that keeps the run's folder.
-        resolved: What runs, as plain values with every default: the sections ``model``, ``data``,
-            ``trainer``, ``run`` and so on of a config.
+        resolved: The config with every default, as plain values: its sections ``model``, ``data``,
+            ``trainer``, ``run`` and so on.
         name: The run's name, if its recorder has none.
-        checkpoint: The checkpoint from which the training goes on, if any.
+        checkpoint: The checkpoint from which the training resumes, if any.
         origin: The sweep that the run belongs to, if any.
     """
 
@@ -124,8 +126,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the last epoch, and as ``test_acc_at_best_val`` those of the best validation
-        epoch."""
+        """Metrics of the last epoch, and of the best one, such as ``test_acc_at_best_val``."""
         text = (self._files / "result.json").read_text(encoding="utf-8")
         result: dict[str, Any] = json.loads(text)
         return result["metrics"]
@@ -134,6 +135,7 @@ class Run:
     def curves(self) -> pd.DataFrame:
         """Every metric in every epoch."""
         rows = pd.read_csv(self._files / "metrics.csv")
+        # Rows of one epoch may hold different metrics; last takes each one's last known value.
         return rows.groupby("epoch", as_index=False).last()
 
     @property
@@ -196,14 +198,14 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
 
 
 def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
-    """Refuse a training of nothing or without end, and an optimizer or schedule that fails.
+    """Refuse a training that has no steps or no end, or whose optimizer or schedule fails.
 
     Args:
         options: Options of the trainer.
         model: The model.
 
     Raises:
-        MisconfigurationException: One of these is so; the message says which option to change.
+        MisconfigurationException: One of these holds; the message says which option to change.
     """
     for name in ("max_epochs", "max_steps", "limit_train_batches"):
         if options.get(name) == 0:
@@ -216,10 +218,11 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
         )
     epochs = options.get("max_epochs")
     rehearse(model.optimizer, model.scheduler, None if epochs == -1 else epochs)
-    model.configure_optimizers()
+    model.configure_optimizers()  # fails now rather than in the run
 
 
 def _stops_itself(options: Mapping[str, Any]) -> bool:
+    """True if a callback ends the training."""
     callbacks = options.get("callbacks") or []
     listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
     return any(isinstance(callback, EarlyStopping | Timer) for callback in listed)
@@ -247,11 +250,12 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     started_in = Path.cwd()
     trainer, model, recorder = config.trainer, config.model, config.recorder
     _check(config, data)
-    os.chdir(started_in)  # a part that leaves it would move the run
+    # A user's part may have changed the folder, and the run's path is relative to it.
+    os.chdir(started_in)
     if not trainer.fast_dev_run:  # type: ignore[attr-defined]
         _open_folder(config, data)
     rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
-    # Our own checkpoints hold more than weights_only lets through, and their reader runs no code.
+    # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
     trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
     text = report(recorder, model) if recorder.folder is not None else ""
     return Run(recorder.folder, model, data, text)
@@ -275,7 +279,10 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
 
 
 def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
-    """Give the run its folder and loggers; loggers that the user chose stay, false means none."""
+    """Give the run its folder and loggers.
+
+    Loggers that the user chose are kept. With ``trainer.logger`` false there are none.
+    """
     resolved = dict(config.resolved)
     origin = config.origin
     if origin is None:  # the run stands alone
@@ -288,7 +295,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)
         origin = Origin(facts)
-    # A checkpoint says which data its model was trained on.
+    # Every checkpoint records which data its model was trained on.
     of_data = {"sha256": origin.facts["data_sha256"]}
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
@@ -323,14 +330,14 @@ def fit(
 
     Args:
         model: Options of the model, as in the ``model`` section of a config; a config file, or the
-            name of a shipped one, of which the sections ``model``, ``trainer``, ``plugins`` and
-            the seed are used; or a :class:`NodeClassifier`.
+            name of a shipped one; or a :class:`NodeClassifier`. Of a config file the sections
+            ``model``, ``trainer`` and ``plugins`` and the seed are used.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
         seed: Determines the weights, dropout, and a random split; by default that of the config
             file, otherwise 0.
-        split: Numbers of the nodes or graphs to ``train``, ``val`` and ``test`` on; by default
-            masks of the data, or a random split.
+        split: Indices of the nodes or graphs to ``train``, ``val`` and ``test`` on; by default
+            the masks of the data, or a random split.
         batch_size: Graphs in a training batch, where each graph has a target; by default all.
         root: Folder of all runs.
         name: Name of the run, a folder below root; by default the name of the config file, or the
@@ -359,6 +366,8 @@ def fit(
         given["max_epochs"] = epochs
     known = trainer_options()
     chosen = with_modes(check_section("trainer", known, given))
+    # The trainer's options as objects, for Lightning; of_trainer below has them as a config writes
+    # them.
     objects = {option: each.default for option, each in known.items()}
     objects |= made_options(known, chosen)
     objects["callbacks"] = [*(objects["callbacks"] or []), *build("callback", list(callbacks))]
@@ -367,6 +376,7 @@ def fit(
     if isinstance(model, NodeClassifier):
         built, of_model = model, dict(model.hparams)
         of_model |= {"optimizer": model.optimizer, "scheduler": model.scheduler}
+        # No config can build this model: its structure tells it apart from others.
         of_model["given_in_python"] = digest(repr(model))[:12]
     else:
         built, of_model = build_model(model, module), resolved_model(model)
@@ -384,7 +394,7 @@ def fit(
     trainer_made = make_trainer(objects, recorder)
     config = RunConfig(built, trainer_made, recorder, resolved, _name(built, resolved["model"]))
     finished = run(config, module)
-    if finished.folder is not None:
+    if finished.folder is not None:  # there are no checkpoints without one
         built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
     return finished
 
@@ -392,7 +402,7 @@ def fit(
 def _data_module(
     data: Any, split: Mapping[str, Any] | None, batch_size: int | None, seed: int
 ) -> GraphDataModule:
-    """The data set of what Python gives: a data set, a config of one, or graphs."""
+    """The data set for fit's argument: a data set, a name or config of one, or graphs."""
     if isinstance(data, str | Mapping):
         data = build("data", data)
     return GraphSource.of(data, split, batch_size, seed)
@@ -403,12 +413,12 @@ def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
     words = []
     for part in [options.get("layer"), *(options.get("norm") or [])]:
         name = part.get("name") if isinstance(part, dict) else part
-        words.append(str(name or "own"))
+        words.append(str(name or "own"))  # a user's class has no registered name
     return "_".join([*words, str(len(model.stack.layers))])
 
 
 def _is_plain(value: Any) -> bool:
-    """True for what a config can write."""
+    """True if a config can write the value."""
     if isinstance(value, Mapping):
         return all(_is_plain(item) for item in value.values())
     if isinstance(value, list | tuple):
@@ -431,7 +441,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, partial):
         return {**_plain(value.func), "init_args": _plain(value.keywords)}
     if inspect.isfunction(value):
-        # Functions of one name may differ, above all lambdas.
+        # Functions of the same name may differ, above all lambdas: their code tells them apart.
         code = value.__code__
         text = f"{code.co_code!r} {code.co_consts!r} {code.co_names!r}"
         return {"class_path": f"{value.__module__}.{value.__qualname__}", "code": digest(text)}
@@ -451,7 +461,7 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
         value = getattr(data, name, inspect.Parameter.empty)
         if _is_plain(value):
             options[name] = value
-        else:  # not kept, or an object: a config cannot build this data set again
+        else:  # an object, or not an attribute of the data set: a config cannot build it again
             found = None
     if found is not None:
         return {"class_path": cls.__name__, "init_args": options}
@@ -463,7 +473,7 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
 
 
 def _content(data: GraphDataModule) -> str:
-    """Checksum of features and edges, without the split: equal for repetitions on one graph."""
+    """Checksum of features and edges: equal for runs on one graph with different splits."""
     if isinstance(data, NodeDataModule):
         graph = data.loaded.graph
         return fingerprint(data.loaded.x, graph.source, graph.target)[:12]

@@ -14,15 +14,15 @@ from gnn_depth.builder import build
 from gnn_depth.registry import get, register, registered
 from gnn_depth.training.metrics import R2, MicroF1, RocAuc
 
-#: What a node or graph is labelled with: one class, several yes-or-no labels, or numbers.
+#: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
 
 
 class Task(ABC):
     """A loss, metrics, and the metric that chooses the best epoch.
 
-    ``out`` and ``y`` are the model's outputs, shape (rows, outputs), and the targets of the same
-    rows: nodes, or graphs where a data set has one target per graph.
+    ``out`` are the model's outputs, shape (rows, outputs), and ``y`` the targets. A row is a node,
+    or a graph if the data set has one target per graph.
 
     Args:
         num_outputs: Number of classes, labels or numbers.
@@ -30,14 +30,15 @@ class Task(ABC):
     Attributes:
         targets: The kind of targets that it accepts.
         best: Name of the validation metric that chooses the best epoch.
-        lower_is_better: True if the best epoch has the smallest value of it.
+        lower_is_better: True if the best epoch has the smallest value of ``best``.
         counts_classes: True for tasks with one class per row: accuracy and macro F1 are computed
             for them.
-        words: Metrics in words, in the order in which they are shown.
+        words: The display name of each metric, in display order.
         chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
             data.
-        chance_metric: The metric that tells if anything was learned, by default ``best``.
-        constant: The constant prediction in words.
+        chance_metric: The metric that shows whether the model learned anything, by default
+            ``best``.
+        constant: The constant prediction in words, for messages.
     """
 
     targets: ClassVar[Targets]
@@ -57,31 +58,34 @@ class Task(ABC):
         """Mean loss of the rows."""
 
     def metrics(self) -> dict[str, Metric]:
-        """New metrics by name, beside the loss; each is updated with what :meth:`compared` returns.
+        """New metrics by name, without the loss; :meth:`compared` returns what they compare.
 
         Metrics that keep all predictions of an epoch are computed for validation and test only.
         """
         return {}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        """Predictions and targets as the metrics take them."""
+        """Predictions and targets in the form that the metrics take."""
         return self.prediction(out), y
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
-        """The outputs as probabilities of classes or labels, or as numbers: ``gnn-depth predict``
-        writes them."""
+        """The outputs as probabilities or numbers, which ``gnn-depth predict`` writes."""
         return out
 
     def directions(self) -> dict[str, str | None]:
-        """All metrics, the loss included, with the mode that finds the best: ``min`` or ``max``.
+        """For each metric and the loss, which values are best: ``min`` or ``max``.
 
-        It is None for a metric of a user's task that does not say so by ``higher_is_better``.
+        It is None for a metric of a user's task whose ``higher_is_better`` is None.
         """
         modes: dict[str, str | None] = {"loss": "min"}
         if self.counts_classes:
             modes |= {"acc": "max", "f1": "max"}
         for name, metric in self.metrics().items():
-            modes[name] = {True: "max", False: "min", None: None}[metric.higher_is_better]
+            if metric.higher_is_better is None:
+                modes[name] = None
+            else:
+                modes[name] = "max" if metric.higher_is_better else "min"
+        # The task has the last word on the metric that chooses the best epoch.
         if self.best in modes:
             modes[self.best] = "min" if self.lower_is_better else "max"
         return modes
@@ -150,14 +154,14 @@ class Binary(MultiClass):
         return {"auroc": RocAuc()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        # The difference of the scores ranks nodes as probabilities do, and never saturates.
+        # The difference of the logits ranks rows as the probability does. It does not saturate:
+        # probabilities that round to 0 or 1 would tie.
         return out[:, 1].double() - out[:, 0].double(), y
 
 
 @register("task", "multilabel")
 class MultiLabel(Task):
-    r"""Several labels that are true or false: binary cross-entropy; micro F1 chooses the best
-    epoch.
+    r"""Several yes-or-no labels: binary cross-entropy; micro F1 chooses the best epoch.
 
     .. math::
         L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik})
@@ -184,7 +188,7 @@ class MultiLabel(Task):
         return {"f1": MicroF1(), "auroc": RocAuc()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        return out, y.long()  # logits: probabilities saturate, and then have no order
+        return out, y.long()  # logits, because probabilities that round to 0 or 1 would tie
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         return out.sigmoid()
@@ -192,15 +196,16 @@ class MultiLabel(Task):
 
 @register("task", "regression")
 class Regression(Task):
-    r"""One or several numbers: squared or absolute error; the mean absolute error chooses the best
-    epoch.
+    r"""One or several numbers: squared or absolute error; MAE chooses the best epoch.
+
+    MAE is the mean absolute error.
 
     .. math:: L = \tfrac{1}{NK} \sum_{ik} (o_{ik} - y_{ik})^2 \quad \mathrm{or} \quad
         \tfrac{1}{NK} \sum_{ik} |o_{ik} - y_{ik}|
 
     Args:
         num_outputs: Number of numbers to predict.
-        error: Which one the loss is: ``squared`` or ``absolute``.
+        error: The error that the loss averages: ``squared`` or ``absolute``.
     """
 
     targets = "numbers"
@@ -220,7 +225,7 @@ class Regression(Task):
         self.error = error
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
-        y = y.view_as(out).to(out.dtype)
+        y = y.view_as(out).to(out.dtype)  # a single number per row may have shape (rows,)
         return F.mse_loss(out, y) if self.error == "squared" else F.l1_loss(out, y)
 
     def metrics(self) -> dict[str, Metric]:
@@ -234,8 +239,16 @@ class Regression(Task):
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
-    """The task that was asked for: a factory, a name, or a dict of a name and options; for None the
-    data's own."""
+    """Make the task of a model.
+
+    Args:
+        task: A name, a dict of a name and options, or a factory; None for the default.
+        default: The name of the data set's own task.
+        num_outputs: Number of classes, labels or numbers.
+
+    Raises:
+        ValueError: The task learns another kind of targets than the data has.
+    """
     own: Any = get("task", default)
     make = own if task is None else build("task", task)
     made: Task = make(num_outputs)

@@ -30,13 +30,14 @@ from gnn_depth.registry import register
 
 
 class _LinearAttention(AttentionLayer):
-    """Attention with linear scores of the features after one linear map."""
+    """The shared part of GAT and omega-GAT: one linear map, then attention with linear scores."""
 
     takes_sparse = True
     takes_blocks = True
     score = LinearScore
     has_omega: ClassVar[bool] = False
 
+    # ``register`` checks ranges only in a class with a constructor of its own.
     @in_range
     def __init__(
         self,
@@ -57,6 +58,7 @@ class _LinearAttention(AttentionLayer):
         self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        # Set by GAT.add_edge_features.
         self.lin_edge: Linear | None = None
         self.att_edge: nn.Parameter | None = None
         self.reset_parameters()
@@ -72,7 +74,8 @@ class _LinearAttention(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
+        # One matrix does both: its rows lead into the neurons of this layer, its columns out of
+        # those of the layer before. Omega is not listed, as rescaling a neuron does not change it.
         return WeightChain(
             incoming=(self.lin.weight,),
             outgoing=(self.lin.weight,),
@@ -86,7 +89,11 @@ class _LinearAttention(AttentionLayer):
         graph: Graph,
         of_edges: Float[Tensor, "edges heads"] | None = None,
     ) -> Float[Tensor, "edges heads"]:
-        """The attention weights after dropout; edge features add their part to the scores."""
+        """Compute the attention weights of all edges, after dropout.
+
+        ``of_edges`` is what edge features add to the scores.
+        """
+        # On a block only the first nodes are targets; the score of a pair is a sum of two parts.
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
         if of_edges is not None:
@@ -151,17 +158,17 @@ class GAT(_LinearAttention):
 
 @register("layer", "omega_gat")
 class OmegaGAT(_LinearAttention):
-    r"""Omega-GAT: move each channel to or from the attention-weighted mean of the neighbours.
+    r"""Omega-GAT: move each channel towards the weighted mean of the neighbours, or away from it.
 
     .. math::
         x'_i = W \Big( x_i - \omega \odot
         \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
 
     for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned
-    :math:`\omega` for each incoming channel. :math:`\omega` starts at 1, where the layer is a GAT.
-    Values between 0 and 1 smooth less, values below 0 sharpen. The heads are concatenated. Eliasof,
-    Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*,
-    ICML 2023.
+    :math:`\omega` for each incoming channel. It starts at 1, and as long as it is 1 the layer is a
+    GAT. Values between 0 and 1 smooth less, values below 0 sharpen. The heads are concatenated.
+    Eliasof, Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation
+    Operators*, ICML 2023.
 
     Args:
         in_channels: Width of the incoming features.
@@ -179,15 +186,16 @@ class OmegaGAT(_LinearAttention):
         graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
         h = self.lin(x).view(shape)
-        # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
+        # Propagate W (omega x), not x: the result is the same, and x would go along the edges once
+        # for each head.
         weight = self.lin.normed_weight * self.omega
         if isinstance(x, SparseFeatures):
-            moving = x.linear(weight, None).view(shape)
+            omega_h = x.linear(weight, None).view(shape)
         else:
-            moving = linear(x, weight).view(shape)
+            omega_h = linear(x, weight).view(shape)
         alpha = self.attention(h, graph)
-        kept = targets(h, graph) - targets(moving, graph)
-        out = (kept + aggregate(alpha, moving, graph)).flatten(1)
+        own = targets(h, graph) - targets(omega_h, graph)
+        out = (own + aggregate(alpha, omega_h, graph)).flatten(1)
         if self.bias is not None:
             out = out + self.bias
         return out
@@ -239,7 +247,7 @@ class GATv2(AttentionLayer):
         self.share_weights = share_weights
         self.lin_src = Linear(in_channels, self.width, bias=False)
         self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
-        self.lin_edge: Linear | None = None
+        self.lin_edge: Linear | None = None  # set by add_edge_features
         self.att = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
         self.reset_parameters()
@@ -250,7 +258,8 @@ class GATv2(AttentionLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for weight in (*self.weight_chain().incoming, self.att):
+        matrices = self.weight_chain().incoming  # W_src, and W_dst and W_edge if there are any
+        for weight in (*matrices, self.att):
             glorot(weight)
         zeros(self.bias)
 
@@ -286,6 +295,7 @@ class GATv2(AttentionLayer):
         if self.lin_edge is None or graph.edge_attr is None:
             scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         else:
+            # The same scores as those of edge_additive, with one more term inside the LeakyReLU.
             of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(shape)
             pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
             scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
