@@ -140,6 +140,8 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         node = yaml.compose(text, Loader=LOADER)
         lines = dict(_lines(node, (), name, labels)) if node else {}
         data = get_loader("yaml")(text)
+    except ConfigError:
+        raise
     except TooLargeError as error:
         raise ConfigError(f"{name}:1: {error}") from None
     except RecursionError:

@@ -152,7 +152,7 @@ def test_a_mistake_in_a_flag_a_file_and_python_gets_the_same_words(
         ("model:\n  default_task: binary\n", 2, "'model.default_task' is taken from the data"),
         ("\nfoo: {}\n", 2, "unknown option 'foo'. Available: ckpt_path, data, model,"),
         ("model:\n  scheduler: {name: StepLR}\n", 2, "StepLR needs step_size"),
-        ("model:\n  lr: 3\n", 2, "'--model.optimizer.lr'"),
+        ("model:\n  lr: 3\n", 2, "'model.optimizer.lr'"),
         ("\nmodel: gat\n", 2, "keys with values, not of 'gat'"),
         (
             "model:\n  scheduler: {class_path: no.such.Thing}\n",
