@@ -456,7 +456,7 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
     """
     if option.annotation is None or value is None or _has_type(option, value):
         return value
-    if not _is_written(value):  # an object that Python gives
+    if not is_plain_value(value):  # an object that Python gives
         return value
     parser = _parser(option)
     if parser is None:  # read a text as YAML does
@@ -484,12 +484,12 @@ def _has_type(option: Option, value: Any) -> bool:
     return "str" in types and not types & {"int", "float", "bool"}
 
 
-def _is_written(value: Any) -> bool:
+def is_plain_value(value: Any) -> bool:
     """True if a config can write the value; False for objects that Python gives."""
     if isinstance(value, Mapping):
-        return all(_is_written(item) for item in value.values())
+        return all(is_plain_value(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return all(_is_written(item) for item in value)
+        return all(is_plain_value(item) for item in value)
     return value is None or isinstance(value, bool | int | float | str)
 
 
@@ -504,7 +504,7 @@ def _instance(option: Option | None, value: Any) -> Any:
         return [_instance(option, item) for item in value]
     if option is None or option.has_plain_type or option.annotation is None:
         return value
-    if not _is_written(value):
+    if not is_plain_value(value):
         return value
     parser = _parser(option)
     if parser is None:

@@ -29,6 +29,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from gnn_depth.builder import is_plain_value
 from gnn_depth.data.base import FullBatch, NodeBatch
 
 # Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
@@ -333,7 +334,7 @@ class PlainModule(L.LightningModule):
             for name, value in list(hparams.items()):
                 if isinstance(value, tuple):
                     hparams[name] = list(value)  # YAML has no tuples
-        objects = [name for name, value in self.hparams.items() if not _is_plain(value)]
+        objects = [name for name, value in self.hparams.items() if not is_plain_value(value)]
         self._given_as_objects = [
             name for name in objects if self.hparams[name] is not defaults.get(name)
         ]
@@ -351,11 +352,3 @@ class PlainModule(L.LightningModule):
                 f"{', '.join(sorted(missing))}: "
                 "give the same to load_from_checkpoint."
             )
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_is_plain(item) for item in value.values())
-    if isinstance(value, list):
-        return all(_is_plain(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | str)

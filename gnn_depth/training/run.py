@@ -34,7 +34,7 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.builder import build, made_options, written_options
+from gnn_depth.builder import build, is_plain_value, made_options, written_options
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
@@ -417,15 +417,6 @@ def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
     return "_".join([*words, str(len(model.stack.layers))])
 
 
-def _is_plain(value: Any) -> bool:
-    """True if a config can write the value."""
-    if isinstance(value, Mapping):
-        return all(_is_plain(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return all(_is_plain(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | str)
-
-
 def _plain(value: Any) -> Any:
     """A value as a config writes it; an object is described by its class and its plain state."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -459,7 +450,7 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
     options = {}
     for name in inspect.signature(cls).parameters:
         value = getattr(data, name, inspect.Parameter.empty)
-        if _is_plain(value):
+        if is_plain_value(value):
             options[name] = value
         else:  # an object, or not an attribute of the data set: a config cannot build it again
             found = None
