@@ -62,6 +62,14 @@ from tests.cli.conftest import BOMB, SMALL
             ["gnn_depth.nn.norms.PairNorm is a norm, not a layer."],
         ),
         ("--model.in_channels 3", ["in_channels", "taken from the data"]),
+        (
+            "--model.optimizer.lr 0.1 --model.optimizer SGD",
+            ["--model.optimizer SGD would drop --model.optimizer.lr", "name it first"],
+        ),
+        (
+            "--model.optimizer.lr 0.1 --model.optimizer.class_path SGD",
+            ["would drop --model.optimizer.lr"],
+        ),
         ("--seed 3", ["unknown option 'seed'. Did you mean 'seed_everything'?"]),
         ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
