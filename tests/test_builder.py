@@ -220,7 +220,7 @@ def test_what_does_not_fit_is_answered_with_place_near_miss_and_choices(
 def test_a_model_says_where_in_its_options_a_mistake_is():
     data = SyntheticCitation()
     for options, message in (
-        ({"nrom": "pair"}, "section 'model' has no option 'nrom'. Did you mean 'norm'?"),
+        ({"nrom": "pair"}, "unknown option 'model.nrom'. Did you mean 'model.norm'?"),
         ({"dropout": 2}, "model.dropout must be from 0 to 1, not 2."),
         (
             {"norm": {"name": "pair", "scale": "big"}},

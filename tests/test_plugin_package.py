@@ -38,7 +38,7 @@ for module in (gnn_depth, gnn_depth_plugin_example):
     assert "site" in module.__file__, module.__file__
 assert main(["list", "norm", "layer", "skip", "init"]) == 0
 sys.prefix = sys.argv[1]  # where an environment has its share
-assert "lipschitz/depth" in reproduce.names()
+assert "lipschitz/depth" in reproduce.item_files()
 
 words = sys.argv[2:]
 assert main(["fit", *words, "--run.name", "straight", "--trainer.max_epochs", "4"]) == 0

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gnn_depth.cli.outputs import write_whole
-from gnn_depth.diagnostics.probe import Report
+from gnn_depth.diagnostics.probe import Report, probe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model

@@ -242,7 +242,7 @@ def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when
 
 def test_yaml_that_grows_without_end_is_refused_in_a_checkpoint(folder: Path, gnn_depth: Callable):
     path = folder / "checkpoints/last.ckpt"
-    content = torch.read_runs(path, weights_only=True)
+    content = torch.load(path, weights_only=True)
     content["hyper_parameters"]["num_layers"] = BOMB
     torch.save(content, path)
     answer = gnn_depth("test", *CPU, "--ckpt_path", str(path))
@@ -257,7 +257,7 @@ def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
         == 1
     )
     (last,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
-    content = torch.read_runs(last, weights_only=True)
+    content = torch.load(last, weights_only=True)
     content["state_dict"]["stack.encoder.weight"][0] = torch.nan
     torch.save(content, "broken.ckpt")
     for command, path, said in (

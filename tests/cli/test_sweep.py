@@ -94,7 +94,7 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
         (
             {"axes": {"model.num_layer": [1]}},
             [],
-            ["num_layer=1", "'--model.num_layer'", "--model.num_layers"],
+            ["num_layer=1", "'model.num_layer'", "'model.num_layers'"],
         ),
         ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "empty"]),
         (

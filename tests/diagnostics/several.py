@@ -207,11 +207,11 @@ def metrics(parts, rank=None):
     The last part has validation rows only.
     """
 
-    def mean(x, reduce_op):
+    def reduced(x, reduce_op):
         torch.distributed.all_reduce(x)
-        return x / parts
+        return x if reduce_op == "sum" else x / parts
 
-    strategy = SimpleNamespace(reduce=mean, root_device=torch.device("cpu"))
+    strategy = SimpleNamespace(reduce=reduced, root_device=torch.device("cpu"))
     trainer = SimpleNamespace(world_size=1 if rank is None else parts, strategy=strategy)
     found = {}
     for name, make in TASKS.items():

@@ -168,9 +168,8 @@ def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(
     monkeypatch.setattr(
         "gnn_depth.data.downloads.open_url", lambda *_: signal.raise_signal(signal.SIGTERM)
     )
-    answer, _ = fit(
-        "--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data")
-    )
+    data = ["--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data")]
+    answer, _ = fit(data=data)
     assert (answer.code, answer.err) == (
         143,
         "terminated before the training began: nothing was saved.\n",
