@@ -159,7 +159,7 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
 
     Args:
         options: Options of the trainer with their defaults (see
-            :func:`gnn_depth.training.models.trainer_options`); callbacks and loggers are objects.
+            ``gnn_depth.training.models.trainer_options``); callbacks and loggers are objects.
         recorder: The recorder of a training.
 
     Raises:
