@@ -431,7 +431,7 @@ class Graph:
 
 
 def _state_of(edge_index: Tensor) -> Any:
-    """What _is_unchanged compares: a copy of the entries on the CPU, elsewhere torch's version."""
+    """Record for _is_unchanged: a copy of the entries on the CPU, elsewhere torch's version."""
     if edge_index.device.type == "cpu":
         return _as_numpy(edge_index).copy(order="K")
     return torch_internals.version(edge_index)

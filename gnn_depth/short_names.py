@@ -244,7 +244,7 @@ def _part_name(default: Any) -> Any:
 
 
 def meanings(*docs: str | None) -> dict[str, str]:
-    """What docstrings say of each argument."""
+    """Read the description of each argument from docstrings."""
     found = {}
     for doc in docs:
         for each in docstring_parser.parse(doc or "").params:

@@ -97,7 +97,7 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
 
 
 def _key(installed: Collection[Any], plugins: Collection[str]) -> dict[str, list[Any]]:
-    """What an entry holds for: versions, installed packages with plugins, and named plugins."""
+    """Describe what an entry depends on: versions, packages with plugins, and named plugins."""
     versions = [gnn_depth.__version__, version("torch"), version("lightning")]
     packages = []
     for entry in installed:

@@ -41,7 +41,7 @@ class KnownToCommand(Known):
 
 
 def known_parts(command: str, plugins: Iterable[str] = ()) -> KnownToCommand:
-    """What is imported now; the plugins are imported before a class that is not known."""
+    """Collect the imported parts; the plugins are imported before a class that is not known."""
     names = tuple(plugins)
     return KnownToCommand(imported_parts(), lambda: load_plugins(names), options_of_run(command))
 

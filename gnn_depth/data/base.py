@@ -175,7 +175,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What was decided where the data left a choice, and what harms training, in sentences.
+        """Sentences on choices that the data left open, and on what harms training.
 
         They are logged when the data is read.
         """
@@ -265,7 +265,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
         return batch
 
     def remarks(self, batch: NodeBatch) -> list[str]:
-        """What a user should know of data that was just read, in sentences."""
+        """Sentences that a user should read about data that was just read."""
         return class_notes(batch.y, batch.train_mask)
 
     @cached_property

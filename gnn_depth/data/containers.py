@@ -1,4 +1,4 @@
-"""What holds graphs in Python: each becomes arrays by the names of PyTorch Geometric."""
+"""Containers of graphs in Python: each becomes arrays by the names of PyTorch Geometric."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ ValShare = Annotated[float, Range(0, 1, above=True, below=True)]
 
 @dataclass(eq=False)
 class Given:
-    """What an entrance found, before it is checked.
+    """The arrays that an entrance found, before they are checked.
 
     Attributes:
         graphs: The arrays of each graph, by the names of PyTorch Geometric.
@@ -47,7 +47,7 @@ class Given:
 
 @dataclass(eq=False)
 class GraphRecord:
-    """What is known of a graph, or of several side by side, after all checks.
+    """A graph, or several side by side, after all checks.
 
     Attributes:
         batch: Features, edges with weights and features, targets and masks.

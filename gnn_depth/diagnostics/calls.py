@@ -521,7 +521,7 @@ def _is_ours(hook: Any) -> bool:
 
 
 def _reduce_without_hooks(module: nn.Module, protocol: int) -> tuple[Any, ...]:
-    """What copy and pickle take of a module, without the hooks of recorders."""
+    """Reduce a module for copy and pickle, without the hooks of recorders."""
     reduced: Any = type(module).__reduce_ex__(module, protocol)
     make, arguments, state, *rest = reduced
     state = {name: value for name, value in state.items() if name != "__reduce_ex__"}

@@ -34,7 +34,7 @@ class ResultWarning(UserWarning):
 
 @dataclass(frozen=True)
 class RunKey:
-    """What tells a run of a sweep from all others."""
+    """The key of a run: it tells the run from all others of a sweep."""
 
     group: str  # the name that runs with different seeds share
     seed: int

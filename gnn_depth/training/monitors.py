@@ -1,4 +1,4 @@
-"""What watches a metric: its mode, and epochs in which the metric is undefined.
+"""Callbacks that watch a metric: their mode, and epochs in which the metric is undefined.
 
 Early stopping, saved checkpoints and ``ReduceLROnPlateau`` name a metric to watch, and by default
 look for its smallest value. The task knows better: of an accuracy the largest is the best.

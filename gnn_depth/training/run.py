@@ -376,8 +376,9 @@ def fit(
     if isinstance(model, NodeClassifier):
         built, of_model = model, dict(model.hparams)
         of_model |= {"optimizer": model.optimizer, "scheduler": model.scheduler}
-        # No config can build this model: its structure tells it apart from others.
-        of_model["given_in_python"] = digest(repr(model))[:12]
+        # No config can build this model: structure and weights tell it apart from others.
+        weights = fingerprint(*(value.double() for value in model.state_dict().values()))
+        of_model["given_in_python"] = digest(f"{model!r} {weights}")[:12]
     else:
         built, of_model = build_model(model, module), resolved_model(model)
     of_trainer = written_options(known, chosen)
@@ -403,7 +404,9 @@ def _data_module(
     data: Any, split: Mapping[str, Any] | None, batch_size: int | None, seed: int
 ) -> GraphDataModule:
     """The data set for fit's argument: a data set, a name or config of one, or graphs."""
-    if isinstance(data, str | Mapping):
+    is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
+    is_name = isinstance(data, str) and Path(data).suffix not in (".npz", ".pt")
+    if is_config or is_name:
         data = build("data", data)
     return GraphSource.of(data, split, batch_size, seed)
 
