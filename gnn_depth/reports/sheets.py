@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+import pandas as pd
+
+from gnn_depth.registry import unknown
+from gnn_depth.reports.load import ReportError, read_measures
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
     Labels,
     counted,
     is_percent,
+    label,
     last_part,
     metric_words,
     number,
@@ -246,7 +252,7 @@ def agreement_sheet(
     lines = []
     for one in found:
         ours = format_cell(one.cell, table.metric, one.published.interval or table.spread)
-        theirs = format_mean(*one.number, table.metric)
+        theirs = format_mean(one.number.mean, one.number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
         difference = format_value(one.difference, table.metric, sign="+")
         lines.append((*one.row, *one.column, ours, cited, difference, one.level))
@@ -262,3 +268,75 @@ def agreement_sheet(
     names = short_words(table.names)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))
+
+
+def check_measures(names: Sequence[str], when: str = "start") -> None:
+    """Check the options of :func:`measures_sheet` before anything runs.
+
+    Raises:
+        ReportError: The names are no list of texts, or there is no such time.
+    """
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
+        raise ReportError(f"'names' must be a list of measures, not {names!r}.")
+    if when not in ("start", "end"):
+        raise ReportError(unknown("time of measures", str(when), ("start", "end")))
+
+
+def measures_sheet(
+    frame: pd.DataFrame, axes: Labels, names: Sequence[str], when: str = "start"
+) -> Sheet:
+    r"""Measures of the first and the last layer of runs, and the decades between them.
+
+    The decades are :math:`\log_{10}` of the value in the first layer divided by that in the last:
+    for gradients, how much they grow on their way back. They are the mean over runs that differ in
+    their seed only, and so are the values' logarithms.
+
+    Args:
+        frame: Runs, as ``read_runs`` returns them.
+        axes: Names of the axes whose labels tell the lines apart.
+        names: Names of the measures.
+        when: ``start`` for the first measured step, ``end`` for the last one.
+    """
+    lines: dict[Labels, list[str]] = {}
+    for labels in frame[list(axes)].itertuples(index=False, name=None):
+        lines[tuple(label(value) for value in labels)] = []
+    for name in names:
+        values = read_measures(frame, name)
+        for labels, line in lines.items():
+            is_here = pd.Series(True, index=frame.index)
+            for axis, text in zip(axes, labels, strict=True):
+                is_here &= frame[axis].map(label) == text
+            of_runs = values[values.run.isin(frame.index[is_here])]
+            line += _ends(of_runs, when, values.attrs["log10"])
+    head = list(short_words(axes))
+    for name in names:
+        words = name.replace("_", " ")
+        head += [f"{words}: first layer", "last layer", "decades"]
+    numbers = tuple((*labels, *line) for labels, line in lines.items())
+    note = f"Measured at the {when} of training."
+    return Sheet("Measures of layers", tuple(head), len(axes), numbers, (note,))
+
+
+def _ends(values: pd.DataFrame, when: str, log10: bool) -> list[str]:
+    """A measure in the first and the last layer of some runs, and its decades."""
+    first, last = [], []
+    for _, of_run in values.groupby("run"):
+        step = of_run.step.min() if when == "start" else of_run.step.max()
+        of_step = of_run[of_run.step == step].set_index("layer").value
+        first.append(of_step[of_step.index.min()])
+        last.append(of_step[of_step.index.max()])
+    if not first:
+        return ["-", "-", "-"]
+    logarithms = []
+    for side in (first, last):
+        numbers = np.array(side, dtype=float)
+        if not log10:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                numbers = np.log10(numbers)
+        logarithms.append(float(numbers.mean()))
+    texts = []
+    for value in logarithms:
+        texts.append("-" if math.isnan(value) else f"{10.0**value:.2g}")
+    decades = logarithms[0] - logarithms[1]
+    return [*texts, "-" if math.isnan(decades) else f"{decades:+.1f}"]
