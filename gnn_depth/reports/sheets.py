@@ -286,11 +286,9 @@ def check_measures(names: Sequence[str], when: str = "start") -> None:
 def measures_sheet(
     frame: pd.DataFrame, axes: Labels, names: Sequence[str], when: str = "start"
 ) -> Sheet:
-    r"""Measures of the first and the last layer of runs, and the decades between them.
+    r"""Measures of runs in their first and in their last layer.
 
-    The decades are :math:`\log_{10}` of the value in the first layer divided by that in the last:
-    for gradients, how much they grow on their way back. They are the mean over runs that differ in
-    their seed only, and so are the values' logarithms.
+    Runs that differ in their seed only share a line, with the geometric mean of their values.
 
     Args:
         frame: Runs, as ``read_runs`` returns them.
@@ -308,18 +306,15 @@ def measures_sheet(
             for axis, text in zip(axes, labels, strict=True):
                 is_here &= frame[axis].map(label) == text
             of_runs = values[values.run.isin(frame.index[is_here])]
-            line += _ends(of_runs, when, values.attrs["log10"])
-    head = list(short_words(axes))
-    for name in names:
-        words = name.replace("_", " ")
-        head += [f"{words}: first layer", "last layer", "decades"]
+            line.append(_ends(of_runs, when, values.attrs["log10"]))
+    head = (*short_words(axes), *(name.replace("_", " ") for name in names))
     numbers = tuple((*labels, *line) for labels, line in lines.items())
-    note = f"Measured at the {when} of training."
-    return Sheet("Measures of layers", tuple(head), len(axes), numbers, (note,))
+    note = f"First layer -> last layer, at the {when} of training."
+    return Sheet("Measures of layers", head, len(axes), numbers, (note,))
 
 
-def _ends(values: pd.DataFrame, when: str, log10: bool) -> list[str]:
-    """A measure in the first and the last layer of some runs, and its decades."""
+def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
+    """A measure of some runs in the first and in the last layer."""
     first, last = [], []
     for _, of_run in values.groupby("run"):
         step = of_run.step.min() if when == "start" else of_run.step.max()
@@ -327,16 +322,13 @@ def _ends(values: pd.DataFrame, when: str, log10: bool) -> list[str]:
         first.append(of_step[of_step.index.min()])
         last.append(of_step[of_step.index.max()])
     if not first:
-        return ["-", "-", "-"]
-    logarithms = []
+        return "-"
+    texts = []
     for side in (first, last):
-        numbers = np.array(side, dtype=float)
+        logarithms = np.array(side, dtype=float)
         if not log10:
             with np.errstate(divide="ignore", invalid="ignore"):
-                numbers = np.log10(numbers)
-        logarithms.append(float(numbers.mean()))
-    texts = []
-    for value in logarithms:
-        texts.append("-" if math.isnan(value) else f"{10.0**value:.2g}")
-    decades = logarithms[0] - logarithms[1]
-    return [*texts, "-" if math.isnan(decades) else f"{decades:+.1f}"]
+                logarithms = np.log10(logarithms)
+        mean = float(logarithms.mean())
+        texts.append("-" if math.isnan(mean) else f"{10.0**mean:.2g}")
+    return " -> ".join(texts)
