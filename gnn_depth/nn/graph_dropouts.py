@@ -89,7 +89,7 @@ class DropSens(GraphDropout):
     An edge into a node with d incoming edges is dropped with probability :math:`\min(p^{1/d},
     0.5)`; self-loops are kept and do not count in d. So a node of few neighbours keeps the
     sensitivity to each of them that it loses with :class:`DropEdge`. Ghosh et al., *Effects of
-    Dropout on Performance in Long-range Graph Learning Tasks*, arXiv 2502.07364.
+    Dropout on Performance in Long-range Graph Learning Tasks*, 2025.
 
     Args:
         p: The probability for a node of one neighbour.
