@@ -13,7 +13,6 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-
 NAN_OUTPUT = "an output of the model is NaN"
 
 

@@ -14,8 +14,8 @@ from torch_geometric.loader import DataLoader, RandomNodeLoader
 
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
 from gnn_depth.data.checks import MASKS
-from tests.data.entrances import ENTRANCES, of_tables
 from tests.pages import ROOT
+from tools.attack.numbers.entrances import ENTRANCES, of_tables
 
 NAN, INF = float("nan"), float("inf")
 
