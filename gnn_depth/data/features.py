@@ -2,15 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 WHOLE = 2**24  # float32 holds every integer up to here
+SCALE = (
+    "subtract the mean of each column, and divide by its deviation, as the option standardize of "
+    "the data does with x (GraphSource(data, standardize=True), --data.standardize true)."
+)
 UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
 
 
@@ -37,14 +43,57 @@ def read_features(
         width = math.prod(values.shape[1:])
         notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
         values = values.reshape(len(values), width)
-    integers = values.dtype not in (torch.bool, torch.float16, torch.bfloat16)
-    if integers and not values.is_floating_point() and values.shape[1] == 1 and len(values):
+    if is_one_hot(values):
         return _one_hot(name, values[:, 0].long(), notes)
     x = values.float()
     if values.dtype in (torch.float64, torch.int64):
         _check_precision(name, values, x, notes, columns)
     _compare_sizes(name, x, notes, columns)
     return x
+
+
+def is_one_hot(values: Tensor) -> bool:
+    """True for a single column of integers, which becomes one-hot."""
+    is_integer = values.dtype != torch.bool and not values.is_floating_point()
+    return is_integer and values.numel() == len(values) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The mean and the deviation of each column of features.
+
+    Attributes:
+        columns: Means, and deviations; 1 for a column without any.
+    """
+
+    columns: Float[Tensor, "2 columns"]
+
+    @classmethod
+    def of(cls, values: Tensor, rows: Bool[Tensor, "nodes"]) -> "Scaling":
+        """Those of some rows, without unknown values (NaN)."""
+        wide = values.reshape(len(values), -1)[rows].double()
+        absent = wide.isnan()
+        known = (~absent).sum(0).clamp_min(1)
+        mean = wide.masked_fill(absent, 0).sum(0) / known
+        squares = (wide - mean).masked_fill(absent, 0).square().sum(0)
+        deviation = (squares / known).sqrt()
+        return cls(torch.stack([mean, torch.where(deviation > 0, deviation, 1.0)]))
+
+    def applied(self, values: Tensor) -> Float[Tensor, "nodes columns"]:
+        """Features with the means subtracted, divided by the deviations.
+
+        Raises:
+            DataError: They have another number of columns.
+        """
+        wide = values.reshape(len(values), -1).double()
+        mean, deviation = self.columns
+        if wide.shape[1] != len(mean):
+            raise DataError(
+                f"the model was trained on {len(mean)} columns of x, and here are {wide.shape[1]}."
+            )
+        if wide.isinf().any():  # refused later, by its place
+            return wide
+        return (wide - mean) / deviation
 
 
 def _one_hot(name: str, values: Tensor, notes: list[str]) -> Tensor:
@@ -85,7 +134,7 @@ def _check_precision(
         notes.append(
             f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
             f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
-            "subtract the mean of the column, and divide by its deviation."
+            f"{SCALE}"
         )
 
 
@@ -105,7 +154,7 @@ def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str
         words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
-        "subtract the mean of each column, and divide by its deviation."
+        f"{SCALE}"
     )
 
 

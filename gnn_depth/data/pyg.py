@@ -50,6 +50,8 @@ class PyG(GraphSource):
             test_mask only.
         missing_label: A value of y that marks rows without a target. By default -1 beside classes
             0, 1, ..., and NaN beside numbers.
+        standardize: Subtract from each column of ``x`` its mean over the training rows, and divide
+            it by its deviation there.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -72,6 +74,7 @@ class PyG(GraphSource):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        standardize: bool = False,
     ) -> None:
         super().__init__(
             None,
@@ -84,6 +87,7 @@ class PyG(GraphSource):
             edge_features,
             val_share,
             missing_label,
+            standardize,
         )
         self.dataset = dataset
         self.name = name
@@ -147,8 +151,11 @@ def _class(dataset: str) -> Any:
 def _read_split(path: str | None) -> Mapping[str, Sequence[int]] | None:
     if path is None:
         return None
+    file = Path(path).expanduser()
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise DataError(f"split {path!r} is not a file.")
     try:
-        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"split {path!r} cannot be read: {error}.") from error
     if not isinstance(content, dict):

@@ -13,7 +13,7 @@ from gnn_depth.data.base import GraphDataModule, NodeBatch
 from gnn_depth.data.checks import check_fractions, class_notes
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
-from gnn_depth.data.features import read_features
+from gnn_depth.data.features import Scaling, is_one_hot, read_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.joined import Joined, side_by_side
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
@@ -85,6 +85,8 @@ class GraphSource(GraphSet):
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
+        standardize: Subtract from each column of ``x`` its mean over the training rows, and divide
+            it by its deviation there. A checkpoint keeps both, and other data is scaled by them.
 
     Raises:
         ValueError: A number is out of its range.
@@ -103,6 +105,7 @@ class GraphSource(GraphSet):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        standardize: bool = False,
     ) -> None:
         super().__init__(batch_size, seed)
         check_fractions(train_fraction, val_fraction)
@@ -116,6 +119,8 @@ class GraphSource(GraphSet):
         self.edge_features = edge_features
         self.val_share = val_share
         self.missing_label = missing_label
+        self.standardize = standardize
+        self._scaling: Scaling | None = None
         self._record: GraphRecord | None = None
 
     @staticmethod
@@ -176,17 +181,23 @@ class GraphSource(GraphSet):
         notes = given.notes
         joined = side_by_side(given.graphs, self.edge_features, notes)
         arrays, nodes = joined.arrays, joined.num_nodes
-        if "x" in arrays:
-            x = read_features("x", arrays["x"], notes, given.feature_names)
-        else:
-            x = torch.ones(nodes, 1)
-            notes.append("there is no x: every node gets the feature 1.")
         rows = "graphs" if joined.per_graph else "nodes"
         targets = read_targets(arrays["y"], rows, self.missing_label, given.target_names)
         notes += targets.notes
         masks = []
         for mask in self._masks(joined, given.parts, targets.labelled, notes):
             masks.append(mask & targets.labelled)
+        if "x" in arrays:
+            values = arrays["x"]
+            if self.standardize and not is_one_hot(values):
+                trained = masks[0][joined.node_to_graph] if joined.per_graph else masks[0]
+                if self._scaling is None:
+                    self._scaling = Scaling.of(values, trained)
+                values = self._scaling.applied(values)
+            x = read_features("x", values, notes, given.feature_names)
+        else:
+            x = torch.ones(nodes, 1)
+            notes.append("there is no x: every node gets the feature 1.")
         of_edges: dict[str, Any] = {}
         if "edge_weight" in arrays:
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
@@ -198,6 +209,24 @@ class GraphSource(GraphSet):
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
         return GraphRecord(batch, targets.names, given.node_ids, notes)
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if self.standardize:
+            _ = self.loaded
+            state["scaling"] = None if self._scaling is None else self._scaling.columns
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Check the classes of a checkpoint, and scale features as those that it was trained on."""
+        super().load_state_dict(state_dict)
+        columns = state_dict.get("scaling")
+        if self.standardize and columns is not None:
+            _ = self.loaded
+            if self._scaling is None or not torch.equal(self._scaling.columns, columns):
+                self._scaling = Scaling(columns)
+                for read in ("loaded", "batch"):  # read again on next use
+                    self.__dict__.pop(read, None)
 
     def edges(
         self, edge_index: Tensor, of_edges: dict[str, Any], num_nodes: int

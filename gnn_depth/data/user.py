@@ -64,10 +64,12 @@ class UserGraph(GraphSource):
         missing_label: A label or target that marks nodes without one, such as unknown or -999. By
             default -1 beside classes 0, 1, ..., NaN beside numbers, and empty text.
         mask_column: Which split to use, where the masks of a file have several columns.
+        standardize: Subtract from each column of the features its mean over the training nodes, and
+            divide it by its deviation there; not with normalize_features.
 
     Raises:
-        ValueError: A file does not exist, an option does not fit its type, or the fractions add up
-            to more than one.
+        ValueError: A file does not exist, an option does not fit its type or another option, or the
+            fractions add up to more than one.
     """
 
     def __init__(
@@ -91,7 +93,12 @@ class UserGraph(GraphSource):
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
         mask_column: Natural = 0,
+        standardize: bool = False,
     ) -> None:
+        if standardize and normalize_features:
+            raise DataError(
+                "normalize_features scales rows and standardize scales columns: give one of them."
+            )
         self.path = _existing_file("graph file", path)
         of_tables = {
             "nodes": nodes,
@@ -114,6 +121,7 @@ class UserGraph(GraphSource):
             edge_features=edge_features != [],
             val_share=val_share,
             missing_label=missing_label,
+            standardize=standardize,
         )
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
         self.origin = str(self.nodes or self.path)

@@ -246,6 +246,9 @@ class NodeClassifier(PlainModule):
                 )
             prepare_schedule(schedule, self.task)
             config["monitor"] = schedule.monitor
+            if self.attached_trainer is not None and not schedule.monitor.startswith("train/"):
+                # In between, the metric is that of an earlier epoch.
+                config["frequency"] = self.trainer.check_val_every_n_epoch or 1
         return {"optimizer": optimizer, "lr_scheduler": config}
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:

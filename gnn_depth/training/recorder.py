@@ -332,9 +332,11 @@ class RunRecorder(L.Callback):
         status = "failed"
         if isinstance(exception, Diverged):
             status = "diverged"
-        elif isinstance(exception, KeyboardInterrupt | SystemExit):
+        elif isinstance(exception, KeyboardInterrupt | SIGTERMException):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
+        if type(exception) is SystemExit:  # a signal raises a class of its own
+            self.result["reason"] = f"its code ends the program: sys.exit({exception.code!r})"
         self._close(trainer, status)
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive. A signal that was handled at once may have
