@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
+from gnn_depth.data.schema import Column
 from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
 from gnn_depth.registry import hint, unknown
@@ -128,7 +129,7 @@ def read_tables(
     return Given(
         [arrays],
         node_ids=ids.to_numpy(),
-        feature_names=features,
+        columns=[Column(name) for name in features],
         target_names=columns.targets,
         notes=notes,
     )

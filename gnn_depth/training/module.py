@@ -1,7 +1,7 @@
 """The LightningModule that trains a stack of parts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import lightning as L
@@ -13,7 +13,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.builder import Named, build
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.base import GraphDataModule, NodeBatch
+from gnn_depth.data.schema import Schema
 from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
@@ -95,6 +96,8 @@ class NodeClassifier(PlainModule):
             self.scheduler = build("scheduler", scheduler)
         self.pool = pool
         self.compiling = compile
+        #: What the model expects of data; None before it was trained.
+        self.schema: Schema | None = None
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
@@ -125,6 +128,9 @@ class NodeClassifier(PlainModule):
         self._sets = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(data, GraphDataModule) and (stage == "fit" or self.schema is None):
+            self.adopt(data.schema)
         if stage == "fit":
             prepare_callbacks(self.trainer, self.task)
             self._patience = [
@@ -134,8 +140,19 @@ class NodeClassifier(PlainModule):
             ]
             OneBatchValidation.replace(self.trainer)
 
+    def adopt(self, schema: Schema) -> None:
+        """Take over what the data says of its columns, classes and targets."""
+        self.schema = schema
+
+    def read_schema(self, checkpoint: Mapping[str, Any]) -> None:
+        """Take over the schema of a checkpoint, if it has one."""
+        if "schema" in checkpoint:
+            self.adopt(Schema.from_dict(checkpoint["schema"]))
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
+        if self.schema is not None:
+            checkpoint["schema"] = self.schema.as_dict()
         # With several processes each has its own sums, but only the first one writes the
         # checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
@@ -143,6 +160,7 @@ class NodeClassifier(PlainModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
+        self.read_schema(checkpoint)
         if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
             self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
