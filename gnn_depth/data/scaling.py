@@ -61,7 +61,8 @@ def fit_columns(
         values = x[rows, first].double()
         first += column.width
         if column.kind == "category" or column.width != 1:
-            fitted.append(column)
+            # No category, and the centre of the circles of a date, are zeros.
+            fitted.append(replace(column, fill=None if fill == "error" else 0.0))
             continue
         known = values[~values.isnan()]
         mean = known.mean().item() if len(known) else 0.0
