@@ -27,7 +27,7 @@ from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import predict
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import Run, run, title
-from gnn_depth.training.summary import rows
+from gnn_depth.training.summary import confusion_lines, rows
 
 REQUEUE_SECONDS = 30
 
@@ -118,6 +118,8 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
         said = predictions.write(table, model.task, cli.config.output)
         return f"{said}: {cli.config.output}\n"
     measured = rows({"": result[0]}, model)
+    if model.confusion is not None:
+        measured = "\n".join([measured, *confusion_lines(model.confusion, model)])
     return f"{title(model, data)}, {path or 'untrained'}\n{measured}\n"
 
 

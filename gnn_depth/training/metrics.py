@@ -5,8 +5,10 @@ processes merge by their states.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -52,6 +54,25 @@ def balanced_accuracy(counts: Int[Tensor, "sets classes classes"]) -> Float[Tens
     return (recall.sum(-1) / (nodes > 0).sum(-1)).float()
 
 
+def confusion_table(
+    counts: Int[Tensor, "sets classes classes"], names: Sequence[str]
+) -> pd.DataFrame:
+    """Confusion matrices as a table: a row for each set and class, a column for each prediction.
+
+    Args:
+        counts: As of :func:`confusion`, for validation and test, or for one of them.
+        names: Of the classes.
+    """
+    tables = {}
+    for of_set, matrix in zip(("val", "test"), counts, strict=True):
+        if matrix.any():
+            table = pd.DataFrame(matrix.numpy(), index=list(names), columns=list(names))
+            tables[of_set] = table
+    if not tables:
+        return pd.DataFrame(columns=list(names))
+    return pd.concat(tables, names=["set", "class"])
+
+
 class RankMetric(Metric):
     """A metric of how scores rank the rows in which a label is true and those in which it is not.
 
@@ -63,6 +84,8 @@ class RankMetric(Metric):
     higher_is_better = True
     #: Why it is undefined, in words.
     undefined: ClassVar[str]
+    #: What the labels do that it leaves out.
+    left_out: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +120,7 @@ class RankMetric(Metric):
         number = len(self._is_defined)
         if left_out in (0, number):
             return ""
-        return f"leaves out {left_out} of {number} labels, which have one value in all rows"
+        return f"leaves out {left_out} of {number} labels, which {self.left_out}"
 
 
 class RocAuc(RankMetric):
@@ -107,6 +130,7 @@ class RocAuc(RankMetric):
     """
 
     undefined: ClassVar[str] = "it needs both values of a label"
+    left_out: ClassVar[str] = "have one value in all rows"
 
     def of_labels(
         self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
@@ -131,6 +155,7 @@ class AveragePrecision(RankMetric):
     """
 
     undefined: ClassVar[str] = "no row has the label"
+    left_out: ClassVar[str] = "are true in no row"
 
     def of_labels(
         self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]

@@ -119,6 +119,11 @@ class NodeClassifier(PlainModule):
         return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
 
     @property
+    def confusion(self) -> Tensor | None:
+        """Nodes of validation and test, each by class and predicted class, when last evaluated."""
+        return self.eval_metrics.counts
+
+    @property
     def chance(self) -> float | None:
         """The metric of a constant prediction; with several classes the share of the largest
         one."""

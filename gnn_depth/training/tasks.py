@@ -103,6 +103,9 @@ class Task(ABC):
             raise ValueError(unknown("best_metric", metric, known))
         self.best, self.lower_is_better = metric, modes[metric] == "min"
 
+    #: True if the loss is that of scaled targets.
+    scales_targets: bool = False
+
     def weigh(self, weights: Sequence[float]) -> None:
         """Weigh the classes, or the labels where they are true, in the loss.
 
@@ -307,6 +310,7 @@ class Regression(Task):
 
     def scale_targets(self, scalings: Sequence[Scaling]) -> None:
         self.scalings = tuple(scalings)
+        self.scales_targets = True
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         y = y.view_as(out)  # a single number per row may have shape (rows,)
