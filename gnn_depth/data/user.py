@@ -1,5 +1,6 @@
 """A graph from the user's own files."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.columns import LARGE
 from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
@@ -24,7 +27,10 @@ from gnn_depth.data.user_tables import (
     TableFile,
     Trained,
     is_table,
+    look_at_nodes,
     read_tables,
+    roles_of_edges,
+    roles_of_nodes,
 )
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
@@ -123,6 +129,13 @@ class UserGraph(GraphSource):
         scale_target: Method = "none",
         unknown: Unknown = "error",
     ) -> None:
+        defaults = inspect.signature(UserGraph).parameters
+        self._written = {}  # the options that are not the defaults, for a command that has them
+        for name, value in locals().items():
+            if name in defaults and value != defaults[name].default:
+                self._written[name] = value
+        for name in ("path", "nodes"):
+            self._written.pop(name, None)
         self.path = _existing_file("graph file", path)
         of_tables = {
             "nodes": nodes,
@@ -189,6 +202,38 @@ class UserGraph(GraphSource):
         other.undirected = schema.undirected
         other.normalize_features = schema.normalize_features
         return other
+
+    def inspect(self) -> Inspection:
+        if self.nodes is None:
+            found = super().inspect()
+            found.files = [str(self.path)]
+            return found
+        edges, nodes = TableFile(self.path), TableFile(self.nodes)
+        facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
+        found = Inspection(files=[str(self.nodes), str(self.path)])
+        written = {**self._written, **proposal.options}
+        found.options = {f"data.{name}": value for name, value in written.items()}
+        complete = UserGraph(str(self.path), str(self.nodes), **written)
+        proposed = set(proposal.options)
+        found.tables = [
+            (
+                f"{self.nodes}: {facts[0].rows:,} nodes",
+                roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed),
+            ),
+            (f"{self.path}: edges", roles_of_edges(edges, complete.of_edges)),
+        ]
+        try:
+            batch = complete.batch
+        except DataError as error:
+            found.open = [str(error)]
+            return found
+        found.notes = complete.notes
+        found.look_at(batch, complete.schema, not self.undirected)
+        sizes = {column.name: column.largest for column in facts}
+        is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
+        if is_large and self.scale_target == "none":
+            found.options["data.scale_target"] = "standard"
+        return found
 
     def load(self) -> NodeBatch:
         batch = super().load()
