@@ -173,6 +173,7 @@ def read_tables(
         arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
     of_schema = {
         "label": (columns.label,) if columns.label else tuple(columns.targets),
+        "split": columns.split,
         "id": columns.id,
         "ids": "integers" if ids.dtype == np.int64 else "text",
         "ends": tuple(of_edges.ends or edges.columns[:2]),
@@ -216,7 +217,8 @@ def _as_trained(
             label = schema.label[0]
         else:
             targets = schema.label
-        split = columns.split if columns.split in nodes.columns else None
+        for name in (schema.split, columns.split):
+            split = name if name in nodes.columns else split
     here = [column for column in schema.columns if column.name in nodes.columns]
     roles = NodeColumns(
         label,
@@ -238,7 +240,8 @@ def _features_as_trained(
 ) -> np.ndarray:
     """The features that a model was trained on, shape (rows, features)."""
     schema = trained.schema
-    known = {column.name for column in schema.columns} | {*schema.label, columns.id}
+    known = {column.name for column in schema.columns}
+    known |= {*schema.label, columns.id or "", schema.split or ""}
     extra = [name for name in nodes.columns if name not in known]
     extra = [name for name in extra if name not in (*MASKS, "split", columns.split)]
     if extra:
