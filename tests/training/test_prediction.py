@@ -199,8 +199,8 @@ CHANGES = {
     "no weights": (of_edges(lambda edges: edges.drop(columns="times")), "column 'times'"),
     "a negative weight": (of_edges(lambda e: e.assign(times=-1)), "'times' is -1"),
     "an edge of nobody": (
-        of_edges(lambda e: e.replace({"to": {"n1": "n99"}})),
-        "'n99' is not an id",
+        of_edges(lambda e: pd.concat([e, e.iloc[:1].assign(to="n99")])),
+        "row 60 .*'n99' is not an id",
     ),
     "an id twice": (of_nodes(lambda nodes: nodes.replace({"id": {"n1": "n2"}})), "id 'n2'"),
     "no nodes": (of_nodes(lambda nodes: nodes[:0]), "no rows"),
