@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
@@ -216,6 +218,27 @@ class AttentionLayer(Layer):
             scores = norm(scores, score, graph)
         return scores
 
+    @property
+    def scales_targets(self) -> bool:
+        """True if the score norms together multiply all scores of a node's edges by one factor,
+        :meth:`target_factor`. Hooks on a norm want to see it called."""
+        for norm in self.score_norms:
+            if not norm.scales_targets:
+                return False
+            # Compiled code runs only without hooks.
+            if not torch.compiler.is_compiling() and torch_internals.has_hooks(norm):
+                return False
+        return True
+
+    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"] | None:
+        """The factor of every node's scores by all score norms; None without any."""
+        total: Tensor | None = None
+        for norm in self.score_norms:
+            scaling: ScoreNorm = norm  # type: ignore[assignment]
+            factor = scaling.target_factor(score, graph)
+            total = factor if total is None else total * factor
+        return total
+
 
 class Norm(Part, nn.Module, ABC):
     """A norm keeps magnitudes within bounds; its base class determines where the stack applies it.
@@ -259,9 +282,12 @@ class ScoreNorm(Norm):
 
     Attributes:
         serves: The kinds of score that the norm supports.
+        scales_targets: True if the norm multiplies all scores of a node's edges by one factor,
+            which :meth:`target_factor` returns. Attention then needs no tensor of scores.
     """
 
     serves: ClassVar[tuple[type, ...]] = (LinearScore, AdditiveScore)
+    scales_targets: bool = False
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -271,6 +297,12 @@ class ScoreNorm(Norm):
     def forward(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]: ...
+
+    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"]:
+        """The factor of each node's scores, for norms with ``scales_targets``."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has scales_targets and needs a method target_factor()."
+        )
 
     def bound(self, score: type, channels: int) -> float | None:
         r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None
