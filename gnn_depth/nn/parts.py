@@ -122,6 +122,22 @@ class Layer(Part, nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Draw the parameters as PyTorch Geometric does for this layer."""
 
+    def whole_block(
+        self, x: Inputs, graph: Graph, relu: bool, residual: bool
+    ) -> Float[Tensor, "targets outputs"] | None:
+        r"""A block without norms and dropout around this layer, if one kernel computes it.
+
+        Args:
+            x: The layer's input.
+            graph: The graph.
+            relu: The activation is ReLU; otherwise there is none.
+            residual: The skip connection adds the input; otherwise there is none.
+
+        Returns:
+            :math:`[x +] \phi(\mathrm{layer}(x))`, or None (default).
+        """
+        return None
+
     def weight_chain(self) -> WeightChain:
         """The weights that lead into and out of the layer's neurons, for initialisations and
         diagnostics.
@@ -369,6 +385,9 @@ class Skip(Part, nn.Module, ABC):
             does something else.
         invertible: True if the joined state is exactly the layer's input plus a function of the
             update. Reversible stacks need this, and do not allow matrices that change the width.
+        adds_input: True if the joined state is exactly the layer's input plus the update, False if
+            it is the update alone; None (default) otherwise. A layer may compute such a block at
+            once: see :meth:`Layer.whole_block`.
         takes_blocks: True if each node is joined separately, so that rows of unread nodes may be
             missing. False if the skip connection passes messages along the graph.
     """
@@ -378,6 +397,7 @@ class Skip(Part, nn.Module, ABC):
     adds: ClassVar[Literal["input", "first"] | None] = None
     invertible: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = True
+    adds_input: bool | None = None
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
+from gnn_depth.nn.functional.blocks import convolution, elu
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.segments import (
@@ -26,9 +27,11 @@ __all__ = [
     "attend",
     "attend_additive",
     "attend_linear",
+    "convolution",
     "dropout",
     "edge_additive",
     "edge_dot",
+    "elu",
     "graph_mean",
     "head_dots",
     "linear",

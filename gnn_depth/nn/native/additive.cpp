@@ -74,12 +74,21 @@ static void attend(const Graph& graph, const T* x, const T* z, const T* att, con
   });
 }
 
-// dx += a o B and da += B o x, for one row.
-template <class T>
-static void through_vector(const T* __restrict B, const T* __restrict att, const T* __restrict x,
-                           T* __restrict dx, T* __restrict da, int C) {
-  for (int c = 0; c < C; c++) {
-    dx[c] += att[c] * B[c];
+// dx = [dx +] a o B [+ more] and da += B o x, for one row; more may be null.
+template <class T, int NV>
+static void through_vector(const T* B, const T* att, const T* x, const T* more, bool add, T* dx,
+                           T* da, int C) {
+  constexpr int W = LANES<T>;
+  int n = NV ? NV * W : C, c = 0;
+  for (; c + W <= n; c += W) {
+    Vector<T> b = load(B + c), y = load(att + c) * b;
+    if (more) y += load(more + c);
+    if (add) y += load(dx + c);
+    store(dx + c, y);
+    store(da + c, load(da + c) + b * load(x + c));
+  }
+  for (; c < n; c++) {
+    dx[c] = (add ? dx[c] : 0) + att[c] * B[c] + (more ? more[c] : 0);
     da[c] += B[c] * x[c];
   }
 }
@@ -123,8 +132,8 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
           }
           total.finish();
           if (df) df[i * H + h] = of_factor;
-          std::fill(dx + at, dx + at + C, 0);
-          through_vector(B, att + h * C, x + at, dx + at, own + h * C, C);
+          const T* nothing = nullptr;
+          through_vector<T, NV>(B, att + h * C, x + at, nothing, false, dx + at, own + h * C, C);
         }
       }
     });
@@ -147,10 +156,7 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
           }
           total.finish();
           values.finish();
-          T* to = dz + at;
-          if (dz != dx) std::fill(to, to + C, 0);
-          for (int c = 0; c < C; c++) to[c] += passed[c];
-          through_vector(B, att + h * C, z + at, to, own + h * C, C);
+          through_vector<T, NV>(B, att + h * C, z + at, passed, dz == dx, dz + at, own + h * C, C);
         }
     });
     for (int64_t part = 0; part < out.parts; part++)

@@ -122,7 +122,8 @@ static void attend_linear_backward(const Graph& graph, const T* g, const T* x, c
     for (int64_t i = first; i < after; i++) {
       centre(into, i, alpha, p, p, H);
       for (int h = 0; h < H; h++) {
-        T factor = f ? f[i * H + h] : 1, own = d[i * H + h], total = 0, of_factor = 0;
+        T factor = f ? f[i * H + h] : 1, own = d[i * H + h];
+        double total = 0, of_factor = 0;
         for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) {
           T z = own + r[(int64_t)into.neighbour[e] * H + h];
           T dz = p[(int64_t)e * H + h];
@@ -131,29 +132,31 @@ static void attend_linear_backward(const Graph& graph, const T* g, const T* x, c
           p[(int64_t)e * H + h] = dz *= factor;
           total += dz;
         }
-        dd[i * H + h] = total;
-        if (df) df[i * H + h] = of_factor;
+        dd[i * H + h] = (T)total;
+        if (df) df[i * H + h] = (T)of_factor;
       }
     }
   });
   int64_t size = 2 * (int64_t)H * C;
-  for_parts(out, [&](int64_t part, int64_t first, int64_t after) {
-    T* own = parts + part * size;
-    std::fill(own, own + size, 0);
-    for (int64_t j = first; j < after; j++)
+  by_width<T>(C, [&](auto NV) {
+    for_parts(out, [&](int64_t part, int64_t first, int64_t after) {
       for (int h = 0; h < H; h++) {
-        T of_source = 0, of_target = j < into.nodes ? dd[j * H + h] : 0;
-        for (int k = out.ptr[j]; k < out.ptr[j + 1]; k++) of_source += p[out.at(k) * H + h];
-        const T* __restrict xj = x + (j * H + h) * C;
-        T* __restrict to = dx + (j * H + h) * C;
-        T *__restrict to_dst = own + h * C, *__restrict to_src = own + (H + h) * C;
-        const T *__restrict dst = a_dst + h * C, *__restrict src = a_src + h * C;
-        for (int c = 0; c < C; c++) {
-          to[c] += of_target * dst[c] + of_source * src[c];
-          to_dst[c] += of_target * xj[c];
-          to_src[c] += of_source * xj[c];
+        Sum<T, NV> to_dst(parts + part * size + h * C, C);
+        Sum<T, NV> to_src(parts + part * size + (H + h) * C, C);
+        for (int64_t j = first; j < after; j++) {
+          double total = 0;
+          for (int k = out.ptr[j]; k < out.ptr[j + 1]; k++) total += p[out.at(k) * H + h];
+          T of_source = (T)total, of_target = j < into.nodes ? dd[j * H + h] : 0;
+          const T* xj = x + (j * H + h) * C;
+          write_row<T, NV>(dx + (j * H + h) * C, true, of_target, a_dst + h * C, of_source,
+                           a_src + h * C, C);
+          to_dst.add(of_target, xj);
+          to_src.add(of_source, xj);
         }
+        to_dst.finish();
+        to_src.finish();
       }
+    });
   });
   std::fill(da, da + size, 0);
   for (int64_t part = 0; part < out.parts; part++)

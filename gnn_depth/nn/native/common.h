@@ -47,7 +47,7 @@ inline void store(T* p, Vector<T> v) {
 }
 template <class T>
 inline Vector<T> all(T x) {
-  return Vector<T>{} + x;
+  return x - Vector<T>{};  // not a sum, which would have to turn -0 into 0
 }
 template <class T>
 inline T sum(Vector<T> v) {
@@ -158,6 +158,20 @@ struct Sum<T, 0> {
   void finish() {}
 };
 
+// to = [to +] w p + v q; q may be null.
+template <class T, int NV>
+inline void write_row(T* to, bool add, T w, const T* p, T v, const T* q, int c) {
+  constexpr int W = LANES<T>;
+  int n = NV ? NV * W : c, j = 0;
+  for (; j + W <= n; j += W) {
+    Vector<T> x = w * load(p + j);
+    if (q) x += v * load(q + j);
+    if (add) x += load(to + j);
+    store(to + j, x);
+  }
+  for (; j < n; j++) to[j] = (add ? to[j] : 0) + w * p[j] + (q ? v * q[j] : 0);
+}
+
 // Calls body(NV) for rows of c numbers: the usual widths in float32 have loops of their own.
 template <class T, class Body>
 inline void by_width(int c, Body body) {
@@ -226,28 +240,39 @@ inline void exp_range(double* p, int64_t n) {
   for (int64_t k = 0; k < n; k++) p[k] = std::exp(p[k]);
 }
 
-// 2^k times a polynomial on [-ln2 / 2, ln2 / 2] (coefficients of the Cephes library): 2 units in
-// the last place.
+// exp(x) = 2^k (1 + q), with x = k ln2 + r and q = exp(r) - 1 a polynomial on [-ln2 / 2, ln2 / 2]
+// (coefficients of the Cephes library).
+struct Exponential {
+  Vector<float> power, q;
+  explicit Exponential(Vector<float> x) {
+    typedef Vector<float> F;
+    F low = all(-87.3f), high = all(88.3f);
+    F clamped = x < low ? low : x;  // a comparison with NaN is false, and NaN goes through
+    clamped = clamped > high ? high : clamped;
+    F k = clamped * 1.44269504f;
+    Integers n = __builtin_convertvector(k + (k < 0 ? all(-0.5f) : all(0.5f)), Integers);
+    F whole = __builtin_convertvector(n, F);
+    F r = clamped - whole * 0.693359375f + whole * 2.12194440e-4f;
+    F p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    q = p * r * r + r;
+    Integers exponent = (n + 127) << 23;
+    memcpy(&power, &exponent, BYTES);
+  }
+};
+
 inline Vector<float> exp_of(Vector<float> x) {
-  typedef Vector<float> F;
-  F low = all(-87.3f), high = all(88.3f);
-  F clamped = x < low ? low : x;  // a comparison with NaN is false, and NaN goes through
-  clamped = clamped > high ? high : clamped;
-  F k = clamped * 1.44269504f;
-  Integers n = __builtin_convertvector(k + (k < 0 ? all(-0.5f) : all(0.5f)), Integers);
-  F whole = __builtin_convertvector(n, F);
-  F r = clamped - whole * 0.693359375f + whole * 2.12194440e-4f;
-  F p = all(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  Integers exponent = (n + 127) << 23;
-  F scale;
-  memcpy(&scale, &exponent, BYTES);
-  return x < low ? F{} : p * scale;
+  Exponential e(x);
+  return x < all(-87.3f) ? Vector<float>{} : e.power * (e.q + 1.0f);
+}
+
+inline Vector<float> expm1_of(Vector<float> x) {
+  Exponential e(x);
+  return (e.power - 1.0f) + e.power * e.q;
 }
 
 inline void exp_range(float* p, int64_t n) {
@@ -283,8 +308,31 @@ struct Dropout {
 
 // out[k] = in[k] times the dropout factor of position `first` + k.
 template <class T>
-inline void drop_range(const Dropout& dropout, uint32_t first, const T* in, T* out, int64_t n) {
+inline void drop_rest(const Dropout& dropout, uint32_t first, const T* in, T* out, int64_t n) {
   for (int64_t k = 0; k < n; k++) out[k] = in[k] * dropout.factor<T>(first + (uint32_t)k);
+}
+inline void drop_range(const Dropout& dropout, uint32_t first, const double* in, double* out,
+                       int64_t n) {
+  drop_rest(dropout, first, in, out, n);
+}
+// The same hash for as many positions as a vector holds.
+inline void drop_range(const Dropout& dropout, uint32_t first, const float* in, float* out,
+                       int64_t n) {
+  constexpr int W = LANES<float>;
+  Bits lane;
+  for (int l = 0; l < W; l++) lane[l] = l;
+  Bits s0 = Bits{} + (uint32_t)dropout.seed[0], s1 = Bits{} + (uint32_t)dropout.seed[1];
+  Integers threshold = Integers{} + dropout.threshold;
+  Vector<float> scale = all((float)dropout.scale);
+  int64_t k = 0;
+  for (; k + W <= n; k += W) {
+    Bits bits = ((lane + (first + (uint32_t)k)) ^ s0) * 0x7FEB352Du;
+    bits = ((bits ^ (Bits)((Integers)bits >> 15)) + s1) * 0x846CA68Bu;
+    bits = (bits ^ (Bits)((Integers)bits >> 16)) * 0x7FEB352Du;
+    Integers kept = ((Integers)bits >> 1) >= threshold;  // all bits set, or none
+    store(out + k, load(in + k) * (Vector<float>)(kept & (Integers)scale));
+  }
+  drop_rest(dropout, first + (uint32_t)k, in + k, out + k, n - k);
 }
 
 // Both types of numbers under one name each: `name_float` and `name_double`.

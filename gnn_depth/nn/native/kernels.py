@@ -45,8 +45,18 @@ SIGNATURES = {
     "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I),
     "sizes": (_P, _P, _P, _D, _P, _P, _P, _P, _I, _I),
     "sizes_backward": (*[_P] * 11, _I, _I),
+    "elu": (_P, _P, _I),
+    "elu_backward": (_P, _P, _P, _I),
     "drop": (_P, _P, _P, _I),
 }
+
+#: Those of float32 alone.
+SIGNATURES_FLOAT = {
+    "block": (*[_P] * 5, _I, _I, _P, _P, _I, _I),
+    "block_backward": (*[_P] * 6, _I, *[_P] * 4, _I, _I),
+}
+#: The groups that block.cpp sums the gradient of the weights in, and the widths that it takes.
+GROUPS, WIDTHS = 16, range(16, 257, 16)
 
 
 class Kernels:
@@ -61,7 +71,10 @@ class Kernels:
         self.of: dict[torch.dtype, dict[str, Any]] = {}
         for dtype, suffix in TYPES.items():
             functions = {}
-            for name, arguments in SIGNATURES.items():
+            signatures = SIGNATURES
+            if dtype == torch.float32:
+                signatures = SIGNATURES | SIGNATURES_FLOAT
+            for name, arguments in signatures.items():
                 function = _found(libraries, f"{name}_{suffix}")
                 function.argtypes = arguments
                 function.restype = None
@@ -233,6 +246,12 @@ def _functions(x: Tensor) -> dict[str, Any]:
     return _path.kernels.of[x.dtype]
 
 
+def _require(what: str, x: Tensor, *shape: int) -> None:
+    """Refuse a tensor of another shape: a kernel would read what is not there."""
+    if x.shape != shape:
+        raise ValueError(f"{what} must have the shape {shape}, not {tuple(x.shape)}.")
+
+
 def _contiguous(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.contiguous()
 
@@ -249,7 +268,11 @@ def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) 
     lists = lists_of(graph)
     weights_EH, x_SHC = weights_EH.contiguous(), x_SHC.contiguous()
     _, heads, channels = x_SHC.shape
-    nodes = graph.num_sources if transposed else graph.num_nodes
+    nodes, others = graph.num_nodes, graph.num_sources
+    if transposed:
+        nodes, others = others, nodes
+    _require("the weights of edges", weights_EH, graph.num_edges, heads)
+    _require("the features of nodes", x_SHC, others, heads, channels)
     y = x_SHC.new_empty(nodes, heads, channels)
     _functions(y)["sum_rows"](
         lists.out if transposed else lists.into,
@@ -266,6 +289,7 @@ def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Sum of the values of each node's edges."""
     lists = lists_of(graph)
     values_EH = values_EH.contiguous()
+    _require("the values of edges", values_EH, graph.num_edges, values_EH.shape[1])
     nodes = graph.num_sources if transposed else graph.num_nodes
     y = values_EH.new_empty(nodes, values_EH.shape[1])
     _functions(y)["sum_edges"](
@@ -281,6 +305,8 @@ def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     """The dot product of both ends of each edge."""
     query_NHC, key_SHC = query_NHC.contiguous(), key_SHC.contiguous()
     _, heads, channels = query_NHC.shape
+    _require("queries", query_NHC, graph.num_nodes, heads, channels)
+    _require("keys", key_SHC, graph.num_sources, heads, channels)
     s = query_NHC.new_empty(graph.num_edges, heads)
     _functions(s)["dot_rows"](
         lists_of(graph).into,
@@ -296,6 +322,7 @@ def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
 def largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges into each node, -inf where there are none."""
     values_EH = values_EH.contiguous()
+    _require("the values of edges", values_EH, graph.num_edges, values_EH.shape[1])
     y = values_EH.new_empty(graph.num_nodes, values_EH.shape[1])
     _functions(y)["largest"](
         lists_of(graph).into, values_EH.data_ptr(), y.data_ptr(), values_EH.shape[1]
@@ -309,6 +336,7 @@ def largest(values_EH: Tensor, graph: Graph) -> Tensor:
 def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
     """Softmax over the edges into each node."""
     scores_EH = scores_EH.contiguous()
+    _require("the scores of edges", scores_EH, graph.num_edges, scores_EH.shape[1])
     alpha = torch.empty_like(scores_EH)
     _functions(alpha)["softmax"](
         lists_of(graph).graph, scores_EH.data_ptr(), alpha.data_ptr(), alpha.shape[1]
@@ -319,6 +347,7 @@ def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
 def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
     """The symmetric Jacobian of a softmax, times a gradient or tangent."""
     alpha_EH, grad_EH = alpha_EH.contiguous(), grad_EH.contiguous()
+    _require("the gradients of edges", grad_EH, *alpha_EH.shape)
     out = torch.empty_like(alpha_EH)
     _functions(out)["softmax_backward"](
         lists_of(graph).graph,
@@ -336,6 +365,9 @@ def additive_scores(
     """a . LeakyReLU(x_i + z_j) for each edge."""
     x_NHC, z_SHC, att_HC = x_NHC.contiguous(), z_SHC.contiguous(), att_HC.contiguous()
     _, heads, channels = x_NHC.shape
+    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
+    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
+    _require("the vectors of heads", att_HC, heads, channels)
     s = x_NHC.new_empty(graph.num_edges, heads)
     _functions(s)["additive_scores"](
         lists_of(graph).into,
@@ -358,6 +390,7 @@ def additive_slopes(
     grad_EH, own, other = grad_EH.contiguous(), own.contiguous(), other.contiguous()
     sums = torch.empty_like(own)
     _, heads, channels = own.shape
+    _require("the gradients of edges", grad_EH, graph.num_edges, heads)
     _functions(own)["additive_slopes"](
         lists.out if transposed else lists.into,
         grad_EH.data_ptr(),
@@ -375,6 +408,8 @@ def attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> tup
     """Sums of the sources weighted by the softmax of scores, and that softmax before dropout."""
     scores_EH, x_SHC = scores_EH.contiguous(), x_SHC.contiguous()
     _, heads, channels = x_SHC.shape
+    _require("the scores of edges", scores_EH, graph.num_edges, heads)
+    _require("the features of sources", x_SHC, graph.num_sources, heads, channels)
     alpha = torch.empty_like(scores_EH)
     y = x_SHC.new_empty(graph.num_nodes, heads, channels)
     _functions(y)["attend"](
@@ -425,6 +460,11 @@ def attend_linear(
     x_SHC, dst_HC, src_HC = x_SHC.contiguous(), dst_HC.contiguous(), src_HC.contiguous()
     factor_NH = _contiguous(factor_NH)
     _, heads, channels = x_SHC.shape
+    _require("the features of sources", x_SHC, graph.num_sources, heads, channels)
+    _require("the vectors of targets", dst_HC, heads, channels)
+    _require("the vectors of sources", src_HC, heads, channels)
+    if factor_NH is not None:
+        _require("the factors of nodes", factor_NH, graph.num_nodes, heads)
     y = x_SHC.new_empty(graph.num_nodes, heads, channels)
     of_dst = x_SHC.new_empty(graph.num_nodes, heads)
     of_src = x_SHC.new_empty(graph.num_sources, heads)
@@ -506,6 +546,11 @@ def attend_additive(
     x_NHC, z_SHC, att_HC = x_NHC.contiguous(), z_SHC.contiguous(), att_HC.contiguous()
     factor_NH = _contiguous(factor_NH)
     _, heads, channels = z_SHC.shape
+    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
+    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
+    _require("the vectors of heads", att_HC, heads, channels)
+    if factor_NH is not None:
+        _require("the factors of nodes", factor_NH, graph.num_nodes, heads)
     alpha = z_SHC.new_empty(graph.num_edges, heads)
     y = z_SHC.new_empty(graph.num_nodes, heads, channels)
     _functions(y)["attend_additive"](
@@ -580,6 +625,8 @@ def sizes(x_NHC: Tensor, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tens
     z_SHC = z_SHC.contiguous()
     x_NHC = z_SHC if is_one else x_NHC.contiguous()
     _, heads, channels = z_SHC.shape
+    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
+    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
     of_z = z_SHC.new_empty(graph.num_sources, heads)
     of_x = of_z if is_one else z_SHC.new_empty(graph.num_nodes, heads)
     most = z_SHC.new_empty(graph.num_nodes, heads)
@@ -631,6 +678,99 @@ def sizes_backward(
         channels,
     )
     return grad_x, None if is_one else grad_z
+
+
+# ---- Blocks and activations ---------------------------------------------------------------------
+
+
+def block(
+    x_NC: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    weights_E: Tensor,
+    graph: Graph,
+    relu: bool,
+    residual: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """A block of a convolution with fixed weights, and the signs that its ReLU reads."""
+    x_NC, weights_E, bias = x_NC.contiguous(), weights_E.contiguous(), _contiguous(bias)
+    transposed = weight.t().contiguous()
+    outputs, inputs = weight.shape
+    _require("the features of nodes", x_NC, graph.num_nodes, inputs)
+    _require("the weights of edges", weights_E, graph.num_edges)
+    if bias is not None:
+        _require("the bias", bias, outputs)
+    if residual:
+        _require("a weight whose output is added to its input", weight, inputs, inputs)
+    y = x_NC.new_empty(len(x_NC), outputs)
+    # At least 4 numbers share a vector, and each vector has 16 bits.
+    signs = x_NC.new_empty(y.numel() // 4, dtype=torch.int16) if relu else None
+    _functions(y)["block"](
+        lists_of(graph).graph,
+        weights_E.data_ptr(),
+        x_NC.data_ptr(),
+        transposed.data_ptr(),
+        _address(bias),
+        relu,
+        residual,
+        _address(signs),
+        y.data_ptr(),
+        inputs,
+        outputs,
+    )
+    return y, signs
+
+
+def block_backward(
+    grad: Tensor,
+    x_NC: Tensor,
+    weight: Tensor,
+    weights_E: Tensor,
+    graph: Graph,
+    signs: Tensor | None,
+    residual: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, the weight and the bias."""
+    grad, x_NC, weight = grad.contiguous(), x_NC.contiguous(), weight.contiguous()
+    weights_E = weights_E.contiguous()
+    outputs, inputs = weight.shape
+    size = outputs * inputs + outputs
+    on_nodes = None if signs is None else torch.empty_like(grad)
+    of_groups = weight.new_empty(GROUPS, size)
+    of_x, of_both = torch.empty_like(x_NC), weight.new_empty(size)
+    _functions(x_NC)["block_backward"](
+        lists_of(graph).graph,
+        weights_E.data_ptr(),
+        grad.data_ptr(),
+        x_NC.data_ptr(),
+        weight.data_ptr(),
+        _address(signs),
+        residual,
+        _address(on_nodes),
+        of_groups.data_ptr(),
+        of_x.data_ptr(),
+        of_both.data_ptr(),
+        inputs,
+        outputs,
+    )
+    numbers = weight.numel()
+    return of_x, of_both[:numbers].view_as(weight), of_both[numbers:]
+
+
+def elu(x: Tensor) -> Tensor:
+    """ELU of a tensor."""
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    _functions(x)["elu"](x.data_ptr(), y.data_ptr(), x.numel())
+    return y
+
+
+def elu_backward(grad: Tensor, y: Tensor) -> Tensor:
+    """The gradient of the input of an ELU, given its output."""
+    grad, y = grad.contiguous(), y.contiguous()
+    of_x = torch.empty_like(y)
+    _functions(y)["elu_backward"](grad.data_ptr(), y.data_ptr(), of_x.data_ptr(), y.numel())
+    return of_x
 
 
 # ---- Dropout ------------------------------------------------------------------------------------

@@ -42,30 +42,31 @@ static void sizes_backward(const Graph& graph, const T* g, const T* x, const T* 
                            const T* most, const T* size, T* t, T* shared, T* dx, T* dz, int H,
                            int C) {
   const Lists &into = graph.into, &out = graph.out;
-  for_parts(into, [&](int64_t, int64_t first, int64_t after) {
-    for (int64_t i = first; i < after; i++)
-      for (int h = 0; h < H; h++) {
-        int64_t at = i * H + h;
-        int ties = 0;
-        for (int k = into.ptr[i]; k < into.ptr[i + 1]; k++)
-          ties += of_z[(int64_t)into.neighbour[k] * H + h] == most[at];
-        t[at] = g[at] / size[at];  // 2 t
-        shared[at] = ties ? t[at] / ties : 0;
-        if (dx != dz)
-          for (int c = 0; c < C; c++) dx[at * C + c] = t[at] * x[at * C + c];
-      }
-  });
-  for_parts(out, [&](int64_t, int64_t first, int64_t after) {
-    for (int64_t j = first; j < after; j++)
-      for (int h = 0; h < H; h++) {
-        int64_t at = j * H + h;
-        T total = dx == dz ? t[at] : 0;
-        for (int k = out.ptr[j]; k < out.ptr[j + 1]; k++) {
-          int64_t i = (int64_t)out.neighbour[k] * H + h;
-          if (most[i] == of_z[at]) total += shared[i];
+  by_width<T>(C, [&](auto NV) {
+    for_parts(into, [&](int64_t, int64_t first, int64_t after) {
+      for (int64_t i = first; i < after; i++)
+        for (int h = 0; h < H; h++) {
+          int64_t at = i * H + h;
+          int ties = 0;
+          for (int k = into.ptr[i]; k < into.ptr[i + 1]; k++)
+            ties += of_z[(int64_t)into.neighbour[k] * H + h] == most[at];
+          t[at] = g[at] / size[at];  // 2 t
+          shared[at] = ties ? t[at] / ties : 0;
+          if (dx != dz) write_row<T, NV>(dx + at * C, false, t[at], x + at * C, 0, nullptr, C);
         }
-        for (int c = 0; c < C; c++) dz[at * C + c] = total * z[at * C + c];
-      }
+    });
+    for_parts(out, [&](int64_t, int64_t first, int64_t after) {
+      for (int64_t j = first; j < after; j++)
+        for (int h = 0; h < H; h++) {
+          int64_t at = j * H + h;
+          T total = dx == dz ? t[at] : 0;
+          for (int k = out.ptr[j]; k < out.ptr[j + 1]; k++) {
+            int64_t i = (int64_t)out.neighbour[k] * H + h;
+            if (most[i] == of_z[at]) total += shared[i];
+          }
+          write_row<T, NV>(dz + at * C, false, total, z + at * C, 0, nullptr, C);
+        }
+    });
   });
 }
 

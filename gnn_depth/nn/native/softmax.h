@@ -19,9 +19,9 @@ static void softmax_of(const Lists& into, int64_t first, int64_t after, T* s, in
   exp_range(s + begin, end - begin);
   for (int64_t i = first; i < after; i++)
     for (int h = 0; h < H; h++) {
-      T total = 0;
+      double total = 0;  // of up to a hundred thousand numbers
       for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) total += s[(int64_t)e * H + h];
-      T inverse = 1 / total;
+      T inverse = (T)(1 / total);
       for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) s[(int64_t)e * H + h] *= inverse;
     }
 }
@@ -30,8 +30,9 @@ static void softmax_of(const Lists& into, int64_t first, int64_t after, T* s, in
 template <class T>
 static void centre(const Lists& into, int64_t i, const T* alpha, const T* p, T* d, int H) {
   for (int h = 0; h < H; h++) {
-    T total = 0;
-    for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) total += p[(int64_t)e * H + h];
+    double sum = 0;
+    for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) sum += p[(int64_t)e * H + h];
+    T total = (T)sum;
     for (int e = into.ptr[i]; e < into.ptr[i + 1]; e++) {
       int64_t at = (int64_t)e * H + h;
       d[at] = p[at] - alpha[at] * total;
