@@ -54,6 +54,7 @@ class NoSkip(Skip):
     r"""No skip connection: pass on only the layer's output, :math:`X^{l+1} = F(X^l)`."""
 
     reads = "nothing"
+    adds_input = False
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return update
@@ -83,6 +84,11 @@ class Residual(_Adding):
     """
 
     invertible = True
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
+        if isinstance(self.project, nn.Identity):
+            self.adds_input = True
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return self.project(states[-1]) + update
