@@ -1,5 +1,7 @@
 """Layers that filter the graph's frequencies: mean, ACM and unitary convolution."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -10,8 +12,11 @@ from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer
-from gnn_depth.ranges import Count, in_range
+from gnn_depth.ranges import Range, in_range
 from gnn_depth.registry import register
+
+#: More terms than these change no digit: a term is at most |W - W^T|^k / (2^k k!).
+Terms = Annotated[int, Range(1, 100)]
 
 
 @register("layer", "mean")
@@ -136,7 +141,7 @@ class Unitary(Layer):
 
     @in_range
     def __init__(
-        self, in_channels: int, out_channels: int, terms: Count = 12, bias: bool = True
+        self, in_channels: int, out_channels: int, terms: Terms = 12, bias: bool = True
     ) -> None:
         super().__init__(in_channels, out_channels)
         check_width(self)
