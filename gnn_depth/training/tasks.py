@@ -133,7 +133,7 @@ class Task(ABC):
     def undefined(self, name: str) -> str:
         """Why a metric that is NaN is undefined, in words."""
         known = getattr(self.metrics().get(name), "undefined", None)
-        if known is None and name in ("acc", "f1", "mae", "rmse", "loss"):
+        if known is None and name in ("acc", "bacc", "f1", "mae", "rmse", "loss"):
             known = NAN_OUTPUT
         return known or "it is not defined on this data"
 
