@@ -10,10 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnn_depth import DeepGNN
+from gnn_depth.data import NodeBatch
+from gnn_depth.data.base import coalesce
+from gnn_depth.graph import Graph
 from tools.authors import __main__ as authors
 from tools.authors import balance, gcnii, lipschitz, stand_ins, trees
 from tools.authors.curves import Curves
 from tools.authors.released import Released, run_script
+from tools.authors.same_function import compare
 from tools.measured import FOLDER
 
 SCRIPT = """
@@ -98,6 +103,7 @@ def test_a_script_runs_with_stand_ins_and_stated_changes_and_leaves_no_trace(
     assert capsys.readouterr().out == ""
     with pytest.raises(ValueError, match="has 2 places with 'scatter'"):
         run_script(folder / "train.py", [], tmp_path, [("scatter", "other")])
+    assert "words" not in run_script(folder / "train.py", [], tmp_path, until="words = ")
 
 
 def test_the_best_epoch_is_the_first_with_the_best_validation_accuracy():
@@ -170,3 +176,49 @@ def test_the_settings_of_a_balanced_cell_are_a_row_of_the_authors_table():
     row = balance.settings(at)
     assert (row["attnHeads"], row["initialLR"], row["optimizer"]) == (8, 0.0005, "Adam")
     assert (row["initScheme"], row["scalHP"]) == ("LLortho", "2|0|1")
+
+
+class Theirs(torch.nn.Module):
+    """Two layers of a GCN as a dense product, written without our code."""
+
+    def __init__(self, adjacency):
+        super().__init__()
+        self.first = torch.nn.Parameter(torch.empty(5, 8, dtype=torch.float64))
+        self.second = torch.nn.Parameter(torch.empty(8, 3, dtype=torch.float64))
+        self.adjacency = adjacency
+
+    def forward(self, x):
+        hidden = (self.adjacency @ x @ self.first).relu()
+        return self.adjacency @ hidden @ self.second
+
+
+def test_equal_weights_give_equal_outputs_and_gradients_in_equal_networks_only():
+    nodes = 9
+    ring = torch.arange(nodes)
+    one_way = torch.stack([ring, (ring * 2 + 1) % nodes])
+    graph = Graph(coalesce(one_way, nodes, undirected=True), nodes)
+    adjacency = torch.eye(nodes, dtype=torch.float64)
+    adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
+    degrees = adjacency.sum(1)
+    adjacency = adjacency / (degrees[:, None] * degrees[None]).sqrt()
+    x = torch.randn(nodes, 5, dtype=torch.float64)
+    mask = torch.ones(nodes, dtype=torch.bool)
+    batch = NodeBatch(x, torch.arange(nodes) % 3, graph, mask, ~mask, ~mask)
+    pairs = {}
+    for number, name in enumerate(("first", "second")):
+        pairs[f"blocks.{number}.layer.lin.weight"] = (name, lambda weight: weight.T)
+    found = []
+    for activation in ("relu", "elu"):
+        ours = DeepGNN(
+            5,
+            3,
+            {"name": "gcn", "bias": False},
+            hidden_channels=8,
+            activation=activation,
+            encoder="none",
+            decoder="none",
+        ).double()
+        theirs = Theirs(adjacency)
+        found.append(compare(theirs, lambda one: one(x), ours, pairs, batch))
+    assert max(found[0]) < 1e-12
+    assert min(found[1]) > 1e-3

@@ -7,9 +7,9 @@
         missing=0% --seeds 0 1 2 --set nepoch=300
 
 Every run is saved when it ends, and is not repeated by the same command. ``--set`` changes options
-of the released script. A file of docs/results/authors has a claim for every cell and options:
-``values`` is the test accuracy in percent at the best validation epoch for each of ``seeds``,
-``last`` that of the last epoch, ``largest`` the largest of all epochs.
+of the released script, kept as ``changed``. A file of docs/results/authors has a claim for every
+cell and options: ``values`` is the test accuracy in percent at the best validation epoch for each
+of ``seeds``, ``last`` that of the last epoch, ``largest`` the largest of all epochs.
 """
 
 import argparse
@@ -76,16 +76,17 @@ def measure(given: argparse.Namespace) -> Iterator[str]:
     if not data:
         raise ValueError("set GNN_DEPTH_DATA to the folder with the data.")
     at = _pairs(given.cell)
-    changed = _pairs(given.set)
+    changed: dict[str, Any] = dict(_pairs(given.set))
     options: dict[str, Any] = code.settings(at | common)
-    for option in changed:
+    for option, text in changed.items():
         if option not in options:
             raise ValueError(f"{option!r} is no option here: {', '.join(options)}.")
-        options[option] = yaml.safe_load(changed[option])
+        changed[option] = yaml.safe_load(text)
+    options |= changed
     path = given.results / f"{given.item.replace('/', '_')}.json"
     for seed in given.seeds:
         content = _content(path, given.item, code)
-        claim = _claim(content, at, options)
+        claim = _claim(content, at, options, changed)
         if seed in claim["seeds"]:
             continue
         begun = time.monotonic()
@@ -126,13 +127,16 @@ def _content(path: Path, item: str, code: ModuleType) -> dict[str, Any]:
     }
 
 
-def _claim(content: dict[str, Any], at: dict[str, str], options: dict[str, Any]) -> dict[str, Any]:
+def _claim(
+    content: dict[str, Any], at: dict[str, str], options: dict[str, Any], changed: dict[str, Any]
+) -> dict[str, Any]:
     """The claim of a cell with these options; a new one if there is none."""
     for claim in content["claims"]:
         if claim["at"] == at and claim["options"] == options:
             found: dict[str, Any] = claim
             return found
-    new = {"at": at, "options": options} | {key: [] for key in PER_RUN}
+    new: dict[str, Any] = {"at": at, "changed": changed, "options": options}
+    new |= {key: [] for key in PER_RUN}
     content["claims"].append(new)
     return new
 

@@ -53,8 +53,10 @@ def run_script(
     workdir: Path,
     changes: Sequence[tuple[str, str]] = (),
     more: str = "",
+    until: str = "",
+    root: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a script in ``workdir`` as if from the command line; returns its variables.
+    """Run a script in ``workdir``, as if from the command line; returns its variables.
 
     Args:
         path: The script; modules beside it can be imported.
@@ -62,28 +64,34 @@ def run_script(
         workdir: The folder that its relative paths start from.
         changes: Texts of the script and what replaces them; each must occur once.
         more: Code that follows the script.
+        root: The folder that it imports from, by default its own.
+        until: A text that occurs once, from which on the script is not run.
 
     Raises:
         ValueError: A text to be replaced does not occur exactly once.
     """
     source = path.read_text(encoding="utf-8")
-    for old, new in changes:
+    for old in (*(old for old, _ in changes), until or source):
         if source.count(old) != 1:
             raise ValueError(f"{path.name} has {source.count(old)} places with {old!r}, not one.")
+    for old, new in changes:
         source = source.replace(old, new)
+    if until:
+        source = source.partition(until)[0]
     source = f"{source}\n{more}\n"
     variables: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    with _as_main(path, arguments, workdir), stand_ins.installed(), _silent():
+    folder = root or path.parent
+    with _as_main(path, arguments, workdir, folder), stand_ins.installed(), _silent():
         exec(compile(source, str(path), "exec"), variables)
     return variables
 
 
 @contextlib.contextmanager
-def _as_main(path: Path, arguments: Sequence[str], workdir: Path) -> Iterator[None]:
+def _as_main(path: Path, arguments: Sequence[str], workdir: Path, root: Path) -> Iterator[None]:
     """The command line, the folder and the import path of a script."""
     argv, before, search = sys.argv, Path.cwd(), list(sys.path)
     sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(root))
     os.chdir(workdir)
     try:
         yield

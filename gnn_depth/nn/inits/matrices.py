@@ -62,6 +62,11 @@ class MatrixInit(Init):
         """Draw the attention parameters of a head, a matrix (1, channels), in place."""
         nn.init.zeros_(head)
 
+    def draw_heads(self, attention: Tensor) -> None:
+        """Draw the attention parameters of a layer, a matrix (heads, channels), in place."""
+        for head in range(len(attention)):
+            self.draw_attention(attention[head : head + 1])
+
     def draw(self, stack: DeepGNN) -> None:
         if self.looks_linear and stack.jump != "last":
             raise ValueError(
@@ -84,8 +89,7 @@ class MatrixInit(Init):
         for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
             self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
         for attention in chain.attention:
-            for head in range(len(attention)):
-                self.draw_attention(attention[head : head + 1])
+            self.draw_heads(attention)
         for name, parameter in layer.named_parameters():
             if name.rpartition(".")[2] == "bias":
                 nn.init.zeros_(parameter)
@@ -143,8 +147,10 @@ class Xavier(MatrixInit):
     Args:
         distribution: ``normal`` or ``uniform``.
         gain: g, a factor on the standard deviation.
-        attention: ``drawn`` or ``zero``; by default drawn, and zero with ``looks_linear``, because
-            a stack is linear only while its attention is uniform.
+        attention: ``drawn``, ``zero``, or ``together``: the heads of a layer are drawn as one
+            tensor (1, heads, channels), hence with variance :math:`2 g^2 / ((heads + 1) \,
+            channels)`, as in the code of Mustafa et al. By default drawn, and zero with
+            ``looks_linear``, because a stack is linear only while its attention is uniform.
         looks_linear: Mirror matrices of half the size, as :class:`Orthogonal` does; the combination
             with Xavier's matrices is ours.
     """
@@ -153,7 +159,7 @@ class Xavier(MatrixInit):
         self,
         distribution: Distribution = "normal",
         gain: NonNegative = 1.0,
-        attention: Literal["drawn", "zero"] | None = None,
+        attention: Literal["drawn", "together", "zero"] | None = None,
         looks_linear: bool = False,
     ) -> None:
         self.distribution = distribution
@@ -166,6 +172,12 @@ class Xavier(MatrixInit):
             mirror_(weight, self._draw, role)
         else:
             self._draw(weight)
+
+    def draw_heads(self, attention: Tensor) -> None:
+        if self.attention == "together":
+            self._draw(attention[None])
+        else:
+            super().draw_heads(attention)
 
     def draw_attention(self, head: Tensor) -> None:
         attention = self.attention

@@ -60,6 +60,19 @@ def test_attention_of_mirrored_matrices_is_drawn_where_the_user_says_so():
     assert (stack.layers[1].att_src != 0).all()
 
 
+@pytest.mark.parametrize("heads", [1, 8])
+def test_attention_that_is_drawn_together_has_the_variance_of_a_tensor_of_all_heads(heads):
+    layer = partial(GATv2, heads=heads)
+    stack = DeepGNN(
+        4, 3, layer, num_layers=30, hidden_channels=64, init=Xavier(attention="together")
+    )
+    drawn = torch.cat([block.weight_chain().attention[0].flatten() for block in stack.layers])
+    # 30 layers have at least 1920 numbers, so their mean square is known to 10%.
+    expected = torch.nn.init.xavier_normal_(torch.empty(1, heads, 64 * 5000)).square().mean() * 5000
+    assert float(drawn.detach().square().mean()) == pytest.approx(2 / ((heads + 1) * 64), rel=0.15)
+    assert float(expected) == pytest.approx(2 / ((heads + 1) * 64), rel=0.05)
+
+
 @pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
 @pytest.mark.parametrize("init", [Kaiming, Xavier, partial(Xavier, attention="zero")])
 def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
