@@ -171,7 +171,7 @@ def test_every_resolved_part_resolves_to_itself(kind: str):
         ("norm", {"name": "lipschitz", "channels": 2}, ("norm", "channels"), "has no option"),
         ("norm", [["pair"]], ("norm", 0), "norm must be given by name, not as ['pair']."),
         ("layer", {"name": 3}, ("layer",), "the name of a layer must be text, not 3."),
-        ("skip", None, ("skip",), "skip is null: name one of dense, gated,"),
+        ("skip", None, ("skip",), "skip is null: name one of adaptive_initial, dense,"),
         ("norm", {"scale": 3}, ("norm",), "a norm needs its name: {name: NAME, scale: 3}."),
         (
             "norm",
