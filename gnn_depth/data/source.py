@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch
-from gnn_depth.data.checks import check_fractions, class_notes
+from gnn_depth.data.checks import SPLITS, check_fractions, class_notes
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.features import Scaling, is_one_hot, read_features
@@ -186,7 +186,11 @@ class GraphSource(GraphSet):
         notes += targets.notes
         masks = []
         for mask in self._masks(joined, given.parts, targets.labelled, notes):
-            masks.append(mask & targets.labelled)
+            labelled = mask & targets.labelled
+            if mask.any() and not labelled.any():
+                part = SPLITS[len(masks)]
+                notes.append(f"none of the {rows} of {part} has a target: {part} is empty.")
+            masks.append(labelled)
         if "x" in arrays:
             values = arrays["x"]
             if self.standardize and not is_one_hot(values):

@@ -70,6 +70,14 @@ def read_targets(
     if not found.labelled.any():
         raise DataError(f"none of the {len(found.y):,} {rows} has a target in y.")
     without = int((~found.labelled).sum())
+    if missing_label is not None and not _occurs(values, missing_label):
+        found.notes.insert(0, f"missing_label is {missing_label!r}, and no y has this value.")
+    is_byte = isinstance(values, Tensor) and values.dtype == torch.uint8
+    if is_byte and missing_label is None and bool((values == 255).any()):
+        found.notes.append(
+            "y has the class 255, which -1 becomes as uint8. If it marks rows without a class, say "
+            "so with missing_label 255."
+        )
     if without:
         mark = _mark(values, missing_label)
         found.notes.insert(
@@ -78,6 +86,19 @@ def read_targets(
             "mask.",
         )
     return found
+
+
+def _occurs(values: Any, missing_label: float | str) -> bool:
+    """True if a target has the value of ``missing_label``."""
+    number = _number(missing_label)
+    if isinstance(values, Tensor):
+        if number is None:  # in a table it stood for the NaN of a number
+            return values.is_floating_point() and bool(values.isnan().any())
+        return bool((values == number).any())
+    column = pd.Series(np.asarray(values, object).ravel()).fillna("").astype(str).str.strip()
+    if (column == str(missing_label)).any():
+        return True
+    return number is not None and bool((pd.to_numeric(column, errors="coerce") == number).any())
 
 
 def _mark(values: Any, missing_label: float | str | None) -> str:

@@ -273,6 +273,40 @@ REFUSED = {
         ),
         (dict(ONE.to_dict(), x=ONE.x * 1j), "x is complex"),
     ],
+    "a mask called `valid_mask`": [
+        (
+            dict(ONE.to_dict(), train_mask=ONE.y == 0, valid_mask=ONE.y == 1, test_mask=ONE.y == 2),
+            "val_mask is not: .* valid_mask is not read. If it is meant as val_mask",
+        ),
+    ],
+    "a masked array of NumPy": [
+        (dict(ONE.to_dict(), y=np.ma.masked_less(np.arange(20), 3)), r"y is a masked.*filled"),
+    ],
+    "integers beyond int64": [
+        (dict(ONE.to_dict(), y=np.full(20, 2**63, np.uint64)), "y holds integers above"),
+        (dict(ONE.to_dict(), x=torch.tensor([[2**63]] * 20, dtype=torch.uint64)), "x holds int"),
+    ],
+    "edges that are true or false": [
+        (dict(ONE.to_dict(), edge_index=ONE.edge_index > 3), "edge_index must be integers"),
+    ],
+    "`num_nodes` or `batch` that are no whole numbers": [
+        (dict(ONE.to_dict(), num_nodes=20.5), r"num_nodes must be a whole number.*20\.5"),
+        (dict(ONE.to_dict(), num_nodes="20"), "num_nodes must be a whole number"),
+        (dict(ONE.to_dict(), batch=torch.full((20,), 0.5)), "batch must have whole numbers"),
+        (dict(ONE.to_dict(), batch=torch.full((20,), -1)), "batch must have whole numbers"),
+    ],
+    "an edge between two graphs of `batch`": [
+        (
+            dict(
+                ONE.to_dict(),
+                batch=torch.arange(20) // 10,
+                edge_index=torch.tensor([[0, 9], [1, 10]]),
+                edge_weight=None,
+                edge_attr=None,
+            ),
+            r"edge 1 is \(9, 10\), and joins the graphs 0 and 1",
+        ),
+    ],
     "a column of integers that one-hot would fill the memory": [
         (dict(ONE.to_dict(), x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
     ],
@@ -347,6 +381,26 @@ TOLD = {
         with_parts(edge_weight=None, edge_weights=ONE.edge_weight),
         {},
         "edge_weights is not read",
+    ),
+    "`missing_label` that no target has": (
+        ONE,
+        {"missing_label": 9.0},
+        r"is 9\.0, and no y has",
+    ),
+    "`y` of type uint8 has 255": (
+        with_parts(y=torch.tensor([255, 0, 1, 2] * 5, dtype=torch.uint8)),
+        {},
+        "class 255.*missing_label 255",
+    ),
+    "a part of the split in which no row has a target": (
+        with_parts(y=torch.tensor([-1, 0, 1, 2] * 5)),
+        {"split": {"train": [1, 2, 3], "val": [0, 4], "test": [5]}},
+        "none of the nodes of val has a target",
+    ),
+    "`train_idx`, `split_idx` and the like": (
+        with_parts(train_idx=torch.arange(5), split_idx={}, idx_test=[7]),
+        {},
+        "idx_test and split_idx and train_idx are not read",
     ),
     "a DataLoader": (DataLoader([ONE]), {}, "loader are taken in their order"),
 }
