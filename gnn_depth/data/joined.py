@@ -228,12 +228,8 @@ def _edges(value: Any) -> Tensor:
     edges = as_tensor("edge_index", value)
     if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
         return torch.empty(2, 0, dtype=torch.long)
-    if (
-        edges.is_floating_point()
-        or edges.dtype == torch.bool
-        or edges.dim() != 2
-        or 2 not in edges.shape
-    ):
+    is_integer = not edges.is_floating_point() and edges.dtype != torch.bool
+    if not is_integer or edges.dim() != 2 or 2 not in edges.shape:
         raise DataError(
             f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} "
             f"{tuple(edges.shape)}."

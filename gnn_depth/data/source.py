@@ -184,7 +184,7 @@ class GraphSource(GraphSet):
         rows = "graphs" if joined.per_graph else "nodes"
         targets = read_targets(arrays["y"], rows, self.missing_label, given.target_names)
         notes += targets.notes
-        masks = []
+        masks: list[Tensor] = []
         for mask in self._masks(joined, given.parts, targets.labelled, notes):
             labelled = mask & targets.labelled
             if mask.any() and not labelled.any():
