@@ -14,6 +14,8 @@ from gnn_depth.data.checks import DataError, task_of
 
 #: Ways to write a missing value; in a column of text only an empty value is missing.
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
+#: Names of classes that may mark rows without one.
+UNKNOWN = ("unknown", "unk", "?", "-", "missing", "unlabeled", "unlabelled", "undefined")
 #: Integers that are written the same after reading: no leading zero or plus, and they fit into
 #: int64.
 INTEGER = r"0|-?[1-9]\d{0,17}"
@@ -142,9 +144,29 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
     with suppress(ValueError):  # names that are no numbers stay in alphabetical order
         names = sorted(names, key=float)
     _check_number_of_classes(len(names), len(known))
+    notes = _doubtful_names(names)
     y = np.maximum(pd.Index(names, dtype=object).get_indexer(column.astype(object)), 0)
     y[~labelled] = 0  # -1 is no index, and a missing label may look like a class
-    return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, [])
+    return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, notes)
+
+
+def _doubtful_names(names: Sequence[str]) -> list[str]:
+    """Sentences about names that may be one class, or none."""
+    notes = []
+    same: dict[str, str] = {}
+    for name in names:
+        key = name.casefold()
+        with suppress(ValueError):
+            key = repr(float(name))
+        if key in same:
+            notes.append(f"{same[key]!r} and {name!r} are two classes: write them alike if not.")
+        same.setdefault(key, name)
+        if name.casefold() in UNKNOWN:
+            notes.append(
+                f"{name!r} is a class. If it marks rows without one, say so with missing_label "
+                f"{name!r}."
+            )
+    return notes
 
 
 def _of_classes(values: Tensor, missing_label: float | str | None, labelled: Any = None) -> Targets:
