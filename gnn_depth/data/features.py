@@ -2,20 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.schema import Column, Unknown
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 WHOLE = 2**24  # float32 holds every integer up to here
 SCALE = (
     "subtract the mean of each column, and divide by its deviation, as the option standardize of "
-    "the data does with x (GraphSource(data, standardize=True), --data.standardize true)."
+    "the data does with x (--data.standardize standard)."
 )
 UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
 
@@ -43,7 +42,7 @@ def read_features(
         width = math.prod(values.shape[1:])
         notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
         values = values.reshape(len(values), width)
-    if is_one_hot(values):
+    if _is_one_of_integers(values):
         return _one_hot(name, values[:, 0].long(), notes)
     x = values.float()
     if values.dtype in (torch.float64, torch.int64):
@@ -52,48 +51,43 @@ def read_features(
     return x
 
 
-def is_one_hot(values: Tensor) -> bool:
-    """True for a single column of integers, which becomes one-hot."""
+def _is_one_of_integers(values: Tensor) -> bool:
+    """True for a single column of integers, shape (rows, 1)."""
     is_integer = values.dtype != torch.bool and not values.is_floating_point()
-    return is_integer and values.numel() == len(values) > 0
+    return is_integer and values.dim() == 2 and values.shape[1] == 1 and len(values) > 0
 
 
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """The mean and the deviation of each column of features.
+def one_column_of_integers(values: Tensor) -> tuple[str, ...] | None:
+    """The categories that a single column of integers becomes; None of other features."""
+    if values.dim() == 1:
+        values = values[:, None]
+    if not _is_one_of_integers(values):
+        return None
+    low, high = (int(extreme) for extreme in values.aminmax())
+    if (high - low + 1) * len(values) > LARGEST_ONE_HOT:
+        return ()  # refused when it is read
+    return tuple(str(value) for value in range(low, high + 1))
 
-    Attributes:
-        columns: Means, and deviations; 1 for a column without any.
+
+def one_hot_as_trained(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
+    """A single column of integers as the categories of a trained model.
+
+    Raises:
+        DataError: The model does not know one of the integers.
     """
-
-    columns: Float[Tensor, "2 columns"]
-
-    @classmethod
-    def of(cls, values: Tensor, rows: Bool[Tensor, "nodes"]) -> "Scaling":
-        """Those of some rows, without unknown values (NaN)."""
-        wide = values.reshape(len(values), -1)[rows].double()
-        absent = wide.isnan()
-        known = (~absent).sum(0).clamp_min(1)
-        mean = wide.masked_fill(absent, 0).sum(0) / known
-        squares = (wide - mean).masked_fill(absent, 0).square().sum(0)
-        deviation = (squares / known).sqrt()
-        return cls(torch.stack([mean, torch.where(deviation > 0, deviation, 1.0)]))
-
-    def applied(self, values: Tensor) -> Float[Tensor, "nodes columns"]:
-        """Features with the means subtracted, divided by the deviations.
-
-        Raises:
-            DataError: They have another number of columns.
-        """
-        wide = values.reshape(len(values), -1).double()
-        mean, deviation = self.columns
-        if wide.shape[1] != len(mean):
-            raise DataError(
-                f"the model was trained on {len(mean)} columns of x, and here are {wide.shape[1]}."
-            )
-        if wide.isinf().any():  # refused later, by its place
-            return wide
-        return (wide - mean) / deviation
+    position = {value: number for number, value in enumerate(column.values)}
+    found = [position.get(str(value), -1) for value in values.flatten().tolist()]
+    places = torch.tensor(found)
+    strange = (places < 0).nonzero().flatten()
+    if len(strange) and unknown == "error":
+        row = int(strange[0])
+        raise DataError(
+            f"x[{row}] is {int(values.flatten()[row])}, and the model knows the values "
+            f"{column.values[0]} to {column.values[-1]} only ({len(strange):,} such rows). With "
+            "unknown ignore they have none of these values."
+        )
+    one_hot = F.one_hot(places.clamp_min(0), len(column.values)).float()
+    return one_hot.masked_fill((places < 0)[:, None], 0)
 
 
 def _one_hot(name: str, values: Tensor, notes: list[str]) -> Tensor:

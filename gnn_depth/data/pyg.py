@@ -14,6 +14,7 @@ import torch
 from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
+from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
 from gnn_depth.registry import register, unknown
@@ -50,8 +51,7 @@ class PyG(GraphSource):
             test_mask only.
         missing_label: A value of y that marks rows without a target. By default -1 beside classes
             0, 1, ..., and NaN beside numbers.
-        standardize: Subtract from each column of ``x`` its mean over the training rows, and divide
-            it by its deviation there.
+        standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -74,7 +74,7 @@ class PyG(GraphSource):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
-        standardize: bool = False,
+        standardize: PerColumn = "none",
     ) -> None:
         super().__init__(
             None,

@@ -39,6 +39,7 @@ from gnn_depth.builder import build, check, is_plain_value, made, made_options, 
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
+from gnn_depth.nn import native
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
@@ -261,7 +262,11 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         _open_folder(config, data)
     rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
     # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
-    trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    before = native.use(True)  # a training that is resumed may use what it began with instead
+    try:
+        trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    finally:
+        native.use(before)
     text = report(recorder, model) if recorder.folder is not None else ""
     return Run(recorder.folder, model, data, text)
 
