@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -165,13 +165,16 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
     options: dict[str, Option] = {}
     given: set[str] = set()
     takes_any = False
+    first: type | None = None  # with a constructor of its own
     for owner in cls.__mro__[:-1]:
         init: Any = vars(owner).get("__init__")
         if init is None:
             continue
+        first = first or owner
         hints, takes_any = _hints(init), False
-        # A subclass in the same library gives what its base needs.
-        is_filled = owner is not cls and owner.__module__.startswith(OTHERS)
+        # A subclass in the same library gives what its base needs, and one of a user may.
+        may_be_filled = owner is not first and owner.__module__.startswith(OTHERS)
+        is_filled = may_be_filled and first.__module__.startswith(OTHERS)
         for name, parameter in list(inspect.signature(init).parameters.items())[1:]:
             is_required = parameter.default is parameter.empty
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -181,7 +184,10 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
             elif len(given) < num_given and parameter.kind is not parameter.KEYWORD_ONLY:
                 given.add(name)
             elif name not in options and name not in given:
-                options[name] = option_of(parameter, hints.get(name, parameter.annotation))
+                option = option_of(parameter, hints.get(name, parameter.annotation))
+                if may_be_filled:
+                    option = replace(option, is_required=False)
+                options[name] = option
         # torch's Module accepts no further arguments, whatever its signature says.
         if not takes_any or owner.__qualname__ == "Module":
             return options, False

@@ -24,7 +24,13 @@ OTHER_NAMES = {
     "weight": "edge_weight",
     "weights": "edge_weight",
     "edge_features": "edge_attr",
+    "valid_mask": "val_mask",
+    "validation_mask": "val_mask",
+    "dev_mask": "val_mask",
 }
+#: Words for the three parts, which names of lists of rows begin or end with: train_idx, idx_val.
+PARTS = ("train", "val", "valid", "test")
+LISTS = ("idx", "index", "indices", "id", "ids", "nodes", "nid", "split")
 
 
 StandIn: TypeAlias = Literal["node", "graph"]
@@ -139,7 +145,10 @@ class _OneGraph:
         self.num_graphs = 1
         self.owner = torch.zeros(self.num_nodes, dtype=torch.long)
         if "batch" in there:  # a Batch: the number of each node's graph
-            self.owner = as_tensor("batch", there["batch"]).long()
+            given_owner = as_tensor("batch", there["batch"])
+            self.owner = given_owner.long()
+            if ((self.owner != given_owner) | (self.owner < 0)).any():
+                raise DataError(f"{self.name}: batch must have whole numbers from 0 on.")
             if len(self.owner):
                 self.num_graphs = int(self.owner.max()) + 1
         if stand_in:
@@ -161,7 +170,16 @@ class _OneGraph:
 
     def _count_nodes(self, there: Mapping[str, Any]) -> int:
         if "num_nodes" in there:
-            return int(there["num_nodes"])
+            given = there["num_nodes"]
+            try:
+                whole = int(given)
+            except (TypeError, ValueError):  # neither a number nor a tensor of one
+                whole = -1
+            if isinstance(given, str) or whole < 0 or bool(whole != given):
+                raise DataError(
+                    f"{self.name}: num_nodes must be a whole number from 0 on, not {given!r}."
+                )
+            return whole
         if "x" in self.arrays:
             return len(self.arrays["x"])
         if "batch" in there:
@@ -183,6 +201,15 @@ class _OneGraph:
                 f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, but "
                 f"nodes run from 0 to {self.num_nodes - 1}."
             )
+        if len(self.owner) == self.num_nodes and self.num_graphs > 1:
+            source, target = self.owner[self.edge_index]
+            crossing = (source != target).nonzero()
+            if len(crossing):
+                edge = int(crossing[0])
+                raise DataError(
+                    f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
+                    f"joins the graphs {int(source[edge])} and {int(target[edge])} of batch."
+                )
         if len(self.owner) != self.num_nodes or (self.owner.diff() < 0).any():
             raise DataError(
                 f"{self.name}: batch must have the number of each node's graph, in order, for "
@@ -225,7 +252,8 @@ def _edges(value: Any) -> Tensor:
     edges = as_tensor("edge_index", value)
     if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
         return torch.empty(2, 0, dtype=torch.long)
-    if edges.is_floating_point() or edges.dim() != 2 or 2 not in edges.shape:
+    is_integer = not edges.is_floating_point() and edges.dtype != torch.bool
+    if not is_integer or edges.dim() != 2 or 2 not in edges.shape:
         raise DataError(
             f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} "
             f"{tuple(edges.shape)}."
@@ -278,7 +306,17 @@ def _have_graphs_targets(
 def _note_other_names(graphs: Sequence[Arrays], notes: list[str]) -> None:
     """Tell which arrays look like one that is read, and are not."""
     names = set().union(*graphs)
+    splits = []
     for name in sorted(names - set(READ)):
+        words = name.lower().split("_")
+        if set(words) & {*PARTS, "split"} and set(words) & set(LISTS):
+            splits.append(name)
+    if splits:
+        notes.append(
+            f"{' and '.join(splits)} {'is' if len(splits) == 1 else 'are'} not read. To use them "
+            "as the split, give split={'train': ..., 'val': ..., 'test': ...}, or masks."
+        )
+    for name in sorted(names - set(READ) - set(splits)):
         meant = OTHER_NAMES.get(name)
         for near in get_close_matches(name, READ, 1, 0.85):
             meant = near

@@ -82,9 +82,11 @@ def complete_masks(
         return masks["train_mask"] & ~val, val, masks["test_mask"]
     if missing:
         verbs = ["is" if len(names) == 1 else "are" for names in (masks, missing)]
+        # A mask under another name was noted, and a note is not shown beside an error.
+        other = [f" {note}" for note in notes if f"meant as {missing[0]}," in note]
         raise DataError(
             f"{' and '.join(masks)} {verbs[0]} given, and {' and '.join(missing)} {verbs[1]} "
-            f"not: {ALL_OR_NONE}"
+            f"not: {ALL_OR_NONE}{''.join(other)}"
         )
     return masks["train_mask"], masks["val_mask"], masks["test_mask"]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
+    SPLITS,
     DataError,
     check_fractions,
     class_counts,
@@ -244,10 +245,14 @@ class GraphSource(GraphSet):
         arrays, nodes = joined.arrays, joined.num_nodes
         targets = self._targets(joined, given)
         notes += targets.notes
-        masks = []
+        masks: list[Tensor] = []
         if self.reads_targets:
             for mask in self._masks(joined, given.parts, targets.labelled, notes):
-                masks.append(mask & targets.labelled)
+                labelled = mask & targets.labelled
+                if mask.any() and not labelled.any():
+                    part = SPLITS[len(masks)]
+                    notes.append(f"none of the rows of {part} has a target: {part} is empty.")
+                masks.append(labelled)
         else:
             masks = [targets.labelled] * 3
         rows = masks[0]

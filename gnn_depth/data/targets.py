@@ -16,6 +16,8 @@ from gnn_depth.registry import unknown as unknown_word
 
 #: Ways to write a missing value; in a column of text only an empty value is missing.
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
+#: Names of classes that may mark rows without one.
+UNKNOWN = ("unknown", "unk", "?", "-", "missing", "unlabeled", "unlabelled", "undefined")
 #: Integers that are written the same after reading: no leading zero or plus, and they fit into
 #: int64.
 INTEGER = r"0|-?[1-9]\d{0,17}"
@@ -72,6 +74,14 @@ def read_targets(
     if not found.labelled.any():
         raise DataError(f"none of the {len(found.y):,} {rows} has a target in y.")
     without = int((~found.labelled).sum())
+    if missing_label is not None and not _occurs(values, missing_label):
+        found.notes.insert(0, f"missing_label is {missing_label!r}, and no y has this value.")
+    is_byte = isinstance(values, Tensor) and values.dtype == torch.uint8
+    if is_byte and missing_label is None and bool((values == 255).any()):
+        found.notes.append(
+            "y has the class 255, which -1 becomes as uint8. If it marks rows without a class, say "
+            "so with missing_label 255."
+        )
     if without:
         mark = _mark(values, missing_label)
         found.notes.insert(
@@ -80,6 +90,19 @@ def read_targets(
             "mask.",
         )
     return found
+
+
+def _occurs(values: Any, missing_label: float | str) -> bool:
+    """True if a target has the value of ``missing_label``."""
+    number = _number(missing_label)
+    if isinstance(values, Tensor):
+        if number is None:  # in a table it stood for the NaN of a number
+            return values.is_floating_point() and bool(values.isnan().any())
+        return bool((values == number).any())
+    column = pd.Series(np.asarray(values, object).ravel()).fillna("").astype(str).str.strip()
+    if (column == str(missing_label)).any():
+        return True
+    return number is not None and bool((pd.to_numeric(column, errors="coerce") == number).any())
 
 
 def no_targets(rows: int, schema: Schema) -> Targets:
@@ -167,9 +190,29 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
     with suppress(ValueError):  # names that are no numbers stay in alphabetical order
         names = sorted(names, key=float)
     _check_number_of_classes(len(names), len(known))
+    notes = _doubtful_names(names)
     y = np.maximum(pd.Index(names, dtype=object).get_indexer(column.astype(object)), 0)
     y[~labelled] = 0  # -1 is no index, and a missing label may look like a class
-    return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, [])
+    return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, notes)
+
+
+def _doubtful_names(names: Sequence[str]) -> list[str]:
+    """Sentences about names that may be one class, or none."""
+    notes = []
+    same: dict[str, str] = {}
+    for name in names:
+        key = name.casefold()
+        with suppress(ValueError):
+            key = repr(float(name))
+        if key in same:
+            notes.append(f"{same[key]!r} and {name!r} are two classes: write them alike if not.")
+        same.setdefault(key, name)
+        if name.casefold() in UNKNOWN:
+            notes.append(
+                f"{name!r} is a class. If it marks rows without one, say so with missing_label "
+                f"{name!r}."
+            )
+    return notes
 
 
 def _of_classes(values: Tensor, missing_label: float | str | None, labelled: Any = None) -> Targets:

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from gnn_depth.data.checks import DataError
 
+LARGEST = torch.iinfo(torch.int64).max
+
 
 def is_text(value: Any) -> bool:
     """True for an array or list of text, such as the names of classes."""
@@ -37,6 +39,8 @@ def as_tensor(name: str, value: Any) -> Tensor:
         raise DataError(f"{name} has no values: it is on the device 'meta'. Give a filled tensor.")
     if value.is_quantized:
         raise DataError(f"{name} is quantised: give {name}.dequantize().")
+    if value.dtype in (torch.uint16, torch.uint32, torch.uint64):  # for which PyTorch can do little
+        value = _from_numpy(name, value.cpu().numpy())
     if value.is_nested:
         raise DataError(f"{name} is a nested tensor: give {name}.to_padded_tensor(0).")
     if value.is_complex():
@@ -47,6 +51,11 @@ def as_tensor(name: str, value: Any) -> Tensor:
 
 
 def _from_numpy(name: str, value: Any) -> Tensor:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DataError(
+            f"{name} is a masked array, whose hidden values are unknown: fill them, as in "
+            f"{name}.astype(float).filled(numpy.nan)."
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -58,5 +67,7 @@ def _from_numpy(name: str, value: Any) -> Tensor:
     if dtype is None:
         held = "text" if is_text(array) else f"values of the type {array.dtype}"
         raise DataError(f"{name} holds {held}, and must hold numbers.")
+    if array.dtype.kind == "u" and array.size and int(array.max()) > LARGEST:
+        raise DataError(f"{name} holds integers above {LARGEST}: give floats, or number them anew.")
     # The copy has the native byte order, and may be written to.
     return torch.from_numpy(np.array(array, dtype, order="C"))

@@ -41,6 +41,9 @@ ONE_ROLE = (
     "feature; of edges source, target, weight or feature."
 )
 
+#: The word for a part of a split in the name of a column.
+PART = re.compile(r"(?<![a-z])(train|val|valid|validation|dev|test)(ing)?(?![a-z])")
+
 
 @dataclass(frozen=True)
 class NodeColumns:
@@ -160,6 +163,7 @@ def read_tables(
         arrays[name] = _is_true(nodes, frame[name])
     ids = _ids(nodes, frame[columns.id])
     source = f"{columns.id!r} of {str(nodes.path)!r}"
+    _note_unread(edges, of_edges, notes)
     arrays["edge_index"] = _edge_index(edges, of_edges, ids, source)
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
@@ -456,7 +460,35 @@ def _roles(
     if columns.features is None:
         rest = [name for name in nodes.columns if name not in used]
         columns = replace(columns, features=rest)
+        _refuse_split(nodes, rest)
     return columns, masks
+
+
+def _refuse_split(nodes: "TableFile", features: Sequence[str]) -> None:
+    """Refuse columns of true and false that look like a split and would become features."""
+    parts = [name for name in features if PART.search(name.lower())]
+    if not any("train" in name.lower() for name in parts):
+        return
+    frame = nodes.read(parts)
+    found = [name for name in parts if set(frame[name].unique()) <= {True, False}]
+    if found:
+        raise nodes.error(
+            f"{' and '.join(found)} hold true and false, and look like the split: call them "
+            "train_mask, val_mask and test_mask. If they are features, list all in `features`."
+        )
+
+
+def _note_unread(edges: "TableFile", columns: EdgeColumns, notes: list[str]) -> None:
+    """Tell which columns of the edges are not read, unless their roles were chosen."""
+    if columns.weight is not None or columns.features is not None:
+        return
+    ends = columns.ends or edges.columns[:2]
+    unread = [name for name in edges.columns if name not in ends]
+    if unread:
+        notes.append(
+            f"{' and '.join(unread)} of {edges.path.name} {'is' if len(unread) == 1 else 'are'} "
+            "not read: edge_weight names a column of weights, edge_features columns of features."
+        )
 
 
 def is_table(path: str) -> bool:

@@ -169,6 +169,7 @@ class Call:
         state: The statistics of the state; None if there is none.
         gradient: Its gradients; None if the state takes no part in autograd.
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
+        is_input: True if autograd does not differentiate by the state, as by an input.
         recorded: The layer's call with its arguments, if these are kept.
         out_norm: Norm of the layer's output, if arguments are kept.
     """
@@ -177,7 +178,7 @@ class Call:
         self.module, self.forward_pass = module, forward_pass
         self.state: Any = None
         self.gradient: StateGradient | None = None
-        self.without_autograd = False
+        self.without_autograd = self.is_input = False
         self.recorded: RecordedCall | None = None
         self.out_norm: float | None = None
         self.returns_several = False
@@ -374,6 +375,7 @@ class CallRecorder:
             call.state = self._of_state(state, arguments)
         if not isinstance(x, Tensor) or not x.requires_grad:
             call.without_autograd = not torch.is_grad_enabled()
+            call.is_input = torch.is_grad_enabled()
             return
         known = self._leaves.get((call.module, id(x)))
         if known is not None:  # one tensor that enters again has one gradient

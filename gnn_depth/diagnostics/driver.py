@@ -369,6 +369,13 @@ class LayerDriver:
             )
         differentiated = {call.module for call in recorder.calls if call.gradient is not None}
         switched_off = {call.module for call in recorder.calls if call.without_autograd}
+        inputs = {call.module for call in recorder.calls if call.is_input}
+        without = self._named(inputs - differentiated)
+        if without and recorder.had_loss:
+            notes["input"] = (
+                "the state needs no gradient (an input, or behind frozen layers or a detach), so "
+                f"its gradient is empty: {without}."
+            )
         without = self._named(switched_off - differentiated)
         if without and recorder.had_loss:
             notes["checkpoint"] = (

@@ -355,6 +355,8 @@ def measures_called(names: Sequence[str]) -> list[Measure]:
     """
     if isinstance(names, str):
         raise ValueError(f"measures must be a list of names: use measures=[{names!r}].")
+    if not isinstance(names, Sequence):
+        raise ValueError(f"measures must be a list of names, not {names!r}.")
     for name in names:
         if name not in MEASURES:
             raise ValueError(unknown("measure", name, MEASURES))
@@ -410,6 +412,22 @@ def edges_of(
         if highest < len(x):
             return edges, item.num_nodes if isinstance(item, Graph) else len(x)
     return None
+
+
+def check_edges(given: Any) -> None:
+    """Refuse what is no edges for :func:`edges_of`; None is accepted.
+
+    Raises:
+        ValueError: It is neither a graph, an ``edge_index``, nor a sparse adjacency matrix.
+    """
+    if given is not None and _edges(given) is None:
+        what = type(given).__name__
+        if isinstance(given, Tensor):
+            what = f"{given.dtype} of shape {tuple(given.shape)}"
+        raise ValueError(
+            f"edge_index must be a graph, integers of shape (2, edges), or a sparse adjacency "
+            f"matrix, not {what}."
+        )
 
 
 def _edges(item: Any) -> Tensor | None:

@@ -16,7 +16,12 @@ from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.first_failure import first_failures, needed
 from gnn_depth.diagnostics.heat_map import heat_map_figure
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import MEASURES, Processes, measures_called
+from gnn_depth.diagnostics.layer_statistics import (
+    MEASURES,
+    Processes,
+    check_edges,
+    measures_called,
+)
 from gnn_depth.diagnostics.log import curve_points
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
 from gnn_depth.graph import Graph
@@ -101,6 +106,9 @@ class watch:  # noqa: N801 - a context manager
         self._every = _whole_number("every", every)
         if not isinstance(model, nn.Module):
             raise ValueError(f"watch needs a model, not {model!r}.")
+        check_edges(edge_index)
+        if scaler is not None and not callable(getattr(scaler, "scale", None)):
+            raise ValueError(f"scaler must be a GradScaler, not {scaler!r}.")
         model = unwrapped(model)
         found = layers_of(model, layers)
         self._measures = measures_called(measures)
@@ -332,6 +340,8 @@ def _dropped(driver: LayerDriver) -> None:
 def _whole_number(name: str, value: Any) -> int:
     """A positive integer; a ValueError for anything else."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be a whole number, not {value!r}.") from None

@@ -58,9 +58,14 @@ def with_modes(chosen: Any) -> Any:
         return {key: with_modes(each) for key, each in chosen.items()}
     if not isinstance(chosen, Chosen):
         return chosen
-    given = chosen.options
-    mode = mode_to_use(chosen.part.class_name, given.get("monitor"), given.get("mode"))
-    return chosen if mode is None else Chosen(chosen.part, {**given, "mode": mode})
+    given, watcher = chosen.options, chosen.part.class_name
+    for cls in getattr(chosen.part.cls, "__mro__", ()):  # it may be a class of the user's own
+        if cls.__name__ in WATCHERS:
+            watcher = cls.__name__
+    mode = mode_to_use(watcher, given.get("monitor"), given.get("mode"))
+    if mode is None or "mode" not in chosen.part.options:
+        return chosen
+    return Chosen(chosen.part, {**given, "mode": mode})
 
 
 def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = None) -> str | None:

@@ -35,7 +35,7 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.builder import build, is_plain_value, made_options, written_options
+from gnn_depth.builder import build, check, is_plain_value, made, made_options, written_options
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
@@ -392,7 +392,8 @@ def fit(
     # them.
     objects = {option: each.default for option, each in known.items()}
     objects |= made_options(known, chosen)
-    objects["callbacks"] = [*(objects["callbacks"] or []), *build("callback", list(callbacks))]
+    more = made(with_modes(check("callback", list(callbacks))))
+    objects["callbacks"] = [*(objects["callbacks"] or []), *more]
 
     module = _data_module(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):

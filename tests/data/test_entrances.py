@@ -273,6 +273,40 @@ REFUSED = {
         ),
         (dict(ONE.to_dict(), x=ONE.x * 1j), "x is complex"),
     ],
+    "a mask called `valid_mask`": [
+        (
+            dict(ONE.to_dict(), train_mask=ONE.y == 0, valid_mask=ONE.y == 1, test_mask=ONE.y == 2),
+            "val_mask is not: .* valid_mask is not read. If it is meant as val_mask",
+        ),
+    ],
+    "a masked array of NumPy": [
+        (dict(ONE.to_dict(), y=np.ma.masked_less(np.arange(20), 3)), r"y is a masked.*filled"),
+    ],
+    "integers beyond int64": [
+        (dict(ONE.to_dict(), y=np.full(20, 2**63, np.uint64)), "y holds integers above"),
+        (dict(ONE.to_dict(), x=torch.tensor([[2**63]] * 20, dtype=torch.uint64)), "x holds int"),
+    ],
+    "edges that are true or false": [
+        (dict(ONE.to_dict(), edge_index=ONE.edge_index > 3), "edge_index must be integers"),
+    ],
+    "`num_nodes` or `batch` that are no whole numbers": [
+        (dict(ONE.to_dict(), num_nodes=20.5), r"num_nodes must be a whole number.*20\.5"),
+        (dict(ONE.to_dict(), num_nodes="20"), "num_nodes must be a whole number"),
+        (dict(ONE.to_dict(), batch=torch.full((20,), 0.5)), "batch must have whole numbers"),
+        (dict(ONE.to_dict(), batch=torch.full((20,), -1)), "batch must have whole numbers"),
+    ],
+    "an edge between two graphs of `batch`": [
+        (
+            dict(
+                ONE.to_dict(),
+                batch=torch.arange(20) // 10,
+                edge_index=torch.tensor([[0, 9], [1, 10]]),
+                edge_weight=None,
+                edge_attr=None,
+            ),
+            r"edge 1 is \(9, 10\), and joins the graphs 0 and 1",
+        ),
+    ],
     "a column of integers that one-hot would fill the memory": [
         (dict(ONE.to_dict(), x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
     ],
@@ -348,6 +382,26 @@ TOLD = {
         {},
         "edge_weights is not read",
     ),
+    "`missing_label` that no target has": (
+        ONE,
+        {"missing_label": 9.0},
+        r"is 9\.0, and no y has",
+    ),
+    "`y` of type uint8 has 255": (
+        with_parts(y=torch.tensor([255, 0, 1, 2] * 5, dtype=torch.uint8)),
+        {},
+        "class 255.*missing_label 255",
+    ),
+    "a part of the split in which no row has a target": (
+        with_parts(y=torch.tensor([-1, 0, 1, 2] * 5)),
+        {"split": {"train": [1, 2, 3], "val": [0, 4], "test": [5]}},
+        "none of the rows of val has a target",
+    ),
+    "`train_idx`, `split_idx` and the like": (
+        with_parts(train_idx=torch.arange(5), split_idx={}, idx_test=[7]),
+        {},
+        "idx_test and split_idx and train_idx are not read",
+    ),
     "a DataLoader": (DataLoader([ONE]), {}, "loader are taken in their order"),
 }
 
@@ -411,48 +465,3 @@ def test_a_cell_of_any_length_is_read(tmp_path):
     nodes = (tmp_path / "nodes.csv").read_text()
     (tmp_path / "nodes.csv").write_text(nodes.replace("id,", f"{'i' * 131_073},"))
     assert data.batch.x.shape == (20, 3)
-
-
-@pytest.mark.parametrize("entrance", ENTRANCES)
-def test_standardized_columns_have_mean_0_and_deviation_1_over_the_training_nodes(
-    tmp_path, entrance
-):
-    arrays = changed(x=random_graph()["x"] * [1.0, 1e9, 0.0] + [0, 1e12, 3])
-    data = ENTRANCES[entrance](arrays, tmp_path, standardize="standard")
-    x = data.batch.x
-    assert not any("very different size" in note or "rounds" in note for note in data.notes)
-    trained = x[data.batch.train_mask].double()
-    assert trained.mean(0).tolist() == pytest.approx([0, 0, 0], abs=1e-6)
-    assert trained.std(0, correction=0).tolist() == pytest.approx([1, 1, 0], abs=1e-6)
-    exact = arrays["x"][:, 1]
-    of_training = exact[arrays["train_mask"]]
-    expected = (exact - of_training.mean()) / of_training.std()
-    assert x[:, 1].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
-
-
-def test_other_data_is_standardized_by_what_a_checkpoint_was_trained_on():
-    first, other = random_graph(0, masks=True), random_graph(1, masks=True)
-    trained, tested = (
-        GraphSource(first, standardize="standard"),
-        GraphSource(other, standardize="standard"),
-    )
-    own = tested.batch.x.clone()
-    tested = tested.read_as(trained.schema)
-    of_training = first["x"][first["train_mask"]]
-    expected = (other["x"] - of_training.mean(0)) / of_training.std(0)
-    assert tested.batch.x.numpy() == pytest.approx(expected, abs=1e-6)
-    assert not torch.allclose(tested.batch.x, own)
-
-
-def test_the_training_graphs_standardize_where_graphs_have_targets():
-    graphs = side_by_side()
-    for number, graph in enumerate(graphs):
-        graph.y = torch.tensor([number])
-        graph.x = graph.x + 100 * number
-        for name in MASKS:
-            del graph[name]
-    split = {"train": [1], "val": [0], "test": [2]}
-    data = GraphSource(graphs, split, standardize="standard")
-    of_graph = data.batch.x[data.batch.graph.node_to_graph == 1].double()
-    assert of_graph.mean(0).tolist() == pytest.approx([0, 0, 0], abs=1e-5)
-    assert of_graph.std(0, correction=0).tolist() == pytest.approx([1, 1, 1], abs=1e-5)

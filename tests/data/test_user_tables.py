@@ -1,6 +1,7 @@
 """A user's graph from two tables, as people write them."""
 
 import gzip
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -410,3 +411,51 @@ def test_a_checkpoint_of_other_classes_is_refused(graph: Callable):
     graph().load_state_dict(state)
     with pytest.raises(DataError, match=r"ml, theory.* ai, theory"):
         graph(NODES.replace("ml", "ai")).load_state_dict(state)
+
+
+def made_of(folder, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGraph:
+    (folder / "n.csv").write_text(nodes)
+    (folder / "e.csv").write_text(edges)
+    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), label="y", **options)
+
+
+@pytest.mark.parametrize(
+    "names", ["is_train,is_test", "train,val", "Train,Test", "trainMask,train"]
+)
+@pytest.mark.parametrize("values", ["True,False", "1,0"])
+def test_columns_that_look_like_a_split_are_no_features_unless_they_are_listed(
+    tmp_path, names, values
+):
+    other = ",".join(reversed(values.split(",")))
+    nodes = f"id,y,age,{names}\n0,a,0.5,{values}\n1,b,0.25,{other}\n"
+    with pytest.raises(DataError, match="look like the split"):
+        _ = made_of(tmp_path, nodes).batch
+    assert made_of(tmp_path, nodes, features=["age", *names.split(",")]).num_features == 3
+
+
+def test_features_with_such_a_word_in_their_name_are_features(tmp_path):
+    nodes = "id,y,test_score,training_hours\n0,a,1,2.5\n1,b,0,7\n"
+    assert made_of(tmp_path, nodes.replace(",1,", ",0.5,")).num_features == 2
+
+
+def test_columns_of_edges_that_are_not_read_are_said(tmp_path):
+    nodes, edges = "id,y,x\n0,a,1.5\n1,b,0\n", "a,b,weight,kind\n0,1,2.5,k\n"
+    data = made_of(tmp_path, nodes, edges)
+    assert any("weight and kind of e.csv are not read" in note for note in data.notes)
+    for chosen in ({"edge_weight": "weight"}, {"edge_weight": ""}, {"edge_features": ["weight"]}):
+        assert not any("not read" in n for n in made_of(tmp_path, nodes, edges, **chosen).notes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("A a B", "'A' and 'a' are two classes"),
+        ("1 1.0 x", "'1' and '1.0' are two classes"),
+        ("a b unknown", "'unknown' is a class.*missing_label 'unknown'"),
+        ("a b ?", r"missing_label '\?'"),
+    ],
+)
+def test_names_of_classes_that_may_be_one_or_none_are_said(tmp_path, labels, words):
+    rows = "".join(f"{row},{label},0.5\n" for row, label in enumerate(labels.split()))
+    notes = made_of(tmp_path, f"id,y,x\n{rows}").notes
+    assert re.search(words, "\n".join(notes))

@@ -99,6 +99,23 @@ def test_without_a_backward_pass_of_the_loss_gradients_are_empty_and_a_note_says
     assert any("torch.autograd.grad does not count" in note for note in watched.notes)
 
 
+@pytest.mark.parametrize("frozen", ["enter", "detached"])
+def test_a_state_that_needs_no_gradient_is_empty_with_a_note(frozen):
+    model, data = Drawn("separate", 0), Data(0)
+    if frozen == "enter":
+        model.enter.requires_grad_(False)
+    else:
+        model.enter.register_forward_hook(lambda module, args, out: out.detach())
+    with gnn_depth.watch(model, "convs.*") as watched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data.loss(model).backward()
+        watched.step()
+    frame = watched.frame()
+    gradients = frame[frame.measure == "gradient_norm_hidden"].value
+    assert gradients.isna().tolist() == [True] + [False] * (len(gradients) - 1)
+    assert any("needs no gradient" in note and "convs.0" in note for note in watched.notes)
+
+
 def test_a_state_that_is_passed_again_without_a_kept_graph_is_nan_with_a_note():
     class Sum(nn.Module):
         def __init__(self):
@@ -220,6 +237,11 @@ def test_given_edges_are_taken_for_a_layer_that_is_called_with_a_tuple():
         ({"measures": []}, "measures is empty"),
         ({"layers": []}, "layers is empty"),
         ({"layers": [3]}, "layers must be names, not 3."),
+        ({"every": True}, "every must be a whole number, not True."),
+        ({"measures": 3}, "measures must be a list of names, not 3."),
+        ({"edge_index": torch.rand(2, 3)}, "not torch.float32 of shape (2, 3)"),
+        ({"edge_index": "edges"}, "edge_index must be a graph, integers"),
+        ({"scaler": 3}, "scaler must be a GradScaler, not 3."),
     ],
 )
 def test_wrong_arguments_of_a_watch_are_refused_in_words(options, message):

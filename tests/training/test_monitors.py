@@ -10,6 +10,7 @@ from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torchmetrics import Metric
 
+import gnn_depth
 from gnn_depth.builder import check
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.monitors import mode_of, with_modes
@@ -189,3 +190,30 @@ def test_the_task_knows_the_mode_of_each_of_its_metrics():
     }
     assert mode_of("train/lr") is None
     assert mode_of("test/auroc") == "max"
+
+
+class Stop(EarlyStopping):
+    """A class of the user's own, which takes what its base takes."""
+
+
+class StopLater(EarlyStopping):
+    """One that may be given what its base needs."""
+
+    def __init__(self, patience=7, **options):
+        super().__init__(patience=patience, **options)
+
+
+@pytest.mark.parametrize("cls", [EarlyStopping, Stop, StopLater])
+def test_a_callback_of_the_users_own_takes_the_options_of_its_base_and_its_mode(cls):
+    written = {"class_path": f"{cls.__module__}.{cls.__name__}"}
+    options = {"monitor": "val/acc", "patience": 5}
+    (chosen,) = with_modes(check("callback", [{**written, "init_args": options}]))
+    assert chosen.options == {**options, "mode": "max"}
+    with pytest.raises(MisconfigurationException, match="in mode 'min': use mode max"):
+        with_modes(check("callback", [{**written, "init_args": {**options, "mode": "min"}}]))
+
+
+def test_a_callback_that_python_names_with_the_wrong_mode_is_refused(tmp_path, tiny):
+    callback = {"name": "EarlyStopping", "monitor": "val/acc", "mode": "min"}
+    with pytest.raises(MisconfigurationException, match="in mode 'min': use mode max"):
+        gnn_depth.fit({"num_layers": 2}, tiny, epochs=1, root=str(tmp_path), callbacks=[callback])

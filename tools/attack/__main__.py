@@ -32,6 +32,7 @@ NUMBERS = {
 }
 SHOWN = 110  # characters of a name
 LONGEST = 600  # characters of a difference
+FEW = 20  # differences of a part that are shown
 
 
 class Hung(BaseException):
@@ -119,6 +120,7 @@ def _numbers(seed: int) -> int:
                 count += 1
                 if difference:
                     here += 1
+                if difference and here <= FEW:
                     print(f"{trial} -> {difference[:LONGEST]}", flush=True)
         seconds = time.process_time() - began
         print(f"{name}: {count} trials in {seconds:.0f} s, {here} differ", flush=True)

@@ -15,7 +15,12 @@ from gnn_depth.diagnostics.balance import laws_of, size
 from gnn_depth.diagnostics.calls import Call, CallRecorder, RecordedCall, evaluating
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import Processes, edges_of, measures_called
+from gnn_depth.diagnostics.layer_statistics import (
+    Processes,
+    check_edges,
+    edges_of,
+    measures_called,
+)
 from gnn_depth.diagnostics.lipschitz import CannotLinearise, Guesses, layer_constant
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank
 from gnn_depth.graph import Graph
@@ -150,6 +155,7 @@ def measure_layers(
     are left out, which take longer than the pass. All else is as in
     :func:`gnn_depth.diagnostics.probe.probe`.
     """
+    check_edges(edge_index)
     model = unwrapped(model)
     found = layers_of(model, layers)
     measures = measures_called(list(MEASURED.values()))

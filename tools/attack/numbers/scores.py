@@ -158,36 +158,45 @@ def _equal(value: float, expected: float) -> bool:
 
 def _of_classes(out: Tensor, y: Tensor) -> Metrics:
     if out.isnan().any():
-        return {"acc": math.nan, "f1": math.nan}
+        return dict.fromkeys(("acc", "f1", "bacc"), math.nan)
     predicted = out.numpy().argmax(1)
     f1 = sk.f1_score(y, predicted, average="macro", zero_division=0)
-    return {"acc": sk.accuracy_score(y, predicted), "f1": f1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of predicted classes that are absent
+        balanced = sk.balanced_accuracy_score(y, predicted)
+    return {"acc": sk.accuracy_score(y, predicted), "f1": f1, "bacc": balanced}
 
 
 def _of_two_classes(out: Tensor, y: Tensor) -> Metrics:
     scores = out[:, 1].double() - out[:, 0].double()
-    return {**_of_classes(out, y), "auroc": _area(scores[:, None], y[:, None])}
+    return {**_of_classes(out, y), **_of_ranks(scores[:, None], y[:, None])}
 
 
 def _of_labels(out: Tensor, y: Tensor) -> Metrics:
     f1 = math.nan
     if not out.isnan().any():
         f1 = sk.f1_score(y.flatten(), out.flatten() > 0, zero_division=np.nan)
-    return {"f1": f1, "auroc": _area(out, y)}
+    return {"f1": f1, **_of_ranks(out, y)}
 
 
-def _area(scores: Tensor, y: Tensor) -> float:
-    """The mean of the areas of the labels that have both values; NaN without any."""
-    areas = []
+def _of_ranks(scores: Tensor, y: Tensor) -> Metrics:
+    """The means over the labels for which they are defined; NaN without any."""
+    areas, precisions = [], []
     for column in range(y.shape[1]):
-        if len(y[:, column].unique()) < 2:
+        labels = y[:, column].numpy()
+        if not labels.any():
             continue
-        if scores[:, column].isnan().any():
-            return math.nan
         # scikit-learn refuses infinite scores; their ranks are the same.
         ranks = np.unique(scores[:, column].numpy(), return_inverse=True)[1]
-        areas.append(sk.roc_auc_score(y[:, column], ranks))
-    return float(np.mean(areas)) if areas else math.nan
+        is_nan = bool(scores[:, column].isnan().any())
+        precisions.append(math.nan if is_nan else sk.average_precision_score(labels, ranks))
+        if not labels.all():
+            areas.append(math.nan if is_nan else sk.roc_auc_score(labels, ranks))
+    return {"auroc": _mean(areas), "ap": _mean(precisions)}
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
 
 
 def _of_numbers(out: Tensor, y: Tensor) -> Metrics:
