@@ -97,8 +97,8 @@ class UserGraph(GraphSource):
             (``error``), or ``ignore`` them.
 
     Raises:
-        ValueError: A file does not exist, an option does not fit its type, or the fractions add up
-            to more than one.
+        ValueError: A file does not exist, an option does not fit its type or another option, or the
+            fractions add up to more than one.
     """
 
     def __init__(
