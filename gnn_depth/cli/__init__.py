@@ -17,8 +17,7 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the predictions for every node or graph to a file.",
-    "inspect": "Print what would be read of a data set, and the flags to train on it: gnn-depth "
-    "inspect NODES EDGES.",
+    "inspect": "Show what would be read of your files: gnn-depth inspect NODES EDGES.",
     "partition": "Write the graph of a run as files, of which each process of strategy graph reads "
     "its part.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; "
@@ -144,10 +143,10 @@ def usage() -> str:
     return (
         "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...\n\n"
         f"Train and diagnose deep graph neural networks.\n\n{rows}\n\n"
-        "gnn-depth COMMAND --help explains the options of a command.\n"
+        f"gnn-depth COMMAND --help explains the options of a command; {TRACEBACK}=1 shows where in "
+        "the code an error was raised.\n"
         "--trusted-only refuses configs that would import more than registered parts and known "
-        "classes.\n"
-        f"{TRACEBACK}=1 shows where in the code an error was raised."
+        "classes."
     )
 
 

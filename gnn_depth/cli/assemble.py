@@ -133,6 +133,8 @@ class CommandLineInterface:
                 sha256 = self.datamodule.checksum if self.command == "fit" else None
                 data = self.resolved["data"]
                 self.checkpoint.check_data(self.model.hparams, data, sha256)
+                if self.command in ("validate", "test") and self.datamodule.split_is_random:
+                    self.checkpoint.check_split(self.datamodule.checksum)
 
     def _trainer_options(self) -> dict[str, Any]:
         """Every option of the trainer, with the objects that the given ones stand for."""

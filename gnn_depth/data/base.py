@@ -140,6 +140,8 @@ class GraphDataModule(L.LightningDataModule, ABC):
     adopted: Schema | None = None
     #: What happens to columns and categories that a trained model misses or does not know.
     on_unknown: Unknown = "error"
+    #: True if the rows to train, validate and test on were drawn at random when it was read.
+    split_is_random: Any = False
 
     @property
     @abstractmethod
@@ -385,6 +387,7 @@ class WrapsSource:
     task: Any = property(attrgetter("source.task"))
     notes: Any = property(attrgetter("source.notes"))
     schema: Any = property(attrgetter("source.schema"))
+    split_is_random: Any = property(attrgetter("source.split_is_random"))
 
     def read_as(self, schema: Schema, unknown: Unknown | None = None, targets: bool = True) -> Any:
         """This data set made from its source, which is read for a trained model."""

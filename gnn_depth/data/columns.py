@@ -264,12 +264,9 @@ def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
             if name in re.split(r"[^a-z]+", column.name.lower()):
                 return column
     few = [column for column in facts if 2 <= column.distinct <= FEW_CLASSES]
-    texts = [column for column in few if column.kind == "text"]
-    whole = [column for column in few if column.kind in ("integers", "flags")]
-    for found in (texts, whole):
-        if found:
-            return found[-1]
-    return None
+    few = [column for column in few if column.kind in ("text", "integers", "flags")]
+    # Public tables have it last, as a rule.
+    return few[-1] if few else None
 
 
 def _looks_like_classes(column: ColumnFacts) -> bool:

@@ -384,5 +384,6 @@ class GraphSource(GraphSet):
         if given or self.val_share is not None:
             return complete_masks(given, self.val_share, self.seed, notes)
         notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+        self.split_is_random = True
         fractions = self.train_fraction, self.val_fraction
         return fraction_split(rows, self.seed, *fractions, labelled)

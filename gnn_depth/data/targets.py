@@ -146,7 +146,7 @@ def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:
             raise DataError(f"{fault} The model was trained on these classes only.")
         notes = [*notes, f"{fault} These rows are in no mask."]
     labelled = found.labelled & ~strange
-    return Targets(y.clamp_min(0), labelled, list(schema.outputs), notes)
+    return Targets(y.masked_fill(~labelled, 0), labelled, list(schema.outputs), notes)
 
 
 def _mark(values: Any, missing_label: float | str | None) -> str:

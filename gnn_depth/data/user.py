@@ -227,8 +227,18 @@ class UserGraph(GraphSource):
         except DataError as error:
             found.open = [str(error)]
             return found
-        found.notes = complete.notes
+        found.notes = [*complete.notes]
+        guessed = proposed & {"label", "targets"}
+        if guessed:
+            name = complete.columns.label or ", ".join(complete.columns.targets)
+            found.notes.append(
+                f"{name!r} is a guess of what is to be predicted: say it with --data.label COLUMN "
+                "(classes) or --data.targets '[COLUMN]' (numbers), here and in fit."
+            )
         found.look_at(batch, complete.schema, not self.undirected)
+        # Columns of a table say more together: without these the model is linear up to its layers.
+        found.options["model.first_activation"] = "true"
+        found.options["model.last_activation"] = "true"
         sizes = {column.name: column.largest for column in facts}
         is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
         if is_large and self.scale_target == "none":

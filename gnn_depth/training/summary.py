@@ -102,16 +102,17 @@ def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
     matrix = counts[-1] if counts[-1].any() else counts[0]
     if not matrix.any():
         return []
-    names = [
-        name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in schema.outputs
-    ]
+    names = []
+    for name in schema.outputs:
+        names.append(name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…")
     first = max(len("class"), *map(len, names))
     width = max(len(f"{int(matrix.max()):,}"), *map(len, names)) + 2
     head = "".join(f"{name:>{width}}" for name in names)
     lines = ["", f"  {of_set} nodes by class (rows) and predicted class (columns)"]
     lines.append(f"  {'class':<{first}}{head}{'found':>9}")
     for number, row in enumerate(matrix.tolist()):
-        cells = "".join(f"{count:>{width},}" for count in row)
+        # The last column counts nodes without a prediction.
+        cells = "".join(f"{count:>{width},}" for count in row[: len(names)])
         found = f"{100 * row[number] / sum(row):.1f}%" if any(row) else "none"
         lines.append(f"  {names[number]:<{first}}{cells}{found:>9}")
     return lines

@@ -84,3 +84,31 @@ def test_parquet_is_refused_before_any_work_where_its_library_is_missing(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'gnn-depth\[parquet\]'"):
         check_predictions("p.parquet")
+
+
+def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
+    gnn_depth: Callable, of_tables: Path
+):
+    nodes, edges = pd.read_csv("nodes.csv"), pd.read_csv("edges.csv")
+    first = ["--ckpt_path", str(of_tables), "--output", "first.csv"]
+    assert gnn_depth("predict", *QUIET, *first).code == 0
+    more = pd.concat([nodes, nodes[:2].assign(paper=["new1", "new2"], topic=None)])
+    more[["year", "cites", "topic", "paper"]].to_csv("june.csv", index=False)
+    edges[["to", "from"]].to_csv("links.csv", index=False)
+    words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
+    answer = gnn_depth("predict", *words, "--output", "june_out.csv")
+    assert answer.code == 0, answer.err
+    before, after = pd.read_csv("first.csv"), pd.read_csv("june_out.csv")
+    assert after.node.tolist()[-2:] == ["new1", "new2"]
+    pd.testing.assert_frame_equal(after[:30], before, rtol=1e-5)
+    answer = gnn_depth("test", *words)
+    assert answer.code == 0, answer.err
+    assert "may be among those that are measured" in answer.err
+    same = gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables))
+    assert "may be among" not in same.err
+    assert "nodes by class (rows)" in same.out
+    more.drop(columns="year").to_csv("june.csv", index=False)
+    answer = gnn_depth("predict", *words, "--output", "none.csv")
+    assert (answer.code, "there is no column 'year'" in answer.err) == (2, True)
+    answer = gnn_depth("predict", *words, "--output", "none.csv", "--data.unknown", "ignore")
+    assert answer.code == 0, answer.err
