@@ -48,7 +48,8 @@ from gnn_depth.yaml_limits import check_texts, safe_load, value_in
 T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
 Named: TypeAlias = T | Any
-LISTS = ("norm", "callback")  # kinds that come in lists: a single one is read as a list of one
+# Kinds that come in lists: a single one is read as a list of one.
+LISTS = ("norm", "callback", "transform")
 
 
 class PartError(RegistryError):
@@ -174,8 +175,8 @@ def build(kind: str, value: Any, where: Where = ()) -> Any:
     """Build the object, or the factory, that a value stands for.
 
     Args:
-        kind: layer, norm, init, skip, graph_dropout, task, data, optimizer, scheduler, callback or
-            logger.
+        kind: layer, norm, init, skip, graph_dropout, task, data, optimizer, scheduler, callback,
+            logger or transform.
         value: A name, a dict, a class or an object. Norms and callbacks may be a list of these; a
             single one is read as a list of one.
         where: Keys that lead to the value in a config, for messages; by default the kind.
@@ -498,6 +499,8 @@ def _instance(option: Option | None, value: Any) -> Any:
 
     Other values are returned as they are.
     """
+    if option is not None and option.kind == "transform":
+        return written(value)  # a data set keeps how they are written, and builds them
     if isinstance(value, Chosen):
         return made(value)
     if isinstance(value, list) and any(isinstance(item, Chosen) for item in value):

@@ -32,7 +32,7 @@ ABOUT = {
     "trainer.accumulate_grad_batches": "Number of batches per optimizer step.",
     "trainer.enable_progress_bar": "Show the progress.",
 }
-LIBRARY = ("lightning.", "torch.", "pytorch_lightning.")
+LIBRARY = ("lightning.", "torch.", "torch_geometric.", "pytorch_lightning.")
 #: The usage of commands that cannot do without some options.
 NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.

@@ -16,6 +16,7 @@ from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.features import read_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.joined import Joined, side_by_side
+from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
 from gnn_depth.data.targets import read_targets
 from gnn_depth.graph import Graph
@@ -85,6 +86,10 @@ class GraphSource(GraphSet):
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
+        make_features: Features to make from the edges, beside those of the data: ``constant``,
+            ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
+            :func:`gnn_depth.data.made_features.make_features`.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
@@ -103,8 +108,10 @@ class GraphSource(GraphSet):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        make_features: MakeFeatures = "none",
+        **common: Any,
     ) -> None:
-        super().__init__(batch_size, seed)
+        super().__init__(batch_size, seed, **common)
         check_fractions(train_fraction, val_fraction)
         self.data = data
         if isinstance(data, str | os.PathLike):
@@ -116,6 +123,8 @@ class GraphSource(GraphSet):
         self.edge_features = edge_features
         self.val_share = val_share
         self.missing_label = missing_label
+        self.make_features = make_features
+        self._labelled: Tensor | None = None
         self._record: GraphRecord | None = None
 
     @staticmethod
@@ -159,7 +168,14 @@ class GraphSource(GraphSet):
 
     @property
     def node_ids(self) -> np.ndarray | None:
-        return self.record.node_ids
+        ids = self.record.node_ids
+        if ids is None or self.kept is None:
+            return ids
+        return ids[self.kept.numpy()]
+
+    @property
+    def labelled(self) -> Tensor | None:
+        return self._labelled
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         assert self._record is not None
@@ -176,14 +192,19 @@ class GraphSource(GraphSet):
         notes = given.notes
         joined = side_by_side(given.graphs, self.edge_features, notes)
         arrays, nodes = joined.arrays, joined.num_nodes
-        if "x" in arrays:
+        if "x" in arrays and arrays["x"].shape[1:] != (0,):
             x = read_features("x", arrays["x"], notes, given.feature_names)
+        elif self.make_features != "none":
+            x = torch.empty(nodes, 0)
         else:
             x = torch.ones(nodes, 1)
-            notes.append("there is no x: every node gets the feature 1.")
+            notes.append(
+                "there is no x: every node gets the feature 1. make_features makes others."
+            )
         rows = "graphs" if joined.per_graph else "nodes"
         targets = read_targets(arrays["y"], rows, self.missing_label, given.target_names)
         notes += targets.notes
+        self._labelled = targets.labelled
         masks = []
         for mask in self._masks(joined, given.parts, targets.labelled, notes):
             masks.append(mask & targets.labelled)
@@ -195,6 +216,9 @@ class GraphSource(GraphSet):
         if "edge_attr" in arrays:
             of_edges["edge_attr"] = read_features("edge_attr", arrays["edge_attr"], notes)
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
+        if self.make_features != "none":
+            made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
+            x = torch.cat([x, made], 1)
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
         return GraphRecord(batch, targets.names, given.node_ids, notes)

@@ -1,10 +1,11 @@
 """A user's graph in two tables: edges, and nodes with their features and classes."""
 
+import gzip
 import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,8 +20,16 @@ from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
 from gnn_depth.registry import hint, unknown
 
-CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+SPACES = r"\s+"
+#: What separates the values in a row, by the end of the file's name; also with .gz.
+CSV = {".csv": ",", ".tsv": "\t"}
+for suffix in (".txt", ".content", ".cites", ".edges", ".data"):
+    CSV[suffix] = SPACES
+CSV |= {f"{suffix}.gz": separator for suffix, separator in CSV.items()}
 SUFFIXES = (*CSV, ".parquet")
+#: What separates the values in a row, by the words of the option.
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
+COMMENT = ("#", "%")  # a line that begins so is a comment
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
 ONE_ROLE = (
@@ -92,9 +101,11 @@ def read_tables(
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}
+    numbers = _expanded(nodes, frame[features])
+    features = list(numbers.columns)
     x = _numbers(
         nodes,
-        frame[features],
+        numbers,
         "features must be finite numbers. Fill it in, or leave the column out: `features` lists "
         "those to use. A column of text can be one of `categories`, whose values become features "
         "of 0 and 1, or the `split`.",
@@ -103,7 +114,10 @@ def read_tables(
         one_hot = _one_hot(nodes, frame[list(columns.categories)])
         features.extend(one_hot.columns)
         x = np.concatenate([x, one_hot.to_numpy(np.float64)], 1)
-    arrays["x"] = x
+    if x.shape[1]:
+        arrays["x"] = x
+    else:  # features can be made from the edges
+        arrays["num_nodes"] = len(frame)
     if columns.label:
         arrays["y"] = frame[columns.label].to_numpy(object)
     else:
@@ -114,7 +128,7 @@ def read_tables(
         arrays[name] = _is_true(nodes, frame[name])
     ids = _ids(nodes, frame[columns.id])
     source = f"{columns.id!r} of {str(nodes.path)!r}"
-    arrays["edge_index"] = _edge_index(edges, of_edges, ids, source)
+    arrays["edge_index"] = edges.edge_index(of_edges, ids, source)
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
         weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
@@ -124,13 +138,14 @@ def read_tables(
         arrays["edge_weight"] = weight
     if of_edges.features:
         rule = "edge_features must be finite numbers."
-        arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
+        values = _expanded(edges, edges.read(of_edges.features))
+        arrays["edge_attr"] = _numbers(edges, values, rule)
     return Given(
         [arrays],
         node_ids=ids.to_numpy(),
         feature_names=features,
         target_names=columns.targets,
-        notes=notes,
+        notes=[*nodes.notes, *edges.notes, *notes],
     )
 
 
@@ -170,17 +185,31 @@ class TableFile:
 
     Args:
         path: The file.
+        names: The names of the columns, of a file without a first line of names; ``word*3`` stands
+            for word_0, word_1 and word_2.
+        separated_by: One of :data:`SEPARATORS`; by default what the end of the file's name says.
 
     Attributes:
         separator: Of the values in a row; None for Parquet.
+        notes: What was decided about the table, one sentence each.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str] = (), separated_by: str | None = None
+    ) -> None:
         self.path = path
+        self.notes: list[str] = []
         self.separator: str | None = None
         for suffix, separator in CSV.items():
             if path.name.lower().endswith(suffix):
-                self.separator = separator
+                self.separator = SEPARATORS[separated_by] if separated_by else separator
+        self._names = _counted(names)
+        self._skipped: list[int] = []  # lines of comments
+        if names and self.separator is None:
+            raise self.error(
+                "it has names of its columns: node_columns and edge_columns are for "
+                "text without a first line of names."
+            )
 
     @cached_property
     def columns(self) -> list[str]:
@@ -201,6 +230,7 @@ class TableFile:
         return names
 
     def _heading(self, separator: str) -> list[str]:
+        comments = self._find_comments()
         try:
             first = self._parse(header=None, nrows=1, dtype=str)
         except pd.errors.EmptyDataError:
@@ -208,20 +238,60 @@ class TableFile:
                 "it is empty; the first line must have the names of the columns."
             ) from None
         names = [name.strip() for name in first.iloc[0]]
+        if self._names:
+            if len(names) != len(self._names):
+                raise self.error(
+                    f"its first line has {len(names)} values, and {len(self._names)} columns are "
+                    "named."
+                )
+            if names == self._names:
+                raise self.error("its first line has these names already: name no columns.")
+            return self._names
+        if comments and all(_is_number(name) for name in names):
+            # As np.savetxt writes them: the last comment has the names.
+            last = comments[-1].lstrip("".join(COMMENT)).strip()
+            named = [name.strip() for name in re.split(separator, last)]
+            if len(named) == len(names) and not any(map(_is_number, named)):
+                self.notes.append(
+                    f"{self.path.name}: the last of its first comments has the names of the "
+                    f"columns, {', '.join(named)}."
+                )
+                self._names = named
+                return named
         if len(names) == 1:
             for other in ";\t|, ":
                 if other in names[0]:
+                    words = {sign: word for word, sign in SEPARATORS.items()}
                     raise self.error(
-                        f"its values seem to be separated by {other!r}, not by {separator!r}. To "
-                        f"convert it: pandas.read_csv({str(self.path)!r}, sep={other!r})"
-                        ".to_csv('new.csv', index=False)"
+                        f"its values seem to be separated by {other!r}, not by {separator!r}: "
+                        f"separator {words.get(other, 'spaces')}."
                     )
         return names
+
+    def _find_comments(self) -> list[str]:
+        """Find the lines that are comments, if the first one is, and return the first ones."""
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        first: list[str] = []
+        with opened(self.path, "rt", encoding="utf-8-sig") as file:
+            for number, line in enumerate(file):
+                if line.startswith(COMMENT):
+                    self._skipped.append(number)
+                    if len(first) == number:
+                        first.append(line)
+                elif not first:
+                    return []
+        if first:
+            self.notes.append(
+                f"{self.path.name}: {len(self._skipped):,} lines that begin with "
+                f"{first[0][0]} are comments."
+            )
+        return first
 
     def _parse(self, **options: Any) -> pd.DataFrame:
         return pd.read_csv(
             self.path,
             sep=self.separator,
+            skiprows=self._skipped or None,
             keep_default_na=False,
             skipinitialspace=True,
             encoding="utf-8-sig",
@@ -262,13 +332,18 @@ class TableFile:
                 # values.
                 frame = self._parse(
                     names=self.columns,
-                    header=0,
+                    header=None if self._names else 0,
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
                 )
-        texts = {name: _as_text(frame[name]) for name in text}
+        texts = {name: in_text(frame[name]) for name in text}
         return frame[list(columns)].assign(**texts)
+
+    def edge_index(self, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
+        """Positions of the ends of each row in ``ids``, which come from the column ``source``;
+        shape (2, edges)."""
+        return _edge_index(self, columns, ids, source)
 
     def error(self, reason: str) -> DataError:
         """The error for a fault of the table as a whole."""
@@ -339,7 +414,7 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
     if all(re.fullmatch(INTEGER, name) or name in ids for name in names):
         raise table.error(
             f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
-            "Write a first line of names, such as source,target."
+            "Name the columns: edge_columns [source, target]."
         )
     # Integers are far faster to read and find than text.
     frame = table.read(names) if ids.dtype == np.int64 else None
@@ -376,14 +451,16 @@ def _targets(
 def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
-    numbers = frame.copy()
+    numbers, blanks = frame.copy(), frame.isna()
     for name in frame:
         if frame[name].dtype.kind not in "biuf":  # text, dates
-            numbers[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
+            texts = frame[name].astype(str).str.strip()
+            numbers[name] = pd.to_numeric(texts, errors="coerce")
+            blanks[name] |= texts.isin(MISSING)
     values = numbers.to_numpy(np.float64, copy=True)  # without the copy it may be read-only
     fits = np.isfinite(values)
     if empty:
-        fits |= frame.isna().to_numpy(bool)
+        fits |= blanks.to_numpy(bool)
 
     def reason(row: int) -> str:
         name = frame.columns[int(np.argmin(fits[row]))]
@@ -393,6 +470,115 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
 
     table.check_rows(~fits.all(1), reason)
     return values
+
+
+def _expanded(table: TableFile, frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns of numbers; one that holds several numbers in each row becomes as many columns."""
+    parts = []
+    for name in frame:
+        column = frame[name]
+        lists = _lists(column)
+        if lists is None:
+            parts.append(column.to_frame())
+            continue
+        lengths = lists.str.len()
+        width = int(lengths.iloc[0])
+        reasons = f"numbers in {name!r}, and the first row has {width}."
+        table.check_rows(
+            lengths != width, lambda row, of=lengths, end=reasons: f"there are {of.iloc[row]} {end}"
+        )
+        names = [f"{name}_{position}" for position in range(width)]
+        parts.append(pd.DataFrame(lists.tolist(), column.index, names))
+    if not parts:
+        return frame
+    return pd.concat(parts, axis=1)
+
+
+def _lists(column: pd.Series) -> pd.Series | None:
+    """The lists in a column of lists, or of text such as ``0.1, 0.2``; None for another column."""
+    if column.dtype.kind in "biufM" or not len(column):
+        return None
+    first = column.iloc[0]
+    if isinstance(first, list | tuple | np.ndarray):
+        return column
+    if not isinstance(first, str):
+        return None
+    words = first.strip("[]() ").replace(",", " ").split()
+    if len(words) < 2 or not all(map(_is_number, words)):
+        return None
+    return column.astype(str).str.strip("[]() ").str.replace(",", " ").str.split()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    """Names of columns, of which ``word*3`` stands for word_0, word_1 and word_2."""
+    found = []
+    for name in names:
+        several = re.fullmatch(r"(.*)\*(\d+)", name)
+        if several is None:
+            found.append(name)
+        else:
+            found += [f"{several[1]}_{number}" for number in range(int(several[2]))]
+    return found
+
+
+class SeveralTables(TableFile):
+    """Tables of the nodes to train, validate and test on, as one with the column ``split``.
+
+    Args:
+        tables: The table of each set.
+    """
+
+    def __init__(self, tables: Mapping[str, TableFile]) -> None:
+        for name in tables:
+            if name not in SPLITS:
+                raise DataError(unknown("set of nodes", name, SPLITS))
+        first = next(iter(tables.values()))
+        super().__init__(first.path)
+        self.tables = tables
+
+    @cached_property
+    def columns(self) -> list[str]:
+        first, *others = self.tables.values()
+        for other in others:
+            if set(other.columns) != set(first.columns):
+                differing = sorted({*first.columns} ^ {*other.columns})
+                raise other.error(
+                    f"it must have the columns of {first.path.name}; they differ in "
+                    f"{', '.join(differing[:MAX_LISTED])}."
+                )
+        if "split" in first.columns:
+            raise first.error("it has a column called split, and the tables are the split.")
+        for table in self.tables.values():
+            self.notes += table.notes
+        return [*first.columns, "split"]
+
+    def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
+        _ = self.columns
+        frames = []
+        own = [name for name in columns if name != "split"]
+        for split, table in self.tables.items():
+            frame = table.read(own, [name for name in text if name != "split"])
+            frames.append(frame.assign(split=split))
+        return pd.concat(frames, ignore_index=True)[list(columns)]
+
+    def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
+        rows = np.flatnonzero(faulty)
+        if not len(rows):
+            return
+        start = row = int(rows[0])
+        for table in self.tables.values():
+            length = len(table.read([]))
+            if start < length:
+                raise DataError(f"{str(table.path)!r}, row {start} (from 0): {reason(row)}")
+            start -= length
 
 
 def _one_hot(table: TableFile, frame: pd.DataFrame) -> pd.DataFrame:
@@ -426,7 +612,7 @@ def _is_true(table: TableFile, column: pd.Series) -> np.ndarray:
     return words.isin(true).to_numpy(bool)
 
 
-def _as_text(column: pd.Series) -> pd.Series:
+def in_text(column: pd.Series) -> pd.Series:
     """Text without surrounding spaces, empty where the value is missing."""
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # integers with a missing value among them come as floats

@@ -39,6 +39,7 @@ from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
+from gnn_depth.short_names import options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.identity import hparams, identity, plugin_version
@@ -451,7 +452,7 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
     cls = type(data)
     found = registry.name_of(cls)
     options = {}
-    for name in inspect.signature(cls).parameters:
+    for name in options_of(cls)[0]:
         value = getattr(data, name, inspect.Parameter.empty)
         if is_plain_value(value):
             options[name] = value
