@@ -534,7 +534,20 @@ def _parser_of(annotation: Any) -> ArgumentParser:
 
 
 # Other names that people use for options.
-WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}
+WORDS = {
+    "depth": "num_layers",
+    "layers": "num_layers",
+    "n_layers": "num_layers",
+    "width": "hidden_channels",
+    "hidden": "hidden_channels",
+    "hidden_dim": "hidden_channels",
+    "hidden_size": "hidden_channels",
+    "learning_rate": "lr",
+    "epochs": "max_epochs",
+    "device": "accelerator",
+    "gpus": "devices",
+    "wd": "weight_decay",
+}
 
 
 def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
@@ -552,6 +565,8 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
         if option.startswith(start):
             neighbours.add(option.removeprefix(start).split(".")[0])
     near = registry.nearest(last, neighbours)
+    if WORDS.get(last) in neighbours:
+        near = WORDS[last]
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:

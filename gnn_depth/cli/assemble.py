@@ -119,6 +119,10 @@ class CommandLineInterface:
         with explained():
             default = self.known.options["data"].default
             self.datamodule = made(self._options.get("data") or check("data", default))
+            schema = self.checkpoint.schema if self.checkpoint else None
+            if schema is not None and self.command in ("validate", "test", "predict"):
+                targets = self.command != "predict"
+                self.datamodule = self.datamodule.read_as(schema, targets=targets)
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
             self.trainer = make_trainer(self._trainer_options(), self.recorder)

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
+from gnn_depth.data.schema import Schema
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.short_names import GIVEN_BY_DATA
@@ -60,6 +61,7 @@ class Checkpoint:
     resumable: bool  # it has the state of the optimizer
     not_finite: str | None = None  # the first weight with NaN or infinity
     ended: dict[str, Any] | None = None  # the options with which a callback ended the training
+    schema: Schema | None = None  # what the model expects of data
 
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
         """True if nothing is left to train with these options of the trainer."""
@@ -182,10 +184,21 @@ def read(path: Path) -> Checkpoint:
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
         step, sha256 = content["global_step"], data.get("sha256")
         ended = content.get("callbacks", {}).get("RunRecorder", {}).get("ended")
+        schema = content.get("schema")
         return Checkpoint(
-            path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken, ended
+            path,
+            hparams,
+            data.get("data"),
+            sha256,
+            seed,
+            epochs,
+            step,
+            resumable,
+            broken,
+            ended,
+            schema=None if schema is None else Schema.from_dict(schema),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 

@@ -72,6 +72,16 @@ class Arguments:
             return key.removesuffix(".help"), word
         return None
 
+    def named_parts(self) -> list[tuple[str, str]]:
+        """The options that name a part on the command line, each with the name."""
+        found = []
+        for argument, following in pairwise([*self.argv, "-"]):
+            flag, equals, value = argument.partition("=")
+            key, name = flag.removeprefix("--"), value if equals else following
+            if key in SECTIONS and not name.startswith(("-", "[", "{")):
+                found.append((key, name))
+        return found
+
 
 def read_arguments(argv: list[str]) -> Arguments:
     """Separate configs and plugins from the other command-line arguments, and read the configs."""

@@ -3,7 +3,7 @@
 The options and checks of tables hold for them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.graph_files import read_networkx
-from gnn_depth.data.user_tables import EdgeColumns, TableFile, in_text
+from gnn_depth.data.user_tables import EdgeColumns, TableFile
 
 #: Formats with edges only, which need a table of nodes.
 EDGES_ONLY = (".edgelist", ".edgelist.gz", ".mtx", ".mtx.gz")
@@ -35,12 +35,13 @@ class FrameTable(TableFile):
         self.notes = list(notes)
 
     @property
-    def columns(self) -> list[str]:
+    def stored(self) -> list[str]:
         return list(self.frame.columns)
 
-    def read(self, columns: Sequence[str], text: Iterable[str] = ()) -> pd.DataFrame:
-        texts = {name: in_text(self.frame[name]) for name in text}
-        return self.frame[list(columns)].assign(**texts)
+    def _read_stored(
+        self, columns: Sequence[str], text: Collection[str] = (), rows: int | None = None
+    ) -> pd.DataFrame:
+        return self.frame[list(columns)].head(rows or len(self.frame))
 
 
 class MatrixTable(FrameTable):

@@ -3,18 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, normalize_rows
+from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
 from gnn_depth.data.containers import graphs_in
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
 from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.made_features import MakeFeatures
+from gnn_depth.data.scaling import PerColumn
+from gnn_depth.data.schema import Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.transforms import Transforms
@@ -26,6 +28,7 @@ from gnn_depth.data.user_tables import (
     NodeColumns,
     SeveralTables,
     TableFile,
+    Trained,
     is_table,
     read_tables,
 )
@@ -33,6 +36,8 @@ from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
 
 Separator = Literal["comma", "semicolon", "tab", "bar", "spaces"]
+#: What stands for missing numbers.
+Fill: TypeAlias = Literal["error", "mean", "median", "zero"]
 
 
 @register("data", "UserGraph")
@@ -83,6 +88,19 @@ class UserGraph(GraphSource):
         missing_label: A label or target that marks nodes without one, such as unknown or -999. By
             default -1 beside classes 0, 1, ..., NaN beside numbers, and empty text.
         mask_column: Which split to use, where the masks of a file have several columns.
+        drop: Columns of the table of nodes that are not read.
+        dates: How columns of dates become features: ``days`` since the first one, or ``cyclic``,
+            the day of the year and of the week as points on circles; or a word for each column.
+        fill: What stands for missing numbers: the ``mean`` or ``median`` of the training nodes, or
+            ``zero``; a missing category is none. ``error`` refuses them.
+        standardize: How columns of numbers are scaled: ``none``; ``standard``, to mean 0 and
+            deviation 1; ``robust``, by median and quartiles; ``log1p``, standard of the logarithm;
+            fitted on the training nodes. Or a word for each column, with ``*`` for the rest:
+            ``{age: robust, "*": standard}``.
+        scale_target: The same for numbers to predict. Metrics and predictions stay in the units of
+            the table.
+        unknown: For a trained model: refuse columns and categories that it misses or does not know
+            (``error``), or ``ignore`` them.
         node_columns: Names of the columns of nodes, for a table without a first line of names;
             ``word*3`` stands for word_0, word_1 and word_2.
         edge_columns: The same of the table of edges.
@@ -120,6 +138,12 @@ class UserGraph(GraphSource):
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
         mask_column: Natural = 0,
+        drop: list[str] = [],  # noqa: B006
+        dates: PerColumn | None = None,
+        fill: Fill = "error",
+        standardize: PerColumn = "none",
+        scale_target: Method = "none",
+        unknown: Unknown = "error",
         node_columns: list[str] = [],  # noqa: B006
         edge_columns: list[str] = [],  # noqa: B006
         separator: Separator | None = None,
@@ -136,6 +160,8 @@ class UserGraph(GraphSource):
             "categories": categories,
             "targets": targets,
             "ends": ends,
+            "drop": drop,
+            "dates": dates,
         }
         _check_options(path, of_tables)
         super().__init__(
@@ -148,15 +174,21 @@ class UserGraph(GraphSource):
             edge_features=edge_features != [],
             val_share=val_share,
             missing_label=missing_label,
+            standardize=standardize,
+            scale_target=scale_target,
             make_features=make_features,
             transforms=transforms,
         )
-        self.nodes = nodes
+        self.on_unknown = unknown
+        self.fill = fill
         self.node_files: dict[str, Path] = {}
         for name, file in _named_files(nodes).items():
             self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
-        self.origin = str(next(iter(self.node_files.values()), self.path))
-        self.columns = NodeColumns(label, id, split, features, categories, targets)
+        self.nodes = next(iter(self.node_files.values()), None)
+        self.origin = str(self.nodes or self.path)
+        self.columns = NodeColumns(
+            label, id, split, features, categories, targets, drop, dates or "", fill != "error"
+        )
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.normalize_features = normalize_features
@@ -164,18 +196,29 @@ class UserGraph(GraphSource):
         self.separator = separator
 
     def given(self) -> Given:
+        of_schema = {
+            "undirected": self.undirected,
+            "normalize_features": self.normalize_features,
+        }
         notes: list[str] = []
         with self.naming_origin():
-            tables = self._tables()
+            tables = self.tables()
             if tables is None:
                 graphs = self._arrays(notes)
                 renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
-                return Given(renamed, notes=notes)
-        edges, nodes, columns, of_edges = tables
-        return read_tables(edges, nodes, columns, of_edges, self.missing_label)
+                return Given(renamed, of_schema=of_schema, notes=notes)
+        trained = None
+        if self.adopted is not None:
+            trained = Trained(self.adopted, self.reads_targets, self.on_unknown)
+        edges, nodes, columns = tables
+        scales = self.standardize != "none"
+        found = read_tables(
+            edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
+        )
+        return replace(found, of_schema={**found.of_schema, **of_schema})
 
-    def _tables(self) -> tuple[TableFile, TableFile, NodeColumns, EdgeColumns] | None:
-        """The tables of edges and nodes, with the roles of their columns; None if the file holds
+    def tables(self) -> tuple[TableFile, TableFile, NodeColumns] | None:
+        """The tables of edges and of nodes, with the roles of its columns; None if the file holds
         arrays."""
         path, columns = self.path, self.columns
         if path.is_dir():
@@ -184,12 +227,13 @@ class UserGraph(GraphSource):
                 return None
             if not columns.label and not columns.targets:
                 columns = replace(columns, label="label")
-            return found[1], found[0], columns, self.of_edges
+            return found[1], found[0], columns
         if self.node_files:
-            return self._edges(), self._nodes(), columns, self.of_edges
-        if _ends_in(path, NETWORKX) and (columns.label or columns.targets):
+            return self._edges(), self._nodes(), columns
+        is_for_model = self.adopted is not None and self.adopted.named
+        if _ends_in(path, NETWORKX) and (columns.label or columns.targets or is_for_model):
             nodes, edges = tables_of(read_networkx(path), path)
-            return edges, nodes, columns, self.of_edges
+            return edges, nodes, columns
         return None
 
     def _edges(self) -> TableFile:
@@ -217,6 +261,14 @@ class UserGraph(GraphSource):
             ends = self.of_edges.ends
             return [read_mat(self.path, roles.label, roles.features, roles.targets, ends, notes)]
         return graphs_in(self.path, notes)
+
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> GraphDataModule:
+        other: Any = super().read_as(schema, unknown, targets)
+        other.undirected = schema.undirected
+        other.normalize_features = schema.normalize_features
+        return other
 
     def load(self) -> NodeBatch:
         batch = super().load()
@@ -337,7 +389,7 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     missing = []
     if not nodes:
         missing.append("nodes")
-    if not label and not targets:
+    if not nodes and not label and not targets:
         missing.append("label")
     if missing:
         raise DataError(

@@ -16,6 +16,18 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
+from gnn_depth.data.columns import ColumnFacts, facts_of, propose
+from gnn_depth.data.encoding import (
+    Encoder,
+    category_column,
+    date_column,
+    in_text,
+    missing_columns,
+    refuse_faults,
+    stand_in,
+)
+from gnn_depth.data.scaling import PerColumn, words_of_columns
+from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
 from gnn_depth.registry import hint, unknown
@@ -30,6 +42,7 @@ SUFFIXES = (*CSV, ".parquet")
 #: What separates the values in a row, by the words of the option.
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
 COMMENT = ("#", "%")  # a line that begins so is a comment
+DATES = ("days", "cyclic")
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
 ONE_ROLE = (
@@ -49,6 +62,10 @@ class NodeColumns:
         features: Columns of numbers; by default all that have no other role.
         categories: Columns of text; each value becomes a feature of 0 and 1.
         targets: Columns of numbers to predict, instead of a label.
+        drop: Columns that are not read.
+        dates: How dates become numbers, ``days`` or ``cyclic``, or a word for each column; empty if
+            they must not.
+        fills: Whether missing numbers and categories are filled in.
     """
 
     label: str | None
@@ -57,6 +74,9 @@ class NodeColumns:
     features: Sequence[str] | None = None
     categories: Sequence[str] = ()
     targets: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    dates: PerColumn = ""
+    fills: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,48 +99,72 @@ class EdgeColumns:
         return [name for name in (self.weight, *(self.features or ())) if name]
 
 
+@dataclass(frozen=True)
+class Trained:
+    """The model that tables are read for.
+
+    Attributes:
+        schema: What it expects.
+        targets: Whether targets and split are read.
+        unknown: What happens to columns and categories that it misses or does not know.
+    """
+
+    schema: Schema
+    targets: bool
+    unknown: Unknown
+
+
 def read_tables(
     edges: "TableFile",
     nodes: "TableFile",
     columns: NodeColumns,
     of_edges: EdgeColumns,
     missing_label: float | str | None = None,
+    trained: Trained | None = None,
+    scales: bool = False,
 ) -> Given:
     """Read a graph from two tables, with an edge or a node in each row.
+
+    Args:
+        edges: The table of edges.
+        nodes: The table of nodes.
+        columns: The roles of the columns of nodes.
+        of_edges: The roles of the columns of edges.
+        missing_label: A mark of nodes without a target.
+        trained: The model that the tables are read for; None to train one.
+        scales: Whether columns are scaled, for what a message proposes.
 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and row.
     """
     notes: list[str] = []
+    if trained is not None and trained.schema.named:
+        columns, of_edges = _as_trained(edges, nodes, columns, of_edges, trained)
     columns, masks = _roles(nodes, columns, notes)
+    if trained is not None and not trained.targets:
+        columns, masks = replace(columns, label=None, targets=(), split=None), []
     assert columns.id is not None
-    features = list(columns.features or ())
-    text = [columns.id, *masks, *columns.categories]
+    names = list(columns.features or ())
+    text = [columns.id, *masks]
     text += [name for name in (columns.label, columns.split) if name]
-    frame = nodes.read([*text, *features, *columns.targets], text)
+    frame = nodes.read([*text, *names, *columns.categories, *columns.targets], text)
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}
-    numbers = _expanded(nodes, frame[features])
-    features = list(numbers.columns)
-    x = _numbers(
-        nodes,
-        numbers,
-        "features must be finite numbers. Fill it in, or leave the column out: `features` lists "
-        "those to use. A column of text can be one of `categories`, whose values become features "
-        "of 0 and 1, or the `split`.",
-    )
-    if columns.categories:
-        one_hot = _one_hot(nodes, frame[list(columns.categories)])
-        features.extend(one_hot.columns)
-        x = np.concatenate([x, one_hot.to_numpy(np.float64)], 1)
+    if trained is not None and trained.schema.named:
+        x = _features_as_trained(nodes, frame, columns, trained, notes)
+        found: Sequence[Column] = trained.schema.columns
+    else:
+        needs_label = trained is None and not columns.label and not columns.targets
+        _check_decided(nodes, frame, columns, needs_label, scales)
+        x, found = _new_features(nodes, frame, columns)
     if x.shape[1]:
         arrays["x"] = x
     else:  # features can be made from the edges
         arrays["num_nodes"] = len(frame)
     if columns.label:
         arrays["y"] = frame[columns.label].to_numpy(object)
-    else:
+    elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
     if columns.split:
         arrays |= _masks_of_split(nodes, frame[columns.split])
@@ -138,15 +182,159 @@ def read_tables(
         arrays["edge_weight"] = weight
     if of_edges.features:
         rule = "edge_features must be finite numbers."
-        values = _expanded(edges, edges.read(of_edges.features))
-        arrays["edge_attr"] = _numbers(edges, values, rule)
+        arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
+    of_schema = {
+        "label": (columns.label,) if columns.label else tuple(columns.targets),
+        "id": columns.id,
+        "ids": "integers" if ids.dtype == np.int64 else "text",
+        "ends": tuple(of_edges.ends or edges.columns[:2]),
+        "edge_weight": of_edges.weight,
+        "edge_columns": tuple(of_edges.features or ()),
+    }
     return Given(
         [arrays],
         node_ids=ids.to_numpy(),
-        feature_names=features,
+        columns=found,
         target_names=columns.targets,
+        of_schema=of_schema,
         notes=[*nodes.notes, *edges.notes, *notes],
     )
+
+
+def _as_trained(
+    edges: "TableFile",
+    nodes: "TableFile",
+    columns: NodeColumns,
+    of_edges: EdgeColumns,
+    trained: Trained,
+) -> tuple[NodeColumns, EdgeColumns]:
+    """The roles in tables that are read for a model: its columns, by name.
+
+    Only the columns of ids, ends and split may have other names, which the options say.
+    """
+    schema = trained.schema
+    id = columns.id if columns.id in nodes.columns else schema.id
+    nodes.distinct([id or ""])
+    ends = list(of_edges.ends)
+    if not ends or not set(ends) <= set(edges.columns):
+        ends = list(schema.ends)
+    edges.distinct([*ends, *(name for name in (schema.edge_weight, *schema.edge_columns) if name)])
+    label: str | None = None
+    targets: Sequence[str] = ()
+    split = None
+    if trained.targets:
+        nodes.distinct(schema.label)
+        if schema.task == "multiclass":
+            label = schema.label[0]
+        else:
+            targets = schema.label
+        split = columns.split if columns.split in nodes.columns else None
+    here = [column for column in schema.columns if column.name in nodes.columns]
+    roles = NodeColumns(
+        label,
+        id,
+        split,
+        [column.name for column in here if column.kind != "category"],
+        [column.name for column in here if column.kind == "category"],
+        targets,
+    )
+    return roles, EdgeColumns(ends, schema.edge_weight or "", schema.edge_columns)
+
+
+def _features_as_trained(
+    nodes: "TableFile",
+    frame: pd.DataFrame,
+    columns: NodeColumns,
+    trained: Trained,
+    notes: list[str],
+) -> np.ndarray:
+    """The features that a model was trained on, shape (rows, features)."""
+    schema = trained.schema
+    known = {column.name for column in schema.columns} | {*schema.label, columns.id}
+    extra = [name for name in nodes.columns if name not in known]
+    extra = [name for name in extra if name not in (*MASKS, "split", columns.split)]
+    if extra:
+        shown = ", ".join(map(repr, extra[:MAX_LISTED]))
+        if len(extra) > MAX_LISTED:
+            shown += f", ... {len(extra)} in all"
+        notes.append(f"not read, because the model does not know them: {shown}.")
+    encoder = Encoder(trained.unknown)
+    lacking = missing_columns(schema, nodes.columns, encoder)
+    parts = []
+    for column in schema.columns:
+        if column.name in lacking:
+            parts.append(stand_in(column, len(frame)))
+        else:
+            parts.append(encoder.encode(column, frame[column.name]))
+    refuse_faults(nodes, encoder.faults)
+    notes += encoder.notes
+    return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
+
+
+def _new_features(
+    nodes: "TableFile", frame: pd.DataFrame, columns: NodeColumns
+) -> tuple[np.ndarray, Sequence[Column]]:
+    """The features of a table to train on, shape (rows, features), and their columns."""
+    names = list(columns.features or ())
+    dates = [name for name in names if facts_of(name, frame[name]).kind == "dates"]
+    forms = words_of_columns("dates", columns.dates or "days", dates, DATES)
+    found = []
+    for name in names:
+        made = Column(name)
+        if name in dates:
+            made = date_column(name, frame[name], forms[name])
+        found.append(made)
+    found += [category_column(name, frame[name]) for name in columns.categories]
+    encoder = Encoder(fills=columns.fills)
+    parts = [encoder.encode(column, frame[column.name]) for column in found]
+    assert not encoder.faults, "refused before"
+    return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+
+
+def _check_decided(
+    nodes: "TableFile",
+    frame: pd.DataFrame,
+    columns: NodeColumns,
+    needs_label: bool,
+    scales: bool,
+) -> None:
+    """Name all columns of a table that cannot be features as they are, and options that decide."""
+    facts = [facts_of(name, frame[name]) for name in columns.features or ()]
+    proposal = propose(facts, needs_label, bool(columns.dates), columns.fills, scales)
+    lines = []
+    for column in facts:
+        if column.name in proposal.why:
+            lines.append(f"  {_first(frame, column)}: {proposal.why[column.name]}")
+    for name in columns.categories:
+        column = facts_of(name, frame[name])
+        blank = np.flatnonzero(in_text(frame[name]) == "")
+        if len(blank) and not columns.fills:
+            lines.append(f"  row {blank[0]} (from 0): {name!r} is missing: {column.described}")
+            proposal.options["fill"] = "median"
+    if needs_label:
+        lines.insert(0, "  no column is the label (classes) or one of the targets (numbers)")
+    if not lines:
+        return
+    if needs_label and not {"label", "targets"} & set(proposal.options):
+        proposal.options["label"] = "COLUMN"
+    count = "a decision is" if len(lines) == 1 else f"{len(lines)} decisions are"
+    raise nodes.error(
+        f"{count} needed before training.\n" + "\n".join(lines) + "\n"
+        f"For example: {proposal.flags}\n"
+        "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
+        "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
+        "stands for missing values, and `split` has train, val and test."
+    )
+
+
+def _first(frame: pd.DataFrame, column: ColumnFacts) -> str:
+    """The first row of a column that needs a decision, in words."""
+    faulty = [*column.strange, *column.missing] if column.is_numeric else []
+    row = int([*faulty, 0][0])
+    value = frame[column.name].iloc[row]
+    blank = pd.isna(value) or str(value).strip() in MISSING
+    said = "is missing" if blank else f"is {str(value)[:MAX_SHOWN]}"
+    return f"row {row} (from 0): {column.name!r} {said}"
 
 
 def _roles(
@@ -154,8 +342,10 @@ def _roles(
 ) -> tuple[NodeColumns, list[str]]:
     """The roles with their defaults, and the columns that are masks."""
     columns = replace(columns, id=columns.id or nodes.columns[0])
+    if columns.features is not None:
+        columns = replace(columns, features=nodes.expanded(columns.features))
     named = [name for name in (columns.id, columns.label, columns.split) if name]
-    named += [*columns.categories, *columns.targets]
+    named += [*columns.categories, *columns.targets, *columns.drop]
     found = [name for name in MASKS if name in nodes.columns and name not in named]
     masks = found
     if columns.split:
@@ -213,7 +403,35 @@ class TableFile:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of the columns, none of which is missing or repeated."""
+        """The names of the columns; one with a list in each row is as many columns."""
+        return self.expanded(self.stored)
+
+    def expanded(self, names: Sequence[str]) -> list[str]:
+        """Names of columns, where one that holds lists stands for feat_0, feat_1, ..."""
+        found = []
+        for name in names:
+            width = self._widths.get(name)
+            if width is None:
+                found.append(name)
+            else:
+                found += [f"{name}_{position}" for position in range(width)]
+        return found
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        """The length of the lists in each column that holds them, as its first row has it."""
+        found = {}
+        first = self._read_stored(self.stored, rows=1)
+        for name in first:
+            for item in first[name]:
+                numbers = _numbers_in(item)
+                if numbers is not None:
+                    found[str(name)] = len(numbers)
+        return found
+
+    @cached_property
+    def stored(self) -> list[str]:
+        """The names of the columns in the file, none of which is missing or repeated."""
         with self._errors():
             if self.separator is None:  # without the index that pandas stores as a column
                 stored = self._parquet_file().schema_arrow.names
@@ -319,26 +537,62 @@ class TableFile:
 
         The type of the others depends on their values.
         """
+        homes = {}  # the column in the file of each column
+        for name in self.stored:
+            homes.update(dict.fromkeys(self.expanded([name]), name))
+        wanted = dict.fromkeys(homes[name] for name in columns)
+        frame = self._read_stored(list(wanted), text)
+        for name in wanted:
+            if name in self._widths:
+                frame = pd.concat([frame.drop(columns=name), self._lists(frame[name])], axis=1)
+        texts = {name: in_text(frame[name]) for name in text}
+        return frame[list(columns)].assign(**texts)
+
+    def _read_stored(
+        self, columns: Sequence[str], text: Collection[str] = (), rows: int | None = None
+    ) -> pd.DataFrame:
+        """Some columns of the file, of all rows or the first ones."""
         with self._errors(), warnings.catch_warnings():
             if self.separator is None:
-                frame = self._parquet_file().read(list(columns)).to_pandas(ignore_metadata=True)
+                file = self._parquet_file()
+                if rows is None:
+                    table = file.read(list(columns))
+                else:
+                    table = next(file.iter_batches(rows, columns=list(columns)), None)
+                if table is None:
+                    return pd.DataFrame(columns=list(columns))
+                frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
             else:
                 # Mixed types are refused, with the row.
                 warnings.simplefilter("ignore", pd.errors.DtypeWarning)
                 # pandas would drop what the first row has too many.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                missing = {name: list(MISSING) for name in self.columns if name not in text}
+                missing = {name: list(MISSING) for name in self.stored if name not in text}
                 # All columns are read: with some of them, pandas accepts lines that have too many
                 # values.
                 frame = self._parse(
-                    names=self.columns,
+                    names=self.stored,
                     header=None if self._names else 0,
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
+                    nrows=rows,
                 )
-        texts = {name: in_text(frame[name]) for name in text}
-        return frame[list(columns)].assign(**texts)
+        return frame[list(columns)]
+
+    def _lists(self, column: pd.Series) -> pd.DataFrame:
+        """A column of lists as a column for each position."""
+        lists = column.map(_numbers_in)
+        width = self._widths[str(column.name)]
+        lengths = lists.map(lambda numbers: -1 if numbers is None else len(numbers))
+        self.check_rows(
+            lengths != width,
+            lambda row: (
+                f"{column.name!r} is {str(column.iloc[row])[:MAX_SHOWN]!r}, and the first "
+                f"row has a list of {width} numbers."
+            ),
+        )
+        return pd.DataFrame(lists.tolist(), column.index, self.expanded([str(column.name)]))
 
     def edge_index(self, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
         """Positions of the ends of each row in ``ids``, which come from the column ``source``;
@@ -373,7 +627,7 @@ class TableFile:
         except (DataError, MemoryError):
             raise
         except pd.errors.ParserWarning:
-            count = len(self.columns)
+            count = len(self.stored)
             raise self.error(f"row 0 (from 0) has more values than the {count} columns.") from None
         except UnicodeDecodeError:
             raise self.error(
@@ -472,47 +726,10 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
     return values
 
 
-def _expanded(table: TableFile, frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of numbers; one that holds several numbers in each row becomes as many columns."""
-    parts = []
-    for name in frame:
-        column = frame[name]
-        lists = _lists(column)
-        if lists is None:
-            parts.append(column.to_frame())
-            continue
-        lengths = lists.str.len()
-        width = int(lengths.iloc[0])
-        reasons = f"numbers in {name!r}, and the first row has {width}."
-        table.check_rows(
-            lengths != width, lambda row, of=lengths, end=reasons: f"there are {of.iloc[row]} {end}"
-        )
-        names = [f"{name}_{position}" for position in range(width)]
-        parts.append(pd.DataFrame(lists.tolist(), column.index, names))
-    if not parts:
-        return frame
-    return pd.concat(parts, axis=1)
-
-
-def _lists(column: pd.Series) -> pd.Series | None:
-    """The lists in a column of lists, or of text such as ``0.1, 0.2``; None for another column."""
-    if column.dtype.kind in "biufM" or not len(column):
-        return None
-    first = column.iloc[0]
-    if isinstance(first, list | tuple | np.ndarray):
-        return column
-    if not isinstance(first, str):
-        return None
-    words = first.strip("[]() ").replace(",", " ").split()
-    if len(words) < 2 or not all(map(_is_number, words)):
-        return None
-    return column.astype(str).str.strip("[]() ").str.replace(",", " ").str.split()
-
-
-def _is_number(text: str) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        float(text)
-    except ValueError:
+        float(value)
+    except (ValueError, TypeError):
         return False
     return True
 
@@ -527,6 +744,20 @@ def _counted(names: Sequence[str]) -> list[str]:
         else:
             found += [f"{several[1]}_{number}" for number in range(int(several[2]))]
     return found
+
+
+def _numbers_in(value: Any) -> list[float] | None:
+    """The numbers of a list, or of text such as ``0.1, 0.2``; None for another value."""
+    if isinstance(value, str):
+        words: Any = value.strip("[]() ").replace(",", " ").split()
+        return [float(word) for word in words] if _are_numbers(words) else None
+    if isinstance(value, list | tuple | np.ndarray) and _are_numbers(value):
+        return [float(item) for item in value]
+    return None
+
+
+def _are_numbers(items: Any) -> bool:
+    return len(items) > 1 and all(_is_number(item) for item in items)
 
 
 class SeveralTables(TableFile):
@@ -569,6 +800,10 @@ class SeveralTables(TableFile):
             frames.append(frame.assign(split=split))
         return pd.concat(frames, ignore_index=True)[list(columns)]
 
+    def error(self, reason: str) -> DataError:
+        files = ", ".join(str(table.path) for table in self.tables.values())
+        return DataError(f"tables {files}, one after the other: {reason}")
+
     def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
         rows = np.flatnonzero(faulty)
         if not len(rows):
@@ -579,14 +814,6 @@ class SeveralTables(TableFile):
             if start < length:
                 raise DataError(f"{str(table.path)!r}, row {start} (from 0): {reason(row)}")
             start -= length
-
-
-def _one_hot(table: TableFile, frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of text as columns of 0 and 1, one for each value, in alphabetical order."""
-    for name in frame:
-        missing = f"category {name!r} is missing. Give it a value, such as `unknown`."
-        table.check_rows(frame[name] == "", lambda _, missing=missing: missing)
-    return pd.get_dummies(frame, dtype=np.float64)
 
 
 def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray]:
@@ -610,16 +837,6 @@ def _is_true(table: TableFile, column: pd.Series) -> np.ndarray:
         lambda row: f"{column.name!r} is {_shown(column[row])}, and must be true or false.",
     )
     return words.isin(true).to_numpy(bool)
-
-
-def in_text(column: pd.Series) -> pd.Series:
-    """Text without surrounding spaces, empty where the value is missing."""
-    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # integers with a missing value among them come as floats
-    column = column.astype("category")
-    texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
-    # A missing value has the code -1.
-    return pd.Series(texts[column.cat.codes], column.index, object)
 
 
 def _shown(value: str) -> str:

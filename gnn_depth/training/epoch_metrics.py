@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.metrics import accuracy, confusion, macro_f1
+from gnn_depth.training.metrics import accuracy, balanced_accuracy, confusion, macro_f1
 from gnn_depth.training.tasks import Task
 
 
@@ -167,7 +167,11 @@ class EpochMetrics:
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         if counts is not None:
             self.counts = counts
-            accuracies, f1s = accuracy(counts), macro_f1(counts)
+            of_counts = {
+                "acc": accuracy(counts),
+                "f1": macro_f1(counts),
+                "bacc": balanced_accuracy(counts),
+            }
         with warnings.catch_warnings():
             # torchmetrics warns of a process that had no batch, and of sums from a checkpoint.
             warnings.simplefilter("ignore", UserWarning)
@@ -175,8 +179,8 @@ class EpochMetrics:
                 if not sizes[place]:
                     continue
                 if counts is not None:
-                    values[f"{name}/acc"] = accuracies[place]
-                    values[f"{name}/f1"] = f1s[place]
+                    for own, of_sets in of_counts.items():
+                        values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
                     value = metric.compute()
                     values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()

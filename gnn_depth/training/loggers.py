@@ -101,7 +101,9 @@ def in_digits(value: float) -> str:
     """A metric as text of four digits that count, however small it is; NaN is undefined."""
     if math.isnan(value):
         return "undefined"
-    if value == 0 or 0.1 <= abs(value) < 1e5:
+    if value == 0:
+        return "0"
+    if 0.1 <= abs(value) < 1e5:
         return f"{value:.4f}"
     return f"{value:#.4g}"
 
@@ -211,6 +213,7 @@ class EpochProgress(ProgressBar):
 def _metrics(trainer: L.Trainer) -> str:
     known, module = trainer.callback_metrics, trainer.lightning_module
     best = module.task.best  # type: ignore[union-attr]
-    shown = ("train/loss", "val/loss", f"val/{best}", f"test/{best}")
+    # Not of the test set: who watches it chooses by it.
+    shown = ("train/loss", "val/loss", f"val/{best}")
     found = [f"{name} {in_digits(known[name].item())}" for name in shown if name in known]
     return ", ".join(found)

@@ -2,6 +2,7 @@
 
 import copy
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -34,8 +35,9 @@ class ExportedGraph(Graph):
         self.node_to_graph = node_to_graph
         self.num_graphs = 1
         if node_to_graph is not None:
-            self.num_graphs = int(node_to_graph.max().item()) + 1
-            torch._check(self.num_graphs >= 1)
+            count: Any = node_to_graph.max().item()  # a symbol, which int() would fix
+            self.num_graphs = count + 1
+            torch._check(self.num_graphs >= 1)  # type: ignore[no-untyped-call]
         self._whole = None
         self._set_edges(edge_index, edge_weight, edge_attr)
 
@@ -88,7 +90,7 @@ class _OnTensors(nn.Module):
 
 def export(
     model: nn.Module,
-    in_channels: int,
+    in_channels: int | Sequence[int],
     edge_channels: int = 0,
     edge_weights: bool = False,
     per_graph: bool = False,
@@ -101,7 +103,8 @@ def export(
 
     Args:
         model: Takes features and a graph. It is not changed.
-        in_channels: Number of features of a node.
+        in_channels: Number of features of a node; for integer features, of the values of each
+            column.
         edge_channels: Number of features of an edge; 0 if edges have none.
         edge_weights: The edges have weights.
         per_graph: The outputs are those of graphs.
@@ -116,7 +119,7 @@ def export(
         names.append("edge_attr")
     if per_graph:
         names.append("batch")
-    model = copy.deepcopy(model).eval()
+    model = copy.deepcopy(model).eval().requires_grad_(False)
 
     def sample(nodes: int, edges: int) -> dict[str, Tensor]:
         return _sample(nodes, edges, in_channels, edge_channels, names)
@@ -160,12 +163,21 @@ def _part_of(error: BaseException) -> Any:
 
 
 def _sample(
-    nodes: int, edges: int, in_channels: int, edge_channels: int, names: list[str]
+    nodes: int,
+    edges: int,
+    in_channels: int | Sequence[int],
+    edge_channels: int,
+    names: list[str],
 ) -> dict[str, Tensor]:
     """Random inputs of a graph with loops, repeated edges and, if few edges, isolated nodes."""
     draws = torch.Generator().manual_seed(nodes)
+    if isinstance(in_channels, int):
+        x = torch.randn(nodes, in_channels, generator=draws)
+    else:
+        columns = [torch.randint(size, (nodes,), generator=draws) for size in in_channels]
+        x = torch.stack(columns, 1)
     known = {
-        "x": torch.randn(nodes, in_channels, generator=draws),
+        "x": x,
         "edge_index": torch.randint(nodes, (2, edges), generator=draws),
         "edge_weight": torch.rand(edges, generator=draws),
         "edge_attr": torch.randn(edges, edge_channels, generator=draws),
@@ -177,7 +189,7 @@ def _sample(
 @torch.no_grad()
 def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
     x = sample["x"]
-    of_edges = {name: sample.get(name) for name in OF_EDGES}
+    of_edges: dict[str, Any] = {name: sample.get(name) for name in OF_EDGES}
     outputs: Tensor = model(x, Graph(sample["edge_index"], len(x), sample.get("batch"), **of_edges))
     return outputs
 
