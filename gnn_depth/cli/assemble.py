@@ -70,7 +70,7 @@ class CommandLineInterface:
             trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
         self._options = self._merged(arguments, base)
-        if command != "partition":
+        if command not in ("partition", "inspect"):
             found = self.checkpoint and str(self.checkpoint.path)
             self._options["ckpt_path"] = found
         self.resolved = resolved_config(self._options, self.known)
@@ -119,6 +119,8 @@ class CommandLineInterface:
         with explained():
             default = self.known.options["data"].default
             self.datamodule = made(self._options.get("data") or check("data", default))
+            if self.command == "inspect":
+                return
             schema = self.checkpoint.schema if self.checkpoint else None
             if schema is not None and self.command in ("validate", "test", "predict"):
                 targets = self.command != "predict"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -49,6 +50,10 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     """Do what a command asks for, and return what it prints; only the first process prints."""
     if command == "partition":
         return f"{_partition(cli)}\n"
+    if command == "inspect":
+        from gnn_depth.cli.inspect import inspect_command
+
+        return f"{inspect_command(cli)}\n"
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 

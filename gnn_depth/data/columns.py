@@ -179,7 +179,7 @@ class Proposal:
     @property
     def flags(self) -> str:
         """The options as flags of a command."""
-        return " ".join(f"--data.{name} {_flag(value)}" for name, value in self.options.items())
+        return " ".join(f"--data.{name} {flag(value)}" for name, value in self.options.items())
 
 
 def propose(
@@ -278,7 +278,7 @@ def _looks_like_classes(column: ColumnFacts) -> bool:
     return column.kind in ("integers", "flags") and column.distinct <= max(FEW_CLASSES, 2)
 
 
-def _flag(value: Any) -> str:
+def flag(value: Any) -> str:
     """A value as a shell takes it."""
     if isinstance(value, str):
         return value if re.fullmatch(r"[\w.*-]+", value) and value != "*" else _quoted(value)

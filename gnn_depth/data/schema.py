@@ -130,6 +130,7 @@ class Schema:
         named: True if the columns are known by name, not by position.
         flags: Positions of the features without names that were 0 or 1 in every row.
         label: Columns of the label or of the targets.
+        split: Column of the split.
         targets_scaling: The scaling of each number to predict; empty without any.
         train_counts: Training rows of each class, or of each label that is true.
         train_rows: Number of training rows.
@@ -151,6 +152,7 @@ class Schema:
     named: bool = False
     flags: tuple[int, ...] = ()
     label: tuple[str, ...] = ()
+    split: str | None = None
     targets_scaling: tuple[Scaling, ...] = ()
     train_counts: tuple[int, ...] = ()
     train_rows: int = 0

@@ -22,6 +22,7 @@ from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.features import one_column_of_integers, one_hot_as_trained, read_features
 from gnn_depth.data.graph_sets import GraphSet
+from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.joined import Joined, StandIn, side_by_side
 from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
@@ -247,6 +248,12 @@ class GraphSource(GraphSet):
     @property
     def labelled(self) -> Tensor | None:
         return self._labelled
+
+    def inspect(self) -> Inspection:
+        """What would be read, and options that are proposed."""
+        found = Inspection(notes=list(self.notes))
+        found.look_at(self.batch, self.schema, directed=False)
+        return found
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         assert self._record is not None

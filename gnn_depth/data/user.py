@@ -1,5 +1,6 @@
 """A graph from the user's own files."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
+from gnn_depth.data.columns import LARGE
 from gnn_depth.data.containers import graphs_in
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
 from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
+from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Method, Schema, Unknown
@@ -30,7 +33,10 @@ from gnn_depth.data.user_tables import (
     TableFile,
     Trained,
     is_table,
+    look_at_nodes,
     read_tables,
+    roles_of_edges,
+    roles_of_nodes,
 )
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
@@ -150,6 +156,13 @@ class UserGraph(GraphSource):
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
     ) -> None:
+        defaults = inspect.signature(UserGraph).parameters
+        self._written = {}  # the options that are not the defaults, for a command that has them
+        for name, value in locals().items():
+            if name in defaults and value != defaults[name].default:
+                self._written[name] = value
+        for name in ("path", "nodes"):
+            self._written.pop(name, None)
         self.path = _existing("graph file", path, folders=True)
         of_tables = {
             "nodes": nodes,
@@ -185,6 +198,7 @@ class UserGraph(GraphSource):
         for name, file in _named_files(nodes).items():
             self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
         self.nodes = next(iter(self.node_files.values()), None)
+        self._nodes_option = nodes
         self.origin = str(self.nodes or self.path)
         self.columns = NodeColumns(
             label, id, split, features, categories, targets, drop, dates or "", fill != "error"
@@ -269,6 +283,38 @@ class UserGraph(GraphSource):
         other.undirected = schema.undirected
         other.normalize_features = schema.normalize_features
         return other
+
+    def inspect(self) -> Inspection:
+        if self.nodes is None:
+            found = super().inspect()
+            found.files = [str(self.path)]
+            return found
+        edges, nodes = self._edges(), self._nodes()
+        facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
+        found = Inspection(files=[str(self.nodes), str(self.path)])
+        written = {**self._written, **proposal.options}
+        found.options = {f"data.{name}": value for name, value in written.items()}
+        complete = UserGraph(str(self.path), self._nodes_option, **written)
+        proposed = set(proposal.options)
+        found.tables = [
+            (
+                f"{self.nodes}: {facts[0].rows:,} nodes",
+                roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed),
+            ),
+            (f"{self.path}: edges", roles_of_edges(edges, complete.of_edges)),
+        ]
+        try:
+            batch = complete.batch
+        except DataError as error:
+            found.open = [str(error)]
+            return found
+        found.notes = complete.notes
+        found.look_at(batch, complete.schema, not self.undirected)
+        sizes = {column.name: column.largest for column in facts}
+        is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
+        if is_large and self.scale_target == "none":
+            found.options["data.scale_target"] = "standard"
+        return found
 
     def load(self) -> NodeBatch:
         batch = super().load()

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
-from gnn_depth.data.columns import ColumnFacts, facts_of, propose
+from gnn_depth.data.columns import ColumnFacts, Proposal, facts_of, propose
 from gnn_depth.data.encoding import (
     Encoder,
     category_column,
@@ -26,7 +26,7 @@ from gnn_depth.data.encoding import (
     refuse_faults,
     stand_in,
 )
-from gnn_depth.data.scaling import PerColumn, words_of_columns
+from gnn_depth.data.scaling import METHODS, PerColumn, words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
@@ -156,7 +156,8 @@ def read_tables(
         found: Sequence[Column] = trained.schema.columns
     else:
         needs_label = trained is None and not columns.label and not columns.targets
-        _check_decided(nodes, frame, columns, needs_label, scales)
+        files = f"{nodes.path} {edges.path}"
+        _check_decided(nodes, frame, columns, needs_label, scales, files)
         x, found = _new_features(nodes, frame, columns)
     if x.shape[1]:
         arrays["x"] = x
@@ -185,6 +186,7 @@ def read_tables(
         arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
     of_schema = {
         "label": (columns.label,) if columns.label else tuple(columns.targets),
+        "split": columns.split,
         "id": columns.id,
         "ids": "integers" if ids.dtype == np.int64 else "text",
         "ends": tuple(of_edges.ends or edges.columns[:2]),
@@ -228,7 +230,8 @@ def _as_trained(
             label = schema.label[0]
         else:
             targets = schema.label
-        split = columns.split if columns.split in nodes.columns else None
+        for name in (schema.split, columns.split):
+            split = name if name in nodes.columns else split
     here = [column for column in schema.columns if column.name in nodes.columns]
     roles = NodeColumns(
         label,
@@ -250,7 +253,8 @@ def _features_as_trained(
 ) -> np.ndarray:
     """The features that a model was trained on, shape (rows, features)."""
     schema = trained.schema
-    known = {column.name for column in schema.columns} | {*schema.label, columns.id}
+    known = {column.name for column in schema.columns}
+    known |= {*schema.label, columns.id or "", schema.split or ""}
     extra = [name for name in nodes.columns if name not in known]
     extra = [name for name in extra if name not in (*MASKS, "split", columns.split)]
     if extra:
@@ -297,6 +301,7 @@ def _check_decided(
     columns: NodeColumns,
     needs_label: bool,
     scales: bool,
+    files: str,
 ) -> None:
     """Name all columns of a table that cannot be features as they are, and options that decide."""
     facts = [facts_of(name, frame[name]) for name in columns.features or ()]
@@ -321,10 +326,114 @@ def _check_decided(
     raise nodes.error(
         f"{count} needed before training.\n" + "\n".join(lines) + "\n"
         f"For example: {proposal.flags}\n"
+        f"`gnn-depth inspect {files}` shows every column and what would be read.\n"
         "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
         "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
         "stands for missing values, and `split` has train, val and test."
     )
+
+
+def look_at_nodes(
+    nodes: "TableFile", columns: NodeColumns, scales: bool
+) -> tuple[list[ColumnFacts], Proposal]:
+    """Every column of a table of nodes, and options for those that need a decision."""
+    frame = nodes.read(nodes.columns)
+    facts = [facts_of(name, frame[name]) for name in nodes.columns]
+    roles, _ = _roles(nodes, columns, [])
+    open_columns = [column for column in facts if column.name in (roles.features or ())]
+    needs_label = not roles.label and not roles.targets
+    proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
+    blank = [one.name for one in facts if one.name in roles.categories and len(one.missing)]
+    if blank and not roles.fills:
+        proposal.options["fill"] = "median"
+    return facts, proposal
+
+
+def roles_of_nodes(
+    nodes: "TableFile",
+    facts: Sequence[ColumnFacts],
+    columns: NodeColumns,
+    standardize: PerColumn,
+    proposed: Collection[str],
+) -> list[tuple[str, str, str]]:
+    """For each column of a table of nodes its name, what it holds, and what it is read as.
+
+    Args:
+        nodes: The table.
+        facts: Its columns.
+        columns: Their roles.
+        standardize: How numbers are scaled.
+        proposed: The names of the options that nobody has given yet.
+    """
+    roles, masks = _roles(nodes, columns, [])
+    numbers = [one.name for one in facts if one.is_numeric or one.kind == "dates"]
+    named = {} if isinstance(standardize, str) else standardize
+    known = {name: word for name, word in named.items() if name in numbers or name == "*"}
+    methods = words_of_columns(
+        "standardize", standardize if isinstance(standardize, str) else known, numbers, METHODS
+    )
+    rows = []
+    for column in facts:
+        name, option = column.name, ""
+        if name == roles.id:
+            role = "id"
+        elif name == roles.label:
+            role, option = "label", "label"
+        elif name in roles.targets:
+            role, option = "target", "targets"
+        elif name == roles.split or name in masks:
+            role, option = "split", "split"
+        elif name in roles.drop:
+            role, option = "not read", "drop"
+        elif name in roles.categories:
+            role, option = f"{column.distinct} features of 0 and 1", "categories"
+        elif name not in (roles.features or ()):
+            role = "not read"
+        else:
+            role, option = "feature", "standardize"
+            if column.kind == "dates":
+                word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
+                role, option = f"feature: {word}", "dates"
+            if methods[name] != "none" and word_is_scaled(column, roles):
+                role += f", {methods[name]}"
+            else:
+                option = option if column.kind == "dates" else ""
+            if len(column.missing):
+                role += ", filled"
+        if option in proposed:
+            role += " (proposed)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows
+
+
+def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
+    """True if a column becomes one number, which can be scaled."""
+    dates = columns.dates
+    if column.kind != "dates":
+        return True
+    return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
+
+
+def roles_of_edges(edges: "TableFile", columns: EdgeColumns) -> list[tuple[str, str, str]]:
+    """For each column of a table of edges its name, what it holds, and what it is read as."""
+    frame = edges.read(edges.columns)
+    ends = list(columns.ends or edges.columns[:2])
+    rows = []
+    for name in edges.columns:
+        column = facts_of(name, frame[name])
+        role = "not read"
+        if name in ends:
+            role = "source" if name == ends[0] else "target"
+        elif name == columns.weight:
+            role = "weight"
+        elif name in (columns.features or ()):
+            role = "feature of the edge"
+        elif column.is_numeric:
+            role = "not read (edge_weight, edge_features)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows
 
 
 def _first(frame: pd.DataFrame, column: ColumnFacts) -> str:
