@@ -651,6 +651,17 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
     return found
 
 
+def with_length(schedule: Any, epochs: Any) -> Any:
+    """A chosen schedule with its length, ``T_max``, where it needs one and none is given: the
+    number of epochs."""
+    if not isinstance(schedule, Chosen) or not isinstance(epochs, int) or epochs < 1:
+        return schedule
+    length = schedule.part.options.get("T_max")
+    if length is None or not length.is_required or "T_max" in schedule.options:
+        return schedule
+    return Chosen(schedule.part, {**schedule.options, "T_max": epochs})
+
+
 def without_paths(kind: str, value: Any) -> Any:
     """Leave out options that name files or folders, so that their places make no difference."""
     if not isinstance(value, Mapping) or "class_path" not in value:

@@ -26,6 +26,7 @@ from gnn_depth.builder import (
     needs_name,
     option_value,
     unknown_option,
+    with_length,
     with_options,
     written_options,
 )
@@ -161,6 +162,11 @@ def merge(
             merged.options["plugins"] = arguments.plugins
         for flag, key, value in flags(arguments.argv, known):
             merged.set_flag(flag, key, value)
+        default = known.options["trainer.max_epochs"].default
+        epochs = merged.options.get("trainer.max_epochs", default)
+        if "model.scheduler" in merged.options:
+            schedule = merged.options["model.scheduler"]
+            merged.options["model.scheduler"] = with_length(schedule, epochs)
         for key, value in merged.options.items():
             source = merged.origins.get(key)
             for part in items_of(value):

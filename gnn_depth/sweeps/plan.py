@@ -55,7 +55,7 @@ class Plan:
         for run in self.runs:
             groups[run.key.group].append(run)
         records = self.store.records()
-        width = max(map(len, groups))
+        width = max(map(len, groups), default=0)
         size = f"{len(self.runs)} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
         for name, runs in groups.items():

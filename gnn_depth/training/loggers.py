@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
+CURVES = ("train/", "val/", "test/")
 ROWS = 50
 SECONDS = 2.0
 
@@ -120,8 +121,9 @@ class EventLogger(TensorBoardLogger):
 
         values = []
         for name, value in metrics.items():
-            # TensorBoard shows tags that begin with a tilde after all curves.
-            tag = "~epoch" if name == "epoch" else name
+            # TensorBoard shows tags that begin with a tilde last: the page begins with the curves
+            # of the training, not with those of every layer.
+            tag = name if name.startswith((*CURVES, "~")) else f"~{name}"
             if not math.isnan(value):
                 values.append(Summary.Value(tag=tag, simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)

@@ -32,7 +32,14 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.builder import build, is_plain_value, made_options, written_options
+from gnn_depth.builder import (
+    build,
+    choose,
+    is_plain_value,
+    made_options,
+    with_length,
+    written_options,
+)
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
@@ -333,6 +340,10 @@ def fit(
 
     of_model: dict[str, Any] = {}
     if not isinstance(model, NodeClassifier):
+        if isinstance(model.get("scheduler"), str | Mapping):
+            schedule = choose("scheduler", model["scheduler"], where=("model", "scheduler"))
+            epochs_asked = given.get("max_epochs", trainer_options()["max_epochs"].default)
+            model = {**model, "scheduler": with_length(schedule, epochs_asked)}
         of_model = resolved_model(model)  # before the data is read, which may take long
     module = _data_module(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):
