@@ -421,8 +421,9 @@ class Graph:
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Make something derived from the graph, and keep it for the next request."""
         if key not in self._derived:
-            # Tensors that are made in inference mode could not be trained with later.
-            with torch.inference_mode(False):
+            # Tensors that are made in inference mode could not be trained with later, and those
+            # that are made inside a transform are of no use outside it.
+            with torch.inference_mode(False), torch_internals.outside_transforms():
                 self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 

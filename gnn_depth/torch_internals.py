@@ -3,10 +3,11 @@
 tests/test_torch_internals.py fails where a new PyTorch changes one of them.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def embedding_bag(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None) -> Tensor:
@@ -43,6 +44,15 @@ def is_transforming() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def outside_transforms() -> AbstractContextManager[Any]:
+    """Leave the transforms of ``torch.func`` for a while: tensors made meanwhile belong to none."""
+    if not is_transforming():
+        return nullcontext()
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    return temporarily_clear_interpreter_stack()
+
+
 def is_wrapped(x: Tensor) -> bool:
     """True for a tensor that stands for another one inside a transform of ``torch.func``."""
     return torch._C._functorch.is_functorch_wrapped_tensor(x)
@@ -51,6 +61,16 @@ def is_wrapped(x: Tensor) -> bool:
 def in_forward_mode() -> bool:
     """True inside a level of forward-mode differentiation: elsewhere unpacking a tangent fails."""
     return torch.autograd.forward_ad._current_level >= 0
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """True if something is called before or after a module, forward or backward."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
 
 
 def version(x: Tensor) -> Any:

@@ -96,7 +96,7 @@ class CommandLineInterface:
         before = resolved_config(self._merged(Arguments(), base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         run = checkpoint.path.parent.parent
-        changed = checkpoints.changes(run, self.resolved, trains)
+        changed = checkpoints.changes(run, self.resolved, trains, checkpoint.plugins)
         if changed:
             verb = "goes on" if trains else "is used"
             checkpoints.warn(

@@ -61,6 +61,7 @@ class Checkpoint:
     resumable: bool  # it has the state of the optimizer
     not_finite: str | None = None  # the first weight with NaN or infinity
     ended: dict[str, Any] | None = None  # the options with which a callback ended the training
+    plugins: list[str] | None = None  # with which it was trained, with their checksums
     schema: Schema | None = None  # what the model expects of data
 
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
@@ -196,6 +197,7 @@ def read(path: Path) -> Checkpoint:
             resumable,
             broken,
             ended,
+            data.get("plugins"),
             schema=None if schema is None else Schema.from_dict(schema),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -316,10 +318,16 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
     return not changed
 
 
-def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]:
+def changes(
+    run: Path,
+    config: dict[str, Any],
+    trains: bool = True,
+    before: list[str] | None = None,
+) -> list[str]:
     """The changes since a run that would change its numbers.
 
-    These are edited plugins and, where a training goes on, options of the trainer.
+    These are edited plugins and, where a training goes on, options of the trainer. ``before`` are
+    the plugins of a checkpoint, by default those of the run's result.
     """
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = []
@@ -329,7 +337,8 @@ def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]
                 "not set" if value is None else value for value in (there[name], here.get(name))
             )
             found.append(f"trainer.{name} was {was} and is {now}")
-    before = _result(run).get("plugins")
+    if before is None:
+        before = _result(run).get("plugins")
     plugins = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     if before is not None and sorted(before) != sorted(plugins):
         names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
@@ -339,14 +348,17 @@ def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]
 
 def _config(run: Path) -> dict[str, Any]:
     """The config of a run; a warning, and empty, if it is damaged."""
-    try:
-        found = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    path = run / "config.yaml"
+    if not path.exists():
         return {}
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise OSError
+        found = safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         found = None
     if not isinstance(found, dict):
-        warn(f"{run / 'config.yaml'} is damaged.")
+        warn(f"{path} is damaged.")
         return {}
     return found
 

@@ -179,8 +179,10 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Check that a checkpoint was trained on the same classes.
 
         Raises:
-            DataError: The class names differ.
+            DataError: The class names differ, or are none.
         """
+        if not isinstance(state_dict, dict) or not isinstance(state_dict.get("class_names"), list):
+            raise DataError("the checkpoint does not tell the classes it was trained on.")
         trained, here = state_dict["class_names"], self.class_names
         if trained != here:
             raise DataError(

@@ -12,6 +12,10 @@ from gnn_depth.data.schema import Column, Unknown
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 WHOLE = 2**24  # float32 holds every integer up to here
+SCALE = (
+    "subtract the mean of each column, and divide by its deviation, as the option standardize of "
+    "the data does with x (--data.standardize standard)."
+)
 UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
 
 
@@ -124,7 +128,7 @@ def _check_precision(
         notes.append(
             f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
             f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
-            "subtract the mean of the column, and divide by its deviation."
+            f"{SCALE}"
         )
 
 
@@ -144,7 +148,7 @@ def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str
         words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
-        "subtract the mean of each column, and divide by its deviation."
+        f"{SCALE}"
     )
 
 

@@ -11,6 +11,7 @@ from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.made_features import MakeFeatures, seeded
+from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
@@ -48,6 +49,7 @@ class PyG(GraphSource):
             test_mask only.
         missing_label: A value of y that marks rows without a target. By default -1 beside classes
             0, 1, ..., and NaN beside numbers.
+        standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
         make_features: Features to make from the edges, beside those of the data: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             :func:`gnn_depth.data.made_features.make_features`.
@@ -75,6 +77,7 @@ class PyG(GraphSource):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        standardize: PerColumn = "none",
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
     ) -> None:
@@ -89,7 +92,8 @@ class PyG(GraphSource):
             edge_features,
             val_share,
             missing_label,
-            make_features,
+            standardize=standardize,
+            make_features=make_features,
             transforms=transforms,
         )
         self.dataset = dataset
@@ -147,8 +151,11 @@ def _class(dataset: str) -> Any:
 def _read_split(path: str | None) -> Mapping[str, Sequence[int]] | None:
     if path is None:
         return None
+    file = Path(path).expanduser()
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise DataError(f"split {path!r} is not a file.")
     try:
-        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"split {path!r} cannot be read: {error}.") from error
     if not isinstance(content, dict):

@@ -230,7 +230,7 @@ def _of_numbers(
     values: Tensor, missing_label: float | str | None, names: Sequence[str] | None
 ) -> Targets:
     """Numbers to predict, in one dimension or two."""
-    rows = values.view(len(values), -1)
+    rows = values.reshape(len(values), -1) if len(values) else values.new_empty(0, 1)
     number = _number(missing_label)
     absent = rows.isnan()
     if number is not None:
@@ -247,7 +247,7 @@ def _of_numbers(
     partly = int((~labelled & ~absent.all(1)).sum())
     if partly:
         notes.append(f"{partly:,} of them have some of their targets, which are not used.")
-    y = rows.masked_fill(~labelled[:, None], 0).view_as(values)
+    y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
     known = y[labelled]
     y = _as_float32(y, known, notes)
     listed = list(names or ()) or None
@@ -267,6 +267,8 @@ def _of_numbers(
 
 def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
     """Numbers in float32; unless that makes different ones equal, or infinite."""
+    if not len(known):  # which is refused
+        return y.float()
     # Only what has a target counts: the other rows are 0.
     narrow = known.float()
     if not narrow.isfinite().all():

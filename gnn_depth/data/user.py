@@ -119,8 +119,8 @@ class UserGraph(GraphSource):
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
 
     Raises:
-        ValueError: A file does not exist, an option does not fit its type, or the fractions add up
-            to more than one.
+        ValueError: A file does not exist, an option does not fit its type or another option, or the
+            fractions add up to more than one.
     """
 
     def __init__(

@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import SparseFeatures, dropout
 from gnn_depth.nn.parts import Layer, Skip
 from gnn_depth.nn.placement import FeatureNorms
+from gnn_depth.torch_internals import has_hooks
 
 #: A hidden state; the first one may be the sparse features themselves.
 Hidden: TypeAlias = Any  # Tensor | SparseFeatures
@@ -97,12 +100,19 @@ class Block(nn.Module):
         self.skip = skip
         self.norms_after_skip = norms_after_skip
         self.dropout = dropout
+        # A layer may compute a whole block of this kind at once.
+        has_norms = len(norms) > 0 or len(norms_after_skip) > 0
+        is_plain = not has_norms and skip.adds_input is not None
+        self._is_plain = is_plain and activation in (identity, F.relu)
 
     def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
         """The next hidden state.
 
         On a graph with more sources than targets only the targets have a next state.
         """
+        whole = self._at_once(x, graph)
+        if whole is not None:
+            return whole
         update = self.update(x, graph, states.first)
         # Targets are the first nodes. Only they have an update, so only their rows of earlier
         # states are joined to it.
@@ -116,6 +126,17 @@ class Block(nn.Module):
         else:
             x = self.skip(update, earlier, graph)
         return self.norms_after_skip(x, graph)
+
+    def _at_once(self, x: Hidden, graph: Graph) -> Tensor | None:
+        """The next hidden state, if the layer computes it together with what follows it."""
+        if not self._is_plain or (self.dropout and self.training):
+            return None
+        # Compiled code fuses by itself, and hooks want to see their module called.
+        if torch.compiler.is_compiling() or has_hooks(self.layer) or has_hooks(self.skip):
+            return None
+        return self.layer.whole_block(
+            x, graph, relu=self.activation is F.relu, residual=self.skip.adds_input is True
+        )
 
     def update(self, x: Hidden, graph: Graph, first: Tensor | None) -> Tensor:
         """The update of the hidden state, before the skip: dropout, layer, norms, activation."""
@@ -154,3 +175,8 @@ def first_rows(x: Tensor, count: int) -> Tensor:
     """The first rows of a tensor; the tensor itself if it has no more rows."""
     # A slice of everything would allocate a tensor of zeros in the backward pass.
     return x if x.shape[0] <= count else x[:count]
+
+
+def identity(x: Tensor) -> Tensor:
+    """The activation of a layer that has none."""
+    return x

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
@@ -120,6 +122,22 @@ class Layer(Part, nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Draw the parameters as PyTorch Geometric does for this layer."""
 
+    def whole_block(
+        self, x: Inputs, graph: Graph, relu: bool, residual: bool
+    ) -> Float[Tensor, "targets outputs"] | None:
+        r"""A block without norms and dropout around this layer, if one kernel computes it.
+
+        Args:
+            x: The layer's input.
+            graph: The graph.
+            relu: The activation is ReLU; otherwise there is none.
+            residual: The skip connection adds the input; otherwise there is none.
+
+        Returns:
+            :math:`[x +] \phi(\mathrm{layer}(x))`, or None (default).
+        """
+        return None
+
     def weight_chain(self) -> WeightChain:
         """The weights that lead into and out of the layer's neurons, for initialisations and
         diagnostics.
@@ -216,6 +234,27 @@ class AttentionLayer(Layer):
             scores = norm(scores, score, graph)
         return scores
 
+    @property
+    def scales_targets(self) -> bool:
+        """True if the score norms together multiply all scores of a node's edges by one factor,
+        :meth:`target_factor`. Hooks on a norm want to see it called."""
+        for norm in self.score_norms:
+            if not norm.scales_targets:
+                return False
+            # Compiled code runs only without hooks.
+            if not torch.compiler.is_compiling() and torch_internals.has_hooks(norm):
+                return False
+        return True
+
+    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"] | None:
+        """The factor of every node's scores by all score norms; None without any."""
+        total: Tensor | None = None
+        for norm in self.score_norms:
+            scaling: ScoreNorm = norm  # type: ignore[assignment]
+            factor = scaling.target_factor(score, graph)
+            total = factor if total is None else total * factor
+        return total
+
 
 class Norm(Part, nn.Module, ABC):
     """A norm keeps magnitudes within bounds; its base class determines where the stack applies it.
@@ -259,9 +298,12 @@ class ScoreNorm(Norm):
 
     Attributes:
         serves: The kinds of score that the norm supports.
+        scales_targets: True if the norm multiplies all scores of a node's edges by one factor,
+            which :meth:`target_factor` returns. Attention then needs no tensor of scores.
     """
 
     serves: ClassVar[tuple[type, ...]] = (LinearScore, AdditiveScore)
+    scales_targets: bool = False
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -271,6 +313,12 @@ class ScoreNorm(Norm):
     def forward(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]: ...
+
+    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"]:
+        """The factor of each node's scores, for norms with ``scales_targets``."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has scales_targets and needs a method target_factor()."
+        )
 
     def bound(self, score: type, channels: int) -> float | None:
         r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None
@@ -337,6 +385,9 @@ class Skip(Part, nn.Module, ABC):
             does something else.
         invertible: True if the joined state is exactly the layer's input plus a function of the
             update. Reversible stacks need this, and do not allow matrices that change the width.
+        adds_input: True if the joined state is exactly the layer's input plus the update, False if
+            it is the update alone; None (default) otherwise. A layer may compute such a block at
+            once: see :meth:`Layer.whole_block`.
         takes_blocks: True if each node is joined separately, so that rows of unread nodes may be
             missing. False if the skip connection passes messages along the graph.
     """
@@ -346,6 +397,7 @@ class Skip(Part, nn.Module, ABC):
     adds: ClassVar[Literal["input", "first"] | None] = None
     invertible: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = True
+    adds_input: bool | None = None
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from gnn_depth.builder import Named, build
 from gnn_depth.graph import Graph
-from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows
+from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows, identity
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
-from gnn_depth.nn.functional import sparse_features
+from gnn_depth.nn.functional import elu, sparse_features
 from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
@@ -168,9 +168,9 @@ class DeepGNN(nn.Module):
             raise ValueError(
                 "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
             )
-        self.activation: Callable[[Tensor], Tensor] = _identity
+        self.activation: Callable[[Tensor], Tensor] = identity
         if activation != "identity":
-            self.activation = getattr(F, activation)
+            self.activation = elu if activation == "elu" else getattr(F, activation)
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
@@ -207,13 +207,13 @@ class DeepGNN(nn.Module):
             layers.append(here)
             if gives_output:  # nothing follows the layer
                 last_skip = NoSkip(list(widths), here.width)
-                nothing = FeatureNorms(), _identity, last_skip, FeatureNorms()
+                nothing = FeatureNorms(), identity, last_skip, FeatureNorms()
                 blocks.append(Block(here, *nothing, dropout))
                 continue
             joined = skip(list(widths), here.width)
             skips.append(joined)
             widths.append(joined.width)
-            phi = _identity if is_last and not last_activation else self.activation
+            phi = identity if is_last and not last_activation else self.activation
             if norm_after_skip:
                 norms.append(placement.on_features(joined.width))
                 blocks.append(Block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
@@ -420,7 +420,3 @@ def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) ->
             f"them. Layers that do: {names}, and pyg with a convolution that takes "
             f"{argument}.{way_out}"
         )
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x

@@ -12,6 +12,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.data.base import FullBatch, Repeated
+from gnn_depth.nn import native
 from gnn_depth.nn.parts import AttentionLayer, GraphDropout, Layer
 from gnn_depth.nn.scores import AdditiveScore
 from gnn_depth.nn.stack import DeepGNN
@@ -24,6 +25,8 @@ COMPILE_SECONDS = 30.0
 #: Seconds for each size of graph, if layers see graphs of several sizes.
 SECONDS_PER_SIZE = 8.0
 COMPILERS = ("g++", "clang++")
+#: Precisions of Lightning's trainer in which layers see float32 or float64.
+WITH_KERNELS = ("32-true", "64-true")
 
 
 def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
@@ -45,7 +48,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
         if repeated is not None:
             fields = stack.receptive_fields(*repeated)
             sizes = [(graph.num_sources, graph.num_edges) for graph in fields]
-        decision = decide(choice, stack, sizes, steps_of(trainer))
+        decision = decide(choice, stack, sizes, steps_of(trainer), uses_kernels(trainer))
     if decision.compiled:
         # Other graphs are seen in too few steps for compiling to pay off.
         only = None
@@ -57,6 +60,41 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
         return
     # Standard output is for results.
     rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
+
+
+def uses_kernels(trainer: L.Trainer) -> bool:
+    """True if the layers of a training run on native kernels, which are compiled now if need be."""
+    on_cpu = trainer.strategy.root_device.type == "cpu"
+    return on_cpu and trainer.precision in WITH_KERNELS and native.available() is not None
+
+
+class KernelPath:
+    """Which kernels a training uses, from its first step on: a resumed one uses the same.
+
+    Attributes:
+        key: The key of the kernels (see :func:`gnn_depth.nn.native.available`), or None for
+            PyTorch alone; ``UNKNOWN`` before the training begins.
+    """
+
+    UNKNOWN = "unknown"
+
+    def __init__(self) -> None:
+        self.key: str | None = self.UNKNOWN
+
+    def fix(self) -> None:
+        """Choose the kernels; of a resumed training those of its checkpoint, if they are here."""
+        before = self.key
+        if before is None:
+            native.use(False)
+        self.key = native.available()
+        if before in (self.UNKNOWN, self.key):
+            return
+        said = f"this run began on native kernels {before}, and goes on "
+        if self.key is None:
+            said += f"on PyTorch alone ({native.why_not() or 'they are switched off'})"
+        else:
+            said += f"on {self.key}: another compiler, processor or version of this package"
+        rank_zero_only(print)(f"{said}; numbers may differ in their last bits", file=sys.stderr)
 
 
 def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
@@ -74,7 +112,11 @@ class Decision(NamedTuple):
 
 
 def decide(
-    choice: Compile, stack: DeepGNN, sizes: Sequence[tuple[int, int]] | None, steps: int
+    choice: Compile,
+    stack: DeepGNN,
+    sizes: Sequence[tuple[int, int]] | None,
+    steps: int,
+    has_kernels: bool = False,
 ) -> Decision:
     """Decide whether compiling takes less time than it saves over all training steps.
 
@@ -86,6 +128,7 @@ def decide(
         stack: The stack.
         sizes: Sources and edges of each layer's graph; None if every batch may have another graph.
         steps: Number of steps; -1 if the training has no end.
+        has_kernels: Native kernels compute what uncompiled layers need most time for.
     """
     if choice in ("off", False):
         return Decision(False, "compile is off")
@@ -96,6 +139,8 @@ def decide(
             False,
             "graph_dropout changes the graph in every step, so layers would be compiled again",
         )
+    if has_kernels:
+        return Decision(False, "native kernels are about as fast, and need no compiling")
     if sizes is None:
         return Decision(
             False, "every batch may have another graph, so layers would be compiled again"

@@ -13,7 +13,13 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.metrics import accuracy, balanced_accuracy, confusion, macro_f1
+from gnn_depth.training.metrics import (
+    accuracy,
+    balanced_accuracy,
+    confusion,
+    macro_f1,
+    predicted_classes,
+)
 from gnn_depth.training.tasks import Task
 
 
@@ -39,7 +45,7 @@ class NodeSets:
             set_of_node = torch.repeat_interleave(
                 torch.tensor(self.sizes, device=self.nodes.device), output_size=len(self.nodes)
             )
-            self.cells = (set_of_node * num_classes + self.targets) * num_classes
+            self.cells = (set_of_node * num_classes + self.targets) * (num_classes + 1)
 
 
 class BatchSets:
@@ -128,7 +134,7 @@ class EpochMetrics:
         self._began = True
         self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
         if sets.cells is not None:
-            cells = sets.cells + out.argmax(-1)
+            cells = sets.cells + predicted_classes(out)
             counts = confusion(cells, len(self.names), self.task.num_outputs)
             self._counts = counts if self._counts is None else self._counts + counts
         if loss is not None:

@@ -4,6 +4,7 @@ Sums are float64 and counts are integers. The classes are torchmetrics' ``Metric
 processes merge by their states.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -16,46 +17,64 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
+NAN_OUTPUT = "an output of the model is NaN"
+
+
+def predicted_classes(out: Float[Tensor, "nodes classes"]) -> Int[Tensor, "nodes"]:
+    """The class with the largest output; the number of classes for a row with a NaN."""
+    largest, prediction = out.max(-1)  # NaN wins every comparison, and would be class 0
+    return prediction.masked_fill(largest.isnan(), out.shape[-1])
+
 
 def confusion(
     cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int
-) -> Int[Tensor, "sets classes classes"]:
-    """Count nodes by set, class and predicted class.
+) -> Int[Tensor, "sets classes predictions"]:
+    """Count nodes by set, class and predicted class; a last column counts those without prediction.
 
-    A node's cell is ``(set * classes + class) * classes + prediction``.
+    A node's cell is ``(set * classes + class) * (classes + 1) + prediction``.
     """
     # Not bincount, which makes the host wait for a GPU.
-    counts = torch.zeros(num_sets * num_classes**2, dtype=torch.int64, device=cells.device)
+    shape = (num_sets, num_classes, num_classes + 1)
+    counts = torch.zeros(math.prod(shape), dtype=torch.int64, device=cells.device)
     counts.index_add_(0, cells, torch.ones_like(cells))
-    return counts.view(num_sets, num_classes, num_classes)
+    return counts.view(shape)
 
 
-def accuracy(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    """Share of the nodes whose class is predicted correctly."""
+def accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
+    """Share of the nodes whose class is predicted correctly; NaN if a node has no prediction."""
     correct = counts.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return (correct.double() / counts.sum((-2, -1))).float()
+    return _where_predicted(counts, correct.double() / counts.sum((-2, -1)))
 
 
-def macro_f1(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
+def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
     r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur.
 
-    A class occurs if it is among the labels or the predictions.
+    A class occurs if it is among the labels or the predictions. NaN if a node has no prediction.
     """
-    seen = counts.sum(-1) + counts.sum(-2)
-    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).float() / seen.clamp_min(1)
-    number_of_classes = (seen > 0).float().sum(-1, keepdim=True)
-    return (f1 / number_of_classes).sum(-1)
+    seen = counts.sum(-1) + counts[..., :-1].sum(-2)
+    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
+    number_of_classes = (seen > 0).double().sum(-1, keepdim=True)
+    return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
 
 
-def balanced_accuracy(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    """Mean over the classes that occur of the share of their nodes that is predicted correctly."""
+def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
+    """Values of sets, with NaN for those in which a node has no prediction."""
+    without = counts[..., -1].sum(-1)
+    return values.masked_fill(without > 0, torch.nan).float()
+
+
+def balanced_accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
+    """Mean over the classes that occur of the share of their nodes that is predicted correctly.
+
+    NaN if a node has no prediction.
+    """
     nodes = counts.sum(-1)
     recall = counts.diagonal(dim1=-2, dim2=-1).double() / nodes.clamp_min(1)
-    return (recall.sum(-1) / (nodes > 0).sum(-1)).float()
+    return _where_predicted(counts, recall.sum(-1) / (nodes > 0).sum(-1))
 
 
 def confusion_table(
-    counts: Int[Tensor, "sets classes classes"], names: Sequence[str]
+    counts: Int[Tensor, "sets classes predictions"], names: Sequence[str]
 ) -> pd.DataFrame:
     """Confusion matrices as a table: a row for each set and class, a column for each prediction.
 
@@ -66,7 +85,8 @@ def confusion_table(
     tables = {}
     for of_set, matrix in zip(("val", "test"), counts, strict=True):
         if matrix.any():
-            table = pd.DataFrame(matrix.numpy(), index=list(names), columns=list(names))
+            predicted = matrix[:, : len(names)]  # the last column has no prediction
+            table = pd.DataFrame(predicted.numpy(), index=list(names), columns=list(names))
             tables[of_set] = table
     if not tables:
         return pd.DataFrame(columns=list(names))
@@ -129,7 +149,7 @@ class RocAuc(RankMetric):
     Ties count half. Defined for labels that are true in some rows and false in others.
     """
 
-    undefined: ClassVar[str] = "it needs both values of a label"
+    undefined: ClassVar[str] = f"it needs both values of a label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "have one value in all rows"
 
     def of_labels(
@@ -154,7 +174,7 @@ class AveragePrecision(RankMetric):
     order gets their share.
     """
 
-    undefined: ClassVar[str] = "no row has the label"
+    undefined: ClassVar[str] = f"no row has the label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "are true in no row"
 
     def of_labels(
@@ -175,13 +195,14 @@ class MicroF1(Metric):
 
     full_state_update = False
     higher_is_better = True
-    undefined: ClassVar[str] = "no label is true, and none is predicted"
+    undefined: ClassVar[str] = f"no label is true, and none is predicted, or {NAN_OUTPUT}"
 
-    counts: Tensor  # true positives, and twice those with false positives and false negatives
+    # True positives; twice those with false positives and false negatives; outputs that are NaN.
+    counts: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_state("counts", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("counts", torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(
         self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
@@ -189,11 +210,12 @@ class MicroF1(Metric):
         predicted = logits > 0
         true = labels > 0
         hits = (predicted & true).sum()
-        self.counts = self.counts + torch.stack([hits, predicted.sum() + true.sum()])
+        both = predicted.sum() + true.sum()
+        self.counts = self.counts + torch.stack([hits, both, logits.isnan().sum()])
 
     def compute(self) -> Float[Tensor, ""]:
-        hits, predicted_and_true = self.counts.double()
-        return (2 * hits / predicted_and_true).float()
+        hits, predicted_and_true, without = self.counts.double()
+        return (2 * hits / predicted_and_true).masked_fill(without > 0, torch.nan).float()
 
 
 class R2(Metric):
@@ -208,7 +230,7 @@ class R2(Metric):
 
     full_state_update = False
     higher_is_better = True
-    undefined: ClassVar[str] = "it needs targets that differ, in every output"
+    undefined: ClassVar[str] = f"it needs targets that differ, in every output, or {NAN_OUTPUT}"
 
     moments: Tensor  # outputs x (rows, mean, squares about the mean, squared errors)
 

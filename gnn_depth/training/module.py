@@ -22,7 +22,7 @@ from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative, in_range
 from gnn_depth.registry import unknown
-from gnn_depth.training.compiling import Compile, check_choice, compile_layers
+from gnn_depth.training.compiling import Compile, KernelPath, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
@@ -107,6 +107,7 @@ class NodeClassifier(PlainModule):
         self.compiling = compile
         #: What the model expects of data; None before it was trained.
         self.schema: Schema | None = None
+        self.kernel_path = KernelPath()
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
@@ -196,6 +197,7 @@ class NodeClassifier(PlainModule):
         super().on_save_checkpoint(checkpoint)
         if self.schema is not None:
             checkpoint["schema"] = self.schema.as_dict()
+        checkpoint["kernels"] = self.kernel_path.key
         # With several processes each has its own sums, but only the first one writes the
         # checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
@@ -204,6 +206,8 @@ class NodeClassifier(PlainModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         self.read_schema(checkpoint)
+        # Before there were kernels, every run was one of PyTorch alone.
+        self.kernel_path.key = checkpoint.get("kernels")
         if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
             self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
@@ -211,6 +215,7 @@ class NodeClassifier(PlainModule):
         # Lightning replaces the patience that is asked for by that of the checkpoint.
         for callback, patience in self._patience:
             callback.patience = patience
+        self.kernel_path.fix()
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
@@ -307,6 +312,9 @@ class NodeClassifier(PlainModule):
                 )
             prepare_schedule(schedule, self.task)
             config["monitor"] = schedule.monitor
+            if self.attached_trainer is not None and not schedule.monitor.startswith("train/"):
+                # In between, the metric is that of an earlier epoch.
+                config["frequency"] = self.trainer.check_val_every_n_epoch or 1
         return {"optimizer": optimizer, "lr_scheduler": config}
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:

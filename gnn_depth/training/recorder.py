@@ -169,8 +169,9 @@ class RunRecorder(L.Callback):
     epoch),
     ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two
     epochs, after the step in which a signal came, and at the end), and ``result.json``: status
-    (running, finished, diverged, interrupted, failed), metrics, versions, seed, and under
-    ``findings`` the dict that each callback with a method ``findings`` returns.
+    (running, finished, diverged, interrupted, failed), metrics, versions, seed, under ``kernels``
+    the key of the native kernels that it uses (null: PyTorch alone), and under ``findings`` the
+    dict that each callback with a method ``findings`` returns.
 
     Args:
         root: Folder of all runs.
@@ -295,6 +296,8 @@ class RunRecorder(L.Callback):
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._begun = dict(trainer.callback_metrics)
+        module: Any = pl_module
+        self.result["kernels"] = module.kernel_path.key
         # The first hook after schedules and all callbacks are done with the previous epoch.
         if self.folder is not None and self.autosave.due(trainer):
             self._save_checkpoints(trainer)
@@ -348,9 +351,11 @@ class RunRecorder(L.Callback):
         status = "failed"
         if isinstance(exception, Diverged):
             status = "diverged"
-        elif isinstance(exception, KeyboardInterrupt | SystemExit):
+        elif isinstance(exception, KeyboardInterrupt | SIGTERMException):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
+        if type(exception) is SystemExit:  # a signal raises a class of its own
+            self.result["reason"] = f"its code ends the program: sys.exit({exception.code!r})"
         self._close(trainer, status)
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive. A signal that was handled at once may have

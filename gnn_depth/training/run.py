@@ -5,6 +5,7 @@ workers of a sweep call it.
 """
 
 import inspect
+import logging
 import os
 import re
 import sys
@@ -43,6 +44,7 @@ from gnn_depth.builder import (
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
+from gnn_depth.nn import native
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
@@ -64,6 +66,8 @@ from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 
+log = logging.getLogger(__name__)
+
 #: Errors of Lightning's trainer, as patterns, and the clearer messages that replace them; {0} is
 #: the pattern's first group.
 REWORDED = {
@@ -76,6 +80,8 @@ REWORDED = {
     r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
     "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
 }
+#: The sections of a config file that :func:`fit` uses; the others are its own arguments.
+OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
 # Callbacks that cannot work with these models, and why. Without this check they would fail after
 # the run has a folder, and ModelPruning only at the end of the training.
@@ -218,7 +224,11 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     if trainer.progress_bar_callback is not None:
         rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
     # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
-    trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    before = native.use(True)  # a training that is resumed may use what it began with instead
+    try:
+        trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    finally:
+        native.use(before)
     text = report(recorder, model) if recorder.folder is not None else ""
     return Run(recorder.folder, model, data, text)
 
@@ -257,8 +267,11 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)
         origin = Origin(facts)
-    # Every checkpoint records which data its model was trained on.
-    of_data = {"sha256": origin.facts["data_sha256"]}
+    # Every checkpoint records which data its model was trained on, and with which plugins.
+    of_data = {
+        "sha256": origin.facts["data_sha256"],
+        "plugins": origin.facts.get("plugins") or [],
+    }
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
@@ -294,7 +307,7 @@ def fit(
     Args:
         model: Options of the model, as in the ``model`` section of a config; a config file, or the
             name of a shipped one; or a :class:`NodeClassifier`. Of a config file the sections
-            ``model``, ``trainer`` and ``plugins`` and the seed are used.
+            ``model``, ``trainer`` and ``plugins`` and the seed are used; a warning names others.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
         seed: Determines the weights, dropout, and a random split; by default that of the config
@@ -317,6 +330,15 @@ def fit(
     if isinstance(model, str | Path):
         source = read_config(str(model))
         plugins, from_file = source.plugins, source.data
+        unused = [section for section in from_file if section not in OF_FILE]
+        if unused:
+            log.warning(
+                "%s: %s of the file %s not used: the data and the run's folder are the arguments "
+                "of fit. gnn-depth fit --config uses all of it.",
+                source.name,
+                " and ".join(unused),
+                "is" if len(unused) == 1 else "are",
+            )
         model = from_file.get("model") or {}
         name = name or Path(source.name).stem
     for plugin in plugins:

@@ -13,7 +13,7 @@ from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from gnn_depth.builder import build
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.registry import get, register, registered, unknown
-from gnn_depth.training.metrics import R2, AveragePrecision, MicroF1, RocAuc
+from gnn_depth.training.metrics import NAN_OUTPUT, R2, AveragePrecision, MicroF1, RocAuc
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
@@ -133,6 +133,8 @@ class Task(ABC):
     def undefined(self, name: str) -> str:
         """Why a metric that is NaN is undefined, in words."""
         known = getattr(self.metrics().get(name), "undefined", None)
+        if known is None and name in ("acc", "bacc", "f1", "mae", "rmse", "loss"):
+            known = NAN_OUTPUT
         return known or "it is not defined on this data"
 
 

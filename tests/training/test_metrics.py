@@ -236,10 +236,29 @@ def test_scores_that_are_not_numbers_have_no_rank():
     assert area.compute().isnan()
 
 
+@pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel", "regression"])
+def test_an_output_that_is_nan_makes_every_metric_of_its_set_undefined_and_no_other(task):
+    torch.manual_seed(0)
+    out, y = torch.randn(8, 2), torch.tensor([0, 1] * 4)
+    if task in ("multilabel", "regression"):
+        y = torch.stack([y, 1 - y], 1)
+    with_nan = out.clone()
+    with_nan[1, 1] = math.nan
+    ours, without = measure(with_nan, y, task, cut=4, parts=2), measure(out, y, task, cut=4)
+    made = make_task(None, task, 2)
+    for name, value in ours.items():
+        of_set, _, metric = name.partition("/")
+        if of_set == "val":
+            assert math.isnan(value), name
+            assert "an output of the model is NaN" in made.undefined(metric)
+        else:
+            assert value == pytest.approx(without[name])
+
+
 def test_more_nodes_than_single_precision_counts_are_counted():
     metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
     one = NodeSets(torch.tensor([0]), [torch.tensor([True])], 2)
-    counts = torch.tensor([[[2**24, 0], [0, 0]]])
+    counts = torch.tensor([[[2**24, 0, 0], [0, 0, 0]]])
     state = {"sizes": [2**24], "counts": counts, "losses": [], "own": []}
     metrics.restore(state, torch.device("cpu"))
     metrics.add(one, torch.tensor([[1.0, 0.0]]))

@@ -1,18 +1,22 @@
 """Functions of tensors that layers and norms are built from."""
 
 from gnn_depth.nn.functional.additive import edge_additive
+from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
+from gnn_depth.nn.functional.blocks import convolution, elu
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,
     graph_mean,
+    padded,
     segment_max,
     segment_softmax,
     segment_sum,
     targets,
     widen,
 )
+from gnn_depth.nn.functional.sizes import neighbourhood_size
 from gnn_depth.nn.functional.sparse import aggregate, edge_dot
 from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features
 
@@ -21,12 +25,19 @@ __all__ = [
     "aggregate",
     "at_source",
     "at_target",
+    "attend",
+    "attend_additive",
+    "attend_linear",
+    "convolution",
     "dropout",
     "edge_additive",
     "edge_dot",
+    "elu",
     "graph_mean",
     "head_dots",
     "linear",
+    "neighbourhood_size",
+    "padded",
     "segment_max",
     "segment_softmax",
     "segment_sum",

@@ -22,7 +22,8 @@ from torch.autograd import Function
 from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
+from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
+from gnn_depth.nn.native import kernels
 
 #: Numbers in a temporary edges x heads x channels tensor: it must fit into a core's cache.
 CHUNK = 2**18
@@ -33,6 +34,8 @@ class _Additive(Function):
     def forward(
         x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
     ) -> Tensor:
+        if kernels.serve(graph, x_dst_NHC, x_src_SHC, att_HC):
+            return kernels.additive_scores(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
         return _scores(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
 
     @staticmethod
@@ -56,6 +59,8 @@ class _SharedAdditive(Function):
 
     @staticmethod
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
+        if kernels.serve(graph, x_NHC, att_HC):
+            return kernels.additive_scores(x_NHC, x_NHC, att_HC, graph, slope)
         source, target, pair = graph.one_way
         return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, pair)
 
@@ -98,6 +103,8 @@ def _slopes(
     """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node, or out of it."""
     if torch.compiler.is_compiling():
         return _slopes_in_slices(grad_EH, x_NHC, other, graph, transposed, slope)
+    if not torch.is_grad_enabled() and kernels.serve(graph, grad_EH, x_NHC, other):
+        return kernels.additive_slopes(grad_EH, x_NHC, other, graph, transposed, slope)
     nodes, neighbours = graph.target, graph.source
     if transposed:
         nodes, neighbours = neighbours, nodes

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth.nn.functional.kernels import with_jvp
+from gnn_depth.nn.functional.rules import with_jvp
+from gnn_depth.nn.native import kernels
 
 # The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds
 # leave neighbouring elements correlated. The constants come from a search for integer hashes with
@@ -33,11 +34,30 @@ def dropout(x: Tensor, p: float, training: bool = True, rows: Tensor | None = No
         rows: Numbers of the rows of x, if these are rows of a larger tensor: they get the mask that
             they have there.
     """
-    if not training or p == 0 or (x.numel() == 0 and rows is None):
+    return dropout_by(draw_seed(x, p, training), x, p, rows)
+
+
+def draw_seed(x: Tensor, p: float, training: bool) -> Tensor | None:
+    """The two random numbers that determine a mask for a tensor; None if nothing is dropped."""
+    if not training or p == 0:
+        return None
+    return torch.randint(-(2**31), 2**31 - 1, (2,), dtype=torch.int32, device=x.device)
+
+
+def dropout_by(seed: Tensor | None, x: Tensor, p: float, rows: Tensor | None = None) -> Tensor:
+    """:func:`dropout` with the mask of given random numbers; None drops nothing."""
+    if seed is None or (x.numel() == 0 and rows is None):
         return x
     if p == 1:
         return x * 0
-    return _dropout(x, _seed(x), p, rows)
+    return _dropout(x, seed, p, rows)
+
+
+def mask(seed: Tensor | None, p: float) -> kernels.Mask:
+    """The mask of given random numbers, as the kernels read it."""
+    if seed is None:
+        return kernels.NO_DROPOUT
+    return kernels.Mask(seed, p, _threshold(p))
 
 
 def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
@@ -46,7 +66,9 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
         return values
     if p == 1:
         return values * 0
-    is_kept = kept(positions, _seed(values), p).to(values.dtype)
+    seed = draw_seed(values, p, training)
+    assert seed is not None
+    is_kept = kept(positions, seed, p).to(values.dtype)
     return values * is_kept * (1 / (1 - p))
 
 
@@ -57,10 +79,6 @@ def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
     bits = (bits ^ (bits >> 16)) * FIRST
     # The sign of a difference: compiled code stores booleans much slower than numbers.
     return 1 + (((bits >> 1) - _threshold(p)) >> 31)
-
-
-def _seed(x: Tensor) -> Tensor:
-    return torch.randint(-(2**31), 2**31 - 1, (2,), dtype=torch.int32, device=x.device)
 
 
 def _threshold(p: float) -> int:
@@ -74,6 +92,8 @@ class _Dropout(Function):
         if torch.compiler.is_compiling():
             is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
             return x * (is_kept * (1 / (1 - p)))
+        if rows is None and kernels.serve_values(x):
+            return kernels.drop(x, mask(seed, p))
         # The same as kept(), in place, which is faster.
         bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)

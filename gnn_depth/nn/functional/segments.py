@@ -5,13 +5,15 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
+from gnn_depth.nn.functional.rules import bag_sum, with_jvp
+from gnn_depth.nn.native import kernels
 
 #: From this number of edges on, compiled code first takes the maximum over slices of neighbours,
 #: with all threads: torch's own segment maximum runs on one.
@@ -24,6 +26,12 @@ def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "n
     if graph.num_sources == graph.num_nodes:
         return x
     return x[: graph.num_nodes]
+
+
+def padded(x: Float[Tensor, "rows channels"], width: int) -> Float[Tensor, "rows width"]:
+    """The rows with zeros in further columns, up to this width."""
+    missing = width - x.shape[1]
+    return F.pad(x, (0, missing)) if missing else x
 
 
 def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
@@ -78,6 +86,8 @@ class _Collect(Function):
 
     @staticmethod
     def forward(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
+        if kernels.serve(graph, values_EH):
+            return kernels.sum_edges(values_EH, graph, to_source)
         rows = graph.rows(1)
         if to_source:
             return bag_sum(values_EH, rows.transposed_order, rows.transposed_ptr)
@@ -113,6 +123,8 @@ class _Max(Function):
 class _Softmax(Function):
     @staticmethod
     def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
+        if kernels.serve(graph, scores_EH):
+            return kernels.softmax(scores_EH, graph)
         # Without the shift to a maximum of 0, large scores would overflow.
         shift_NH = _largest(scores_EH, graph)
         weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
@@ -138,6 +150,8 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
         edge_VK = rows.edge.where(rows.edge < len(values_EH), rows.edge[:, :1])
         largest_VH = values_EH[edge_VK].amax(1)
         return torch.segment_reduce(largest_VH, "max", offsets=rows.ptr)
+    if kernels.serve(graph, values_EH):
+        return kernels.largest(values_EH, graph)
     return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
 
 
@@ -150,6 +164,9 @@ def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) ->
 
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
     r"""The symmetric Jacobian of a softmax, times d: :math:`\alpha (d - \sum \alpha d)`."""
+    # Within a second derivative the operations must be differentiable.
+    if not torch.is_grad_enabled() and kernels.serve(graph, alpha_EH, direction_EH):
+        return kernels.softmax_backward(alpha_EH, direction_EH, graph)
     weighted_EH = alpha_EH * direction_EH
     total_EH = at_target(segment_sum(weighted_EH, graph), graph)
     return torch.addcmul(weighted_EH, alpha_EH, total_EH, value=-1)

@@ -16,7 +16,8 @@ from torch.autograd import Function
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
+from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
+from gnn_depth.nn.native import kernels
 
 with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
     warnings.simplefilter("ignore")
@@ -28,6 +29,8 @@ with warnings.catch_warnings():  # torch warns once that CSR is in beta, which u
 class _SpMM(Function):
     @staticmethod
     def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
+        if kernels.serve(graph, x_NHC, weights_EH):
+            return kernels.sum_rows(weights_EH, x_NHC, graph, transposed)
         heads, channels = x_NHC.shape[1:]
         ptr, neighbour, order = graph.rows(heads).csr(transposed)
         weights = weights_EH.flatten()
@@ -69,6 +72,8 @@ class _SDDMM(Function):
         if torch.compiler.is_compiling():
             # One loop over edges, fused with the operations on the products.
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
+        if kernels.serve(graph, query_NHC, key_NHC):
+            return kernels.dot_rows(query_NHC, key_NHC, graph)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         query = query_NHC.flatten(0, 1).to(wide).contiguous()
         key = key_NHC.flatten(0, 1).to(wide).contiguous()

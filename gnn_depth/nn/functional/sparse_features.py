@@ -11,8 +11,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
-from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 from gnn_depth.nn.functional.plain import is_exporting
+from gnn_depth.nn.functional.rules import bag_sum, with_jvp
 
 #: A sparse product is faster below this fraction of non-zeros,
 DENSEST = 0.1

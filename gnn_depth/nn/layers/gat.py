@@ -12,14 +12,14 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_attention
 from gnn_depth.nn.functional import (
     SparseFeatures,
-    aggregate,
     at_source,
     at_target,
-    dropout,
+    attend,
+    attend_additive,
+    attend_linear,
     edge_additive,
     head_dots,
     linear,
-    segment_softmax,
     targets,
 )
 from gnn_depth.nn.linear import Linear
@@ -83,13 +83,13 @@ class _LinearAttention(AttentionLayer):
             bias=() if self.bias is None else (self.bias,),
         )
 
-    def attention(
+    def scores(
         self,
         h: Float[Tensor, "sources heads channels"],
         graph: Graph,
         of_edges: Float[Tensor, "edges heads"] | None = None,
     ) -> Float[Tensor, "edges heads"]:
-        """Compute the attention weights of all edges, after dropout.
+        """Compute the scores of all edges.
 
         ``of_edges`` is what edge features add to the scores.
         """
@@ -99,8 +99,7 @@ class _LinearAttention(AttentionLayer):
         if of_edges is not None:
             scores = scores + of_edges
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
-        alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
-        return dropout(alpha, self.dropout, self.training, graph.edge_numbers)
+        return F.leaky_relu(scores, self.negative_slope)
 
 
 @register("layer", "gat")
@@ -149,8 +148,22 @@ class GAT(_LinearAttention):
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
             att = (self.att_edge[..., None] * weight).sum(1)
             of_edges = graph.edge_attr.to(h.dtype) @ att.t()
-        alpha = self.attention(h, graph, of_edges)
-        out = aggregate(alpha, h, graph).flatten(1)
+        if of_edges is None and self.scales_targets:
+            factor = self.target_factor(LinearScore(h, self.att_dst, self.att_src), graph)
+            out = attend_linear(
+                h,
+                self.att_dst,
+                self.att_src,
+                graph,
+                self.negative_slope,
+                self.dropout,
+                self.training,
+                factor,
+            )
+        else:
+            scores = self.scores(h, graph, of_edges)
+            out = attend(scores, h, graph, self.dropout, self.training)
+        out = out.flatten(1)
         if self.bias is not None:
             out = out + self.bias
         return out
@@ -193,9 +206,9 @@ class OmegaGAT(_LinearAttention):
             omega_h = x.linear(weight, None).view(shape)
         else:
             omega_h = linear(x, weight).view(shape)
-        alpha = self.attention(h, graph)
         own = targets(h, graph) - targets(omega_h, graph)
-        out = (own + aggregate(alpha, omega_h, graph)).flatten(1)
+        mean = attend(self.scores(h, graph), omega_h, graph, self.dropout, self.training)
+        out = (own + mean).flatten(1)
         if self.bias is not None:
             out = out + self.bias
         return out
@@ -292,17 +305,39 @@ class GATv2(AttentionLayer):
             x_dst = targets(x_src, graph)
         else:
             x_dst = self.lin_dst.of_targets(x, graph).view(shape)
-        if self.lin_edge is None or graph.edge_attr is None:
-            scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        score = AdditiveScore(x_dst, x_src, self.att)
+        has_edge_features = self.lin_edge is not None and graph.edge_attr is not None
+        if self.scales_targets and not has_edge_features:
+            factor = self.target_factor(score, graph)
+            out = attend_additive(
+                x_dst,
+                x_src,
+                self.att,
+                graph,
+                self.negative_slope,
+                self.dropout,
+                self.training,
+                factor,
+            )
         else:
-            # The same scores as those of edge_additive, with one more term inside the LeakyReLU.
-            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(shape)
-            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
-            scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
-        scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
-        alpha = segment_softmax(scores, graph)
-        alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
-        out = aggregate(alpha, x_src, graph).flatten(1)
+            scores = self.scores(x_dst, x_src, graph)
+            scores = self.normalise(scores, score, graph)
+            out = attend(scores, x_src, graph, self.dropout, self.training)
+        out = out.flatten(1)
         if self.bias is not None:
             out = out + self.bias
         return out
+
+    def scores(
+        self,
+        x_dst: Float[Tensor, "targets heads channels"],
+        x_src: Float[Tensor, "sources heads channels"],
+        graph: Graph,
+    ) -> Float[Tensor, "edges heads"]:
+        """Compute the scores of all edges, before the norms."""
+        if self.lin_edge is None or graph.edge_attr is None:
+            return edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        # The same scores as those of edge_additive, with one more term inside the LeakyReLU.
+        of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, *x_src.shape[1:])
+        pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
+        return (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)

@@ -8,7 +8,8 @@ from torch_geometric.nn.inits import glorot, uniform, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
-from gnn_depth.nn.functional import aggregate
+from gnn_depth.nn.functional import aggregate, convolution
+from gnn_depth.nn.functional.blocks import fuses
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.ranges import Fraction, Positive
@@ -72,6 +73,18 @@ class GCN(Layer):
         if self.bias is not None:
             out = out + self.bias
         return out
+
+    def whole_block(
+        self, x: Inputs, graph: Graph, relu: bool, residual: bool
+    ) -> Float[Tensor, "targets outputs"] | None:
+        if self.lin_root is not None or not isinstance(x, Tensor):
+            return None
+        graph = graph.with_self_loops()
+        weights = graph.gcn_weights(x.dtype)
+        given = x, self.lin.normed_weight, self.bias, weights, graph
+        if not fuses(*given):
+            return None
+        return convolution(*given, relu, residual)
 
 
 @register("layer", "gcnii")

@@ -7,7 +7,14 @@ from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_attention, spectral_norm
-from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax, segment_sum
+from gnn_depth.nn.functional import (
+    aggregate,
+    attend,
+    dropout,
+    edge_dot,
+    segment_softmax,
+    segment_sum,
+)
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
 from gnn_depth.nn.scores import QuadraticScore
@@ -142,10 +149,12 @@ class Transformer(AttentionLayer):
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
         scores = scores / self.out_channels**0.5
         scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
-        alpha = segment_softmax(scores, graph)
-        alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
-        message = aggregate(alpha, value, graph).flatten(1)
-        if self.lin_edge is not None and graph.edge_attr is not None:
+        if self.lin_edge is None or graph.edge_attr is None:
+            message = attend(scores, value, graph, self.dropout, self.training).flatten(1)
+        else:
+            alpha = segment_softmax(scores, graph)
+            alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
+            message = aggregate(alpha, value, graph).flatten(1)
             message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)
         if self.lin_root is None:
             return message

@@ -7,14 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import at_source, at_target, segment_max, targets, widen
+from gnn_depth.nn.functional import at_source, at_target, neighbourhood_size, targets, widen
+from gnn_depth.nn.functional.sizes import largest_source, root, square
 from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-# Rows of h underflow to zero in deep stacks, where the derivative of the square root is infinite.
-TINY = 1e-20
 EPS = 1e-12
 # A product of two norms is smaller than a norm; the square of its inverse must stay within float32.
 EPS_OF_PRODUCTS = 1e-18
@@ -73,22 +72,26 @@ class LipschitzNorm(ScoreNorm):
         self.form = form
         self.per_head = per_head
         self.nodewise = form == "paper"
+        self.scales_targets = form == "paper"
 
     def forward(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]:
-        scale = self._scale(type(score))
-        if isinstance(score, QuadraticScore):
-            size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
-            factor = at_target(1 / (scale * size + EPS_OF_PRODUCTS), graph)
-        elif self.form == "paper":
-            size = _linear_size(score, graph, self.per_head)
-            factor = at_target(1 / (scale * size + EPS), graph)
+        if isinstance(score, QuadraticScore) or self.form == "paper":
+            factor = at_target(self.target_factor(score, graph), graph)
         else:
             # This size is that of an edge, not of its target.
             size = _released_linear_size(score, graph, self.per_head)
-            factor = 1 / (scale * size + EPS)
+            factor = 1 / (self._scale(type(score)) * size + EPS)
         return (scores * factor).to(scores.dtype)
+
+    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"]:
+        scale = self._scale(type(score))
+        if isinstance(score, QuadraticScore):
+            size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
+            return 1 / (scale * size + EPS_OF_PRODUCTS)
+        size = _linear_size(score, graph, self.per_head)
+        return 1 / (scale * size + EPS)
 
     def bound(self, score: type, channels: int) -> float | None:
         r"""In form ``paper`` :math:`1 / \lambda`, over :math:`\sqrt C` for quadratic scores."""
@@ -114,8 +117,7 @@ def _linear_size(
 ) -> Float[Tensor, "targets heads"]:
     """||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node."""
     att, x_dst, x_src = _linear_form(score, graph)
-    square = _square(x_dst) + _largest(_square(x_src), graph)
-    return _size_of_attention(att, per_head) * _root(square)
+    return _size_of_attention(att, per_head) * neighbourhood_size(x_dst, x_src, graph)
 
 
 def _released_linear_size(
@@ -123,21 +125,21 @@ def _released_linear_size(
 ) -> Float[Tensor, "edges heads"]:
     """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima indexed as in the released code."""
     att, _, x_src = _linear_form(score, graph)
-    square_src = _square(x_src)
-    misread = _largest(square_src, graph).flatten().index_select(0, graph.target)[:, None]
-    return _size_of_attention(att, per_head) * _root(misread + at_source(square_src, graph))
+    square_src = square(x_src)
+    misread = largest_source(square_src, graph).flatten().index_select(0, graph.target)[:, None]
+    return _size_of_attention(att, per_head) * root(misread + at_source(square_src, graph))
 
 
 def _quadratic_size(
     score: QuadraticScore, graph: Graph, of_all_edges: bool
 ) -> Float[Tensor, "targets heads"]:
     """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
-    square_u = _square(widen(score.query))
+    square_u = square(widen(score.query))
     if of_all_edges:
         square_u = (graph.in_degree[:, None].to(square_u.dtype) * square_u).sum(0, keepdim=True)
-    u = _root(square_u)
-    v = _root(_largest(_square(widen(score.key)), graph))
-    w = _root(_largest(_square(widen(score.value)), graph))
+    u = root(square_u)
+    v = root(largest_source(square(widen(score.key)), graph))
+    w = root(largest_source(square(widen(score.value)), graph))
     return torch.maximum(u * torch.maximum(v, w), v * w)
 
 
@@ -151,18 +153,3 @@ def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tens
 
 def _size_of_attention(att: Float[Tensor, "heads _"], per_head: bool) -> Tensor:
     return torch.linalg.vector_norm(att, dim=-1 if per_head else None)
-
-
-def _square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
-    return x.square().sum(-1)
-
-
-def _root(square: Float[Tensor, "nodes heads"]) -> Float[Tensor, "nodes heads"]:
-    return (square + TINY).sqrt()
-
-
-def _largest(
-    square: Float[Tensor, "sources heads"], graph: Graph
-) -> Float[Tensor, "targets heads"]:
-    """The largest among the sources of each node; zero where there is none."""
-    return segment_max(at_source(square, graph), graph).clamp_min(0)

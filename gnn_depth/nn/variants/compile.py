@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block
 from gnn_depth.nn.parts import Layer
@@ -113,8 +114,10 @@ class CompiledCall:
         if self._inside is None:  # walking the module tree in every pass would be slow
             self._inside = [module for module in block.modules() if module is not block]
         may_work = shared.failed is None or self._has_worked
-        # Compiled code would ignore hooks on the modules inside; those on the block run outside.
-        if may_work and shared.serves(block, graph) and not any(map(has_hooks, self._inside)):
+        # Compiled code would ignore hooks on the modules inside, or call those that were there when
+        # it was compiled; those on the block run outside.
+        may_work = may_work and shared.serves(block, graph)
+        if may_work and not any(map(torch_internals.has_hooks, self._inside)):
             if graph not in self._derived:
                 _derive(block.layer, graph)
                 self._derived.add(graph)
@@ -159,19 +162,6 @@ def _derive(layer: Layer, graph: Graph) -> None:
         layer(x, graph)
     layer.train(training)
     graph.derive()
-
-
-def has_hooks(module: nn.Module) -> bool:
-    """True if a module has hooks.
-
-    Compiled code ignores them, or calls those that were there when it was compiled.
-    """
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
 
 
 def _options() -> dict[str, Any]:

@@ -24,8 +24,8 @@ from torch.autograd.function import Function, once_differentiable
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block, Blocks, States
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, Snapshot, segment_length
-from gnn_depth.nn.variants.compile import has_hooks
 from gnn_depth.registry import registered
+from gnn_depth.torch_internals import has_hooks
 
 log = logging.getLogger("gnn_depth")
 

@@ -9,9 +9,13 @@ from gnn_depth.nn.functional import (
     aggregate,
     at_source,
     at_target,
+    attend,
+    attend_additive,
+    attend_linear,
     dropout,
     edge_additive,
     edge_dot,
+    neighbourhood_size,
     segment_max,
     segment_softmax,
     segment_sum,
@@ -59,6 +63,43 @@ def dropout_of_ones(x, graph):
     return x * seeded_dropout(torch.ones_like(x.detach()), graph)
 
 
+def seeded(function, *args):
+    torch.manual_seed(5)
+    return function(*args)
+
+
+def mask_of(scores):
+    """The factors of dropout that ``seeded`` draws for weights of this shape."""
+    torch.manual_seed(5)
+    return dropout(torch.ones_like(scores.detach()), 0.4)
+
+
+def linear_attention(x, dst, src, graph, factor=None, mask=torch.ones_like):
+    of_target, of_source = (x * dst).sum(-1), (x * src).sum(-1)
+    scores = of_target[graph.target] + of_source[graph.source]
+    if factor is not None:
+        scores = scores * factor[graph.target]
+    scores = torch.where(scores > 0, scores, SLOPE * scores)
+    return reference.aggregate(reference.softmax(scores, graph) * mask(scores), x, graph)
+
+
+def additive_attention(dst, src, att, graph, factor=None, mask=torch.ones_like):
+    scores = reference.edge_additive(dst, src, att, graph, SLOPE)
+    if factor is not None:
+        scores = scores * factor[graph.target]
+    return reference.aggregate(reference.softmax(scores, graph) * mask(scores), src, graph)
+
+
+def largest_pair(dst, src, graph):
+    rows = []
+    for node in range(graph.num_nodes):
+        edges = reference.in_edges(graph, node)
+        of_sources = src[graph.source[edges]].square().sum(-1)
+        most = of_sources.amax(0) if edges else torch.zeros_like(of_sources.sum(0))
+        rows.append((dst[node].square().sum(-1) + most).sqrt())
+    return torch.stack(rows)
+
+
 def fixed_weights(x, graph):
     draws = torch.Generator().manual_seed(3)
     return torch.rand(graph.num_edges, x.shape[1], generator=draws, dtype=torch.float64).to(x.dtype)
@@ -104,6 +145,49 @@ CASES = {
         lambda v, g: segment_max(v, g)[g.in_degree > 0], reference.segment_max, on_edges
     ),
     "segment_softmax": Case(segment_softmax, reference.softmax, on_edges),
+    # Without edges these are zero.
+    "attend": Case(
+        attend,
+        lambda s, x, g: reference.aggregate(reference.softmax(s, g), x, g),
+        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
+    ),
+    "attend_with_dropout": Case(
+        lambda s, x, g: seeded(attend, s, x, g, 0.4, True),
+        lambda s, x, g: reference.aggregate(reference.softmax(s, g) * mask_of(s), x, g),
+        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
+    ),
+    "attend_linear": Case(
+        lambda x, dst, src, g: attend_linear(x, dst, src, g, SLOPE),
+        lambda x, dst, src, g: linear_attention(x, dst, src, g),
+        lambda g, h: (on_sources(g, h), randn(h, 3), randn(h, 3)),
+    ),
+    "attend_linear_with_factor": Case(
+        lambda x, dst, src, f, g: seeded(attend_linear, x, dst, src, g, SLOPE, 0.4, True, f),
+        lambda x, dst, src, f, g: linear_attention(x, dst, src, g, f, mask_of),
+        lambda g, h: (on_sources(g, h), randn(h, 3), randn(h, 3), randn(g.num_nodes, h)),
+    ),
+    "attend_additive": Case(
+        lambda dst, src, att, f, g: seeded(attend_additive, dst, src, att, g, SLOPE, 0.4, True, f),
+        lambda dst, src, att, f, g: additive_attention(dst, src, att, g, f, mask_of),
+        lambda g, h: (on_nodes(g, h), on_sources(g, h), randn(h, 3), randn(g.num_nodes, h)),
+    ),
+    "attend_additive_shared": Case(
+        lambda x, att, g: attend_additive(
+            x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE
+        ),
+        lambda x, att, g: additive_attention(x, x, att, g),
+        lambda g, h: (on_sources(g, h), randn(h, 3)),
+    ),
+    "neighbourhood_size": Case(
+        neighbourhood_size,
+        lambda dst, src, g: largest_pair(dst, src, g),
+        lambda g, h: (on_nodes(g, h), on_sources(g, h)),
+    ),
+    "neighbourhood_size_shared": Case(
+        lambda x, g: neighbourhood_size(x if len(x) == g.num_nodes else x[: g.num_nodes], x, g),
+        lambda x, g: largest_pair(x, x, g),
+        lambda g, h: (on_sources(g, h),),
+    ),
     "at_target": Case(at_target, lambda v, g: v[g.target], lambda g, h: (randn(g.num_nodes, h),)),
     "at_source": Case(at_source, lambda v, g: v[g.source], lambda g, h: (randn(g.num_sources, h),)),
     "dropout": Case(seeded_dropout, dropout_of_ones, on_edges),

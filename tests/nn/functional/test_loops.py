@@ -4,6 +4,8 @@ gradients."""
 import pytest
 import torch
 
+from gnn_depth.nn import native
+from gnn_depth.nn.native import kernels
 from tests.nn.functional.cases import CASES, OF_GRAPHS, distance
 from tests.nn.functional.graphs import GRAPHS
 
@@ -23,6 +25,17 @@ def gradient_of(out, inputs):
     )
 
 
+@pytest.fixture(params=["kernels", "plain"])
+def path(request):
+    """The way that primitives take: native kernels, where they can be compiled, or PyTorch."""
+    if request.param == "kernels" and native.available() is None:
+        pytest.skip(native.why_not())
+    before = native.use(request.param == "kernels")
+    yield request.param
+    native.use(before)
+
+
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("name", OF_GRAPHS)
 @pytest.mark.parametrize("kind", GRAPHS)
 @HEADS
@@ -44,6 +57,7 @@ def test_the_product_with_sparse_features_is_that_with_the_dense_matrix(heads):
     assert distance(gradient_of(ours, inputs), gradient_of(loop, inputs)) <= 1e-12
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("name", CASES)
 def test_float32_is_float64_to_its_own_rounding(name):
     case, graph = CASES[name], GRAPHS["block"]()
@@ -61,6 +75,7 @@ def test_float32_is_float64_to_its_own_rounding(name):
 def test_additive_scores_are_the_same_in_many_chunks_as_in_one(chunk, name, kind, monkeypatch):
     case, graph = CASES[name], GRAPHS[kind]()
     inputs = case.inputs(graph, 3)
+    monkeypatch.setattr(kernels, "serve", lambda *_: False)
     whole = case.ours(*inputs, graph)
     whole_gradient = gradient_of(whole, inputs)
     monkeypatch.setattr("gnn_depth.nn.functional.additive.CHUNK", chunk)

@@ -1,6 +1,6 @@
-"""Building blocks of the fast functions: a sum over bags of rows, and forward-mode derivatives."""
+"""Building blocks of the fast functions: a sum over bags of rows, and their further derivatives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -98,3 +98,33 @@ def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     if first is second:
         return first.view_as(first), second
     return first, second
+
+
+def again(
+    ctx: Any,
+    grad: Tensor,
+    function: Callable[..., Tensor],
+    given: Sequence[Tensor | None],
+    *others: Any,
+) -> list[Tensor | None]:
+    """The gradients of a kernel's inputs, with derivatives of their own.
+
+    Args:
+        ctx: Tells which of the first inputs need a gradient.
+        grad: The gradient of the output.
+        function: The same function, composed of differentiable ones.
+        given: Its first arguments, the tensors that were given.
+        *others: Its other arguments.
+    """
+    # Other names of the tensors: the gradient of one must not run through another.
+    inputs = [None if value is None else value.view_as(value) for value in given]
+    wanted = []
+    for value, is_needed in zip(inputs, ctx.needs_input_grad, strict=False):
+        if value is not None and is_needed:
+            wanted.append(value)
+    out = function(*inputs, *others)
+    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True))
+    gradients: list[Tensor | None] = []
+    for value, is_needed in zip(inputs, ctx.needs_input_grad, strict=False):
+        gradients.append(next(found) if value is not None and is_needed else None)
+    return gradients

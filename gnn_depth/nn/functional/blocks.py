@@ -1,0 +1,133 @@
+"""What follows a layer in a block, in one kernel with it or by itself."""
+
+# N nodes, E edges, C channels
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from gnn_depth import torch_internals
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.linear import linear
+from gnn_depth.nn.functional.rules import again
+from gnn_depth.nn.functional.sparse import aggregate
+from gnn_depth.nn.native import kernels
+
+
+def elu(x: Tensor) -> Tensor:
+    r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
+    if not _is_transformed() and kernels.serve_values(x):
+        return _Elu.apply(x)  # type: ignore[no-untyped-call]
+    return F.elu(x)
+
+
+class _Elu(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = kernels.elu(x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor | None:
+        x, y = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return again(ctx, grads[0], F.elu, (x,))[0]
+        return kernels.elu_backward(grads[0], y)
+
+
+def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
+    """True if :func:`convolution` is one kernel for these tensors."""
+    if _is_transformed() or x.dim() != 2 or x.dtype != torch.float32 or weights.requires_grad:
+        return False
+    if graph.is_shard or graph.num_sources != graph.num_nodes:
+        return False
+    if weight.shape[0] not in kernels.WIDTHS or weight.shape[1] not in kernels.WIDTHS:
+        return False
+    given = [x, weight, weights]
+    if bias is not None:
+        given.append(bias)
+    return kernels.serve(graph, *given)
+
+
+def convolution(
+    x: Float[Tensor, "nodes inputs"],
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, "outputs"] | None,
+    weights: Float[Tensor, "edges"],
+    graph: Graph,
+    relu: bool,
+    residual: bool,
+) -> Float[Tensor, "nodes outputs"]:
+    r"""A block of a convolution with fixed weights a of the edges.
+
+    .. math:: y_i = [x_i +] \phi\Big(\sum_j a_{ij} W x_j + b\Big)
+
+    Args:
+        x: The features of the nodes.
+        weight, bias: W and b.
+        weights: a.
+        graph: The graph, as large as x; not a block.
+        relu: Use ReLU as activation, or none.
+        residual: Add the features themselves.
+    """
+    if fuses(x, weight, bias, weights, graph):
+        given = (x, weight, bias, weights)
+        return _Convolution.apply(*given, graph, relu, residual)  # type: ignore[no-untyped-call]
+    return _convolution(x, weight, bias, weights, graph, relu, residual)
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    weights: Tensor,
+    graph: Graph,
+    relu: bool,
+    residual: bool,
+) -> Tensor:
+    y = aggregate(weights, linear(x, weight), graph)
+    if bias is not None:
+        y = y + bias
+    if relu:
+        y = y.relu()
+    return x + y if residual else y
+
+
+class _Convolution(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        weights: Tensor,
+        graph: Graph,
+        relu: bool,
+        residual: bool,
+    ) -> Tensor:
+        y, signs = kernels.block(x, weight, bias, weights, graph, relu, residual)
+        ctx.save_for_backward(x, weight, bias, weights, signs)
+        ctx.graph, ctx.relu, ctx.residual = graph, relu, residual
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, weights, signs = ctx.saved_tensors
+        graph, relu, residual = ctx.graph, ctx.relu, ctx.residual
+        if torch.is_grad_enabled():
+            given = (x, weight, bias, weights)
+            found = again(ctx, grads[0], _convolution, given, graph, relu, residual)
+            return *found, None, None, None
+        of_x, of_weight, of_bias = kernels.block_backward(
+            grads[0], x, weight, weights, graph, signs, residual
+        )
+        return of_x, of_weight, None if bias is None else of_bias, None, None, None, None
+
+
+def _is_transformed() -> bool:
+    return not torch.compiler.is_compiling() and torch_internals.in_forward_mode()

@@ -1,0 +1,77 @@
+"""The size of neighbourhoods, which norms of attention scores divide by."""
+
+# N nodes, S sources, H heads, C channels
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from gnn_depth import torch_internals
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.rules import again
+from gnn_depth.nn.functional.segments import at_source, segment_max
+from gnn_depth.nn.native import kernels
+
+# Rows underflow to zero in deep stacks, where the derivative of the square root is infinite.
+TINY = 1e-20
+
+
+def neighbourhood_size(
+    x_dst: Float[Tensor, "nodes heads channels"],
+    x_src: Float[Tensor, "sources heads channels"],
+    graph: Graph,
+) -> Float[Tensor, "nodes heads"]:
+    r"""The size of each node and its largest neighbour together.
+
+    .. math:: r_i = \max_{j \to i} \sqrt{\|x^{dst}_i\|^2 + \|x^{src}_j\|^2}
+
+    It is :math:`\|x^{dst}_i\|` for a node without neighbours. Of several largest ones each gets an
+    equal share of the gradient.
+    """
+    in_forward_mode = not torch.compiler.is_compiling() and torch_internals.in_forward_mode()
+    if not in_forward_mode and kernels.serve(graph, x_dst, x_src):
+        return _Sizes.apply(x_dst, x_src, graph)  # type: ignore[no-untyped-call]
+    return _sizes(x_dst, x_src, graph)
+
+
+def _sizes(x_dst: Tensor, x_src: Tensor, graph: Graph) -> Tensor:
+    return root(square(x_dst) + largest_source(square(x_src), graph))
+
+
+def square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
+    """The squared norm of every row."""
+    return x.square().sum(-1)
+
+
+def root(square: Float[Tensor, "nodes heads"]) -> Float[Tensor, "nodes heads"]:
+    """The square root, with a finite derivative at zero."""
+    return (square + TINY).sqrt()
+
+
+def largest_source(
+    square: Float[Tensor, "sources heads"], graph: Graph
+) -> Float[Tensor, "targets heads"]:
+    """The largest of some squares among the sources of each node; zero where there is none."""
+    return segment_max(at_source(square, graph), graph).clamp_min(0)
+
+
+class _Sizes(Function):
+    @staticmethod
+    def forward(ctx: Any, dst_NHC: Tensor, src_SHC: Tensor, graph: Graph) -> Tensor:
+        size, *kept = kernels.sizes(dst_NHC, src_SHC, graph, TINY)
+        ctx.is_one = dst_NHC is src_SHC
+        ctx.save_for_backward(dst_NHC, src_SHC, size, *kept)
+        ctx.graph = graph
+        return size
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        dst_NHC, src_SHC, *kept = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *again(ctx, grads[0], _sizes, (dst_NHC, src_SHC), ctx.graph), None
+        if ctx.is_one:
+            dst_NHC = src_SHC
+        return *kernels.sizes_backward(grads[0], dst_NHC, src_SHC, ctx.graph, tuple(kept)), None

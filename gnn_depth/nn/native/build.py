@@ -1,0 +1,160 @@
+"""Compile the kernels at their first use, and load them.
+
+The sources lie beside this file. Each is compiled by itself, all at once, into the user's cache;
+the name holds a hash of the source, the compiler, its flags and the processor, so a change of any
+of them makes a new library. One process compiles at a time while others wait.
+"""
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import subprocess
+from pathlib import Path
+from shutil import which
+
+from filelock import FileLock
+
+log = logging.getLogger("gnn_depth")
+
+#: The one switch: ``off`` leaves everything to PyTorch.
+SWITCH = "GNN_DEPTH_NATIVE"
+SOURCES = Path(__file__).parent
+COMPILERS = ("g++", "clang++")
+FLAGS = (
+    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
+    # Products and sums may be fused; nothing else changes what IEEE says of a number.
+    *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+)
+CPU_INFO = Path("/proc/cpuinfo")
+#: Lines of /proc/cpuinfo that decide what -march=native means.
+OF_CPU = ("vendor_id", "model name", "flags", "Features", "CPU part")
+MOST_SECONDS = 300
+
+
+class NoKernelsError(Exception):
+    """Why there are no native kernels here."""
+
+
+def families() -> list[str]:
+    """The names of the source files, without their suffix."""
+    return sorted(path.stem for path in SOURCES.glob("*.cpp"))
+
+
+def cache_folder() -> Path:
+    """The folder of compiled kernels, in the user's cache."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base / "gnn_depth" / "native"
+
+
+def load() -> tuple[str, list[ctypes.CDLL]]:
+    """The libraries of all families, compiled if they are not in the cache, and their key.
+
+    Raises:
+        NoKernelsError: They are switched off, or cannot be built or loaded; the message says why.
+    """
+    if os.environ.get(SWITCH, "").lower() in ("0", "off", "false"):
+        raise NoKernelsError(f"{SWITCH} is off")
+    compiler = _compiler()
+    folder = cache_folder()
+    key = _key(compiler)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "lock"):
+            missing = [name for name in families() if not _is_whole(_library(folder, name, key))]
+            if missing:
+                log.info("compiling the native kernels, which takes a few seconds, once")
+                _compile(compiler, folder, missing, key)
+    except OSError as error:
+        raise NoKernelsError(f"the cache {folder} cannot be used: {error}") from error
+    try:
+        return key, [ctypes.CDLL(str(_library(folder, name, key))) for name in families()]
+    except OSError as error:
+        raise NoKernelsError(f"they cannot be loaded: {error}") from error
+
+
+def _compiler() -> str:
+    """The C++ compiler, chosen as torch's own compiler does."""
+    for name in (os.environ.get("CXX"), *COMPILERS):
+        found = which(name) if name else None
+        if found:
+            return found
+    raise NoKernelsError(f"no C++ compiler was found ({', '.join(COMPILERS)})")
+
+
+def _key(compiler: str) -> str:
+    """A hash of everything that the compiled code depends on."""
+    try:
+        version = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoKernelsError(f"{compiler} does not run: {error}") from error
+    found = hashlib.sha256()
+    for text in (version, *FLAGS, platform.machine(), *_processor()):
+        found.update(f"{text}\0".encode())
+    for path in sorted([*SOURCES.glob("*.h"), *SOURCES.glob("*.cpp")]):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _processor() -> list[str]:
+    """What /proc/cpuinfo says of the first core; nothing where there is no such file."""
+    if not CPU_INFO.is_file():
+        return []
+    found = []
+    # Stop after the first core: the file lists every one, and reading it queries each.
+    with CPU_INFO.open() as lines:
+        for line in lines:
+            if not line.strip():
+                break
+            if line.startswith(OF_CPU):
+                found.append(line.strip())
+    return found
+
+
+def _library(folder: Path, name: str, key: str) -> Path:
+    return folder / f"{name}-{key}.so"
+
+
+def _checksum(library: Path) -> Path:
+    return library.with_suffix(".sha256")
+
+
+def _is_whole(library: Path) -> bool:
+    """True if the library is there and has the checksum that it was written with."""
+    checksum = _checksum(library)
+    if not (library.is_file() and checksum.is_file()):
+        return False
+    return hashlib.sha256(library.read_bytes()).hexdigest() == checksum.read_text()
+
+
+def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
+    """Compile families at the same time; a library gets its name once it is complete."""
+    running = []
+    for name in names:
+        partial = folder / f"{name}-{key}.{os.getpid()}.tmp"
+        command = [compiler, *FLAGS, str(SOURCES / f"{name}.cpp"), "-o", str(partial)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        running.append((name, partial, process))
+    failed = ""
+    for name, partial, process in running:
+        try:
+            said, _ = process.communicate(timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+        if process.returncode:
+            lines = said.decode(errors="replace").strip().splitlines()
+            failed = lines[0] if lines else f"{compiler} ended with {process.returncode}"
+            partial.unlink(missing_ok=True)
+            continue
+        library = _library(folder, name, key)
+        digest = hashlib.sha256(partial.read_bytes()).hexdigest()
+        # The old library goes first, so that no moment has a library with a checksum of another.
+        library.unlink(missing_ok=True)
+        _checksum(library).write_text(digest)
+        partial.replace(library)
+    if failed:
+        raise NoKernelsError(f"{compiler} cannot compile them: {failed}")

@@ -1,0 +1,99 @@
+"""The libraries of kernels: compiled once, whole, and by whom."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.nn.native import build, kernels
+
+FAMILY = "activation"  # takes half a second to compile
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache; one small family stands for all."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    monkeypatch.setattr(build, "families", lambda: [FAMILY])
+    return tmp_path / "gnn_depth" / "native"
+
+
+def library(cache: Path) -> Path:
+    (found,) = cache.glob("*.so")
+    return found
+
+
+def test_a_library_is_compiled_once_and_again_if_it_is_damaged(cache, monkeypatch):
+    compiled = []
+    compile_families = build._compile
+
+    def count(compiler, folder, names, key):
+        compiled.append(list(names))
+        compile_families(compiler, folder, names, key)
+
+    monkeypatch.setattr(build, "_compile", count)
+    key, _ = build.load()
+    content = library(cache).read_bytes()
+    assert build.load()[0] == key
+    assert compiled == [[FAMILY]]
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for damaged in (content[: len(content) // 2], b"", bytes(flipped)):
+        library(cache).write_bytes(damaged)
+        build.load()
+        assert build._is_whole(library(cache))
+    assert len(compiled) == 4
+    assert not list(cache.glob("*.tmp"))
+
+
+def test_other_flags_have_another_key(cache, monkeypatch):
+    compiler = build._compiler()
+    key = build._key(compiler)
+    assert build._key(compiler) == key
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-g"))
+    assert build._key(compiler) != key
+
+
+def no_compiler(monkeypatch, cache):
+    monkeypatch.setattr(build, "which", lambda name: None)
+
+
+def broken_compiler(monkeypatch, cache):
+    script = cache.parent.parent / "broken"
+    script.write_text('#!/bin/sh\ntest "$1" = --version && exit 0\necho no space left\nexit 1\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+
+
+def no_cache(monkeypatch, cache):
+    cache.parent.write_text("a file, not a folder")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (no_compiler, r"no C\+\+ compiler was found"),
+        (broken_compiler, "cannot compile them: no space left"),
+        (no_cache, "the cache .* cannot be used"),
+    ],
+)
+def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, caplog):
+    fault(monkeypatch, cache)
+    with pytest.raises(build.NoKernelsError, match=reason):
+        build.load()
+    monkeypatch.setattr(kernels, "_path", kernels._Path())
+    with caplog.at_level(logging.WARNING, "gnn_depth"):
+        assert kernels.available() is None
+        assert kernels.available() is None
+    assert len(caplog.records) == 1
+    assert kernels.why_not() in caplog.text
+
+
+def test_the_switch_turns_them_off_without_a_word(cache, monkeypatch, caplog):
+    monkeypatch.setenv(build.SWITCH, "off")
+    monkeypatch.setattr(kernels, "_path", kernels._Path())
+    assert kernels.available() is None
+    assert build.SWITCH in kernels.why_not()
+    assert not caplog.records
+    assert not cache.exists()

@@ -1,0 +1,224 @@
+"""The kernels against PyTorch's own operations in float64, at sizes that loops cannot reach."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import native
+from gnn_depth.nn.functional import (
+    aggregate,
+    attend,
+    attend_additive,
+    attend_linear,
+    convolution,
+    dropout,
+    edge_additive,
+    edge_dot,
+    elu,
+    neighbourhood_size,
+    segment_max,
+    segment_softmax,
+)
+from tests.nn.functional.cases import distance
+
+pytestmark = pytest.mark.skipif(native.available() is None, reason="there are no native kernels")
+
+SOURCES = 1500
+
+
+@pytest.fixture(scope="module")
+def degrees():
+    """A graph whose nodes have 100,000, 10,000, 5, 1 and no edges, most of them one way."""
+    counts = torch.tensor([100_000, 10_000, *[5, 1, 0] * 499, 0])
+    target = torch.repeat_interleave(torch.arange(SOURCES), counts)
+    draws = torch.Generator().manual_seed(0)
+    source = torch.randint(SOURCES - 1, target.shape, generator=draws)  # the last one sends nothing
+    return Graph(torch.stack([source, target]), SOURCES)
+
+
+def plain(function, *args):
+    before = native.use(False)
+    try:
+        return function(*args)
+    finally:
+        native.use(before)
+
+
+def with_gradients(function, inputs):
+    """The value, and the gradients along a direction of its own."""
+    inputs = [value.detach().requires_grad_() for value in inputs]
+    out = function(*inputs)
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(2))
+    return [out.detach(), *torch.autograd.grad(out, inputs, direction.to(out.dtype))]
+
+
+def on_nodes(heads, channels):
+    return torch.randn(SOURCES, heads, channels)
+
+
+FUNCTIONS = {
+    "aggregate": lambda w, x, z, a, b, g: aggregate(w, x, g),
+    "edge_dot": lambda w, x, z, a, b, g: edge_dot(x, z, g),
+    "edge_additive": lambda w, x, z, a, b, g: edge_additive(x, z, a, g),
+    "segment_softmax": lambda w, x, z, a, b, g: segment_softmax(w, g),
+    "segment_max": lambda w, x, z, a, b, g: segment_max(w, g).clamp_min(-9),
+    "attend": lambda w, x, z, a, b, g: attend(w, x, g),
+    "attend_linear": lambda w, x, z, a, b, g: attend_linear(x, a, b, g, 0.2),
+    "attend_additive": lambda w, x, z, a, b, g: attend_additive(x, z, a, g, 0.2),
+    "attend_additive_shared": lambda w, x, z, a, b, g: attend_additive(x, x, a, g, 0.2),
+    "neighbourhood_size": lambda w, x, z, a, b, g: neighbourhood_size(x, z, g),
+}
+
+
+@pytest.mark.parametrize(("heads", "channels"), [(1, 64), (2, 16), (4, 7), (8, 3)])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_float32_is_float64_to_its_rounding_at_any_degree_and_width(name, heads, channels, degrees):
+    inputs = [torch.randn(degrees.num_edges, heads), *(on_nodes(heads, channels) for _ in range(2))]
+    inputs += [torch.randn(heads, channels) for _ in range(2)]
+
+    def function(*values):
+        # A function that does not read one of them gives it a gradient of zero.
+        return FUNCTIONS[name](*values, degrees) + 0 * sum(value.sum() for value in values)
+
+    narrow = with_gradients(function, inputs)
+    wide = plain(with_gradients, function, [value.double() for value in inputs])
+    for got, wanted in zip(narrow, wide):
+        # Sums of 100,000 numbers in float32.
+        assert distance([got], [wanted]) <= 1e-4
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize(("inputs", "outputs"), [(64, 64), (16, 16), (48, 112), (256, 32)])
+def test_a_whole_block_is_its_parts_in_float64(relu, residual, inputs, outputs, degrees):
+    if residual and inputs != outputs:
+        outputs = inputs
+    weights = degrees.mean_weights(torch.float64)
+    given = [torch.randn(SOURCES, inputs), torch.randn(outputs, inputs), torch.randn(outputs)]
+
+    def block(x, weight, bias):
+        return convolution(x, weight, bias, weights.to(x.dtype), degrees, relu, residual)
+
+    narrow = with_gradients(block, given)
+    wide = plain(with_gradients, block, [value.double() for value in given])
+    for got, wanted in zip(narrow, wide):
+        assert distance([got], [wanted]) <= 2e-6
+
+
+@pytest.mark.parametrize("function", ["block", "elu"])
+def test_second_derivatives_are_those_of_the_parts(function, graph):
+    weights = graph.gcn_weights(torch.float32)
+    inputs = [torch.randn(9, 16), torch.randn(16, 16)]
+
+    def energy(x, weight):
+        if function == "elu":
+            return elu(x @ weight).pow(3).sum()
+        return convolution(x, weight, None, weights, graph, True, True).pow(3).sum()
+
+    def second(*values):
+        values = [value.detach().requires_grad_() for value in values]
+        first = torch.autograd.grad(energy(*values), values, create_graph=True)
+        return torch.autograd.grad(sum(part.square().sum() for part in first), values)
+
+    assert distance(second(*inputs), plain(second, *inputs)) <= 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_elu_is_exact_near_zero_and_far_below_it(dtype):
+    x = torch.tensor([-1e-6, -1e-3, -0.5, -20.0, -100.0, -torch.inf, 0.0, 3.0], dtype=dtype)
+    x = x.repeat(5)
+    expected = F.elu(x.double()).to(dtype)
+    torch.testing.assert_close(elu(x), expected, rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
+def test_what_is_not_a_number_stays_so(graph):
+    x = torch.zeros(9, 1, 16)
+    x[2] = torch.nan
+    weights = torch.ones(graph.num_edges, 1)
+    receives = torch.zeros(9, dtype=torch.bool)
+    receives[graph.target[graph.source == 2]] = True
+    att = torch.ones(1, 16)
+    for out in (aggregate(weights, x, graph), attend_linear(x, att, att, graph, 0.2)):
+        assert out[receives].isnan().all()
+    assert elu(x)[2].isnan().all()
+    assert neighbourhood_size(x, x, graph)[receives].isnan().all()
+    bias, weight = torch.zeros(16), torch.eye(16)
+    out = convolution(x[:, 0], weight, bias, weights[:, 0], graph, True, False)
+    assert out[receives].isnan().all()
+
+
+def test_numbers_are_the_same_for_any_number_of_threads(degrees):
+    heads, channels = 2, 64
+    inputs = [torch.randn(degrees.num_edges, heads), *(on_nodes(heads, channels) for _ in range(2))]
+    inputs += [torch.randn(heads, channels) for _ in range(2)]
+    matrix, square = torch.randn(SOURCES, 64), torch.randn(64, 64)
+    weights = degrees.mean_weights(torch.float32)
+
+    def everything():
+        found = []
+        for function in FUNCTIONS.values():
+            found += with_gradients(
+                lambda *values, f=function: (
+                    f(*values, degrees) + 0 * sum(value.sum() for value in values)
+                ),
+                inputs,
+            )
+        found += with_gradients(
+            lambda x, w: convolution(x, w, None, weights, degrees, True, True), [matrix, square]
+        )
+        found += with_gradients(elu, [matrix])
+        torch.manual_seed(1)
+        return [*found, dropout(matrix, 0.4)]
+
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append(everything())
+    finally:
+        torch.set_num_threads(before)
+    for first, *others in zip(*results):
+        assert all(torch.equal(first, other) for other in others)
+
+
+def test_dropout_draws_the_mask_of_the_plain_function():
+    x = torch.rand(301, 7) + 1
+    masks = []
+    for function in (lambda: dropout(x, 0.3), lambda: plain(dropout, x, 0.3)):
+        torch.manual_seed(4)
+        masks.append(function())
+    assert torch.equal(*masks)
+
+
+def test_a_graph_without_nodes_or_edges_has_empty_results():
+    for nodes in (0, 3):
+        graph = Graph(torch.zeros(2, 0, dtype=torch.long), nodes)
+        x = torch.randn(nodes, 2, 16, requires_grad=True)
+        att = torch.randn(2, 16, requires_grad=True)
+        out = attend_linear(x, att, att, graph, 0.2) + attend_additive(x, x, att, graph, 0.2)
+        out.sum().backward()
+        assert (out == 0).all()
+        assert (x.grad == 0).all()
+        assert (att.grad == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (aggregate, [(12, 2), (9, 2, 16)]),
+        (aggregate, [(13, 2), (8, 2, 16)]),
+        (edge_dot, [(9, 2, 16), (9, 2, 15)]),
+        (attend, [(13, 3), (9, 2, 16)]),
+        (segment_softmax, [(12, 2)]),
+        (segment_max, [(14, 2)]),
+        (edge_additive, [(9, 2, 16), (9, 2, 16), (2, 15)]),
+        (neighbourhood_size, [(8, 2, 16), (9, 2, 16)]),
+    ],
+)
+def test_tensors_of_wrong_shapes_are_refused_not_read_past_their_end(function, shapes, graph):
+    call = getattr(function, "__wrapped__", function)  # without the checks of annotations in tests
+    assert graph.num_edges == 13
+    with pytest.raises(Exception, match="must have the shape|type-check"):
+        call(*map(torch.randn, shapes), graph)
