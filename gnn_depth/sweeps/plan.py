@@ -27,6 +27,7 @@ class PlannedRun:
     labels: dict[str, Label]  # on every axis
     config: dict[str, Any]  # resolved
     data_sha256: str  # checksum of its data
+    place: int = 0  # in the order of the grid
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def make_plan(
         for seed in grid.seeds:
             mine = copy.deepcopy(config) | {"seed_everything": seed}
             key = RunKey(combination.group, seed, identity(mine, data_sha256))
-            runs.append(PlannedRun(key, combination.labels, mine, data_sha256))
+            runs.append(PlannedRun(key, combination.labels, mine, data_sha256, len(runs)))
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)

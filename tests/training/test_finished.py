@@ -121,6 +121,16 @@ def test_options_in_python_have_the_near_misses_of_the_command(options, words):
         gnn_depth.fit(options, Data())
 
 
+def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(tmp_path):
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+    for given, length in (({}, 2), ({"T_max": 7}, 7)):
+        schedule = {"name": "CosineAnnealingLR", **given}
+        run = gnn_depth.fit(
+            {**MODEL, "scheduler": schedule}, data, epochs=2, root=str(tmp_path), progress=False
+        )
+        assert run.config["model"]["scheduler"]["init_args"]["T_max"] == length
+
+
 def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):
     run, folder = trained
     with pytest.raises(ValueError, match="does not exist"):

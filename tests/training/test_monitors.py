@@ -189,3 +189,11 @@ def test_the_task_knows_the_mode_of_each_of_its_metrics():
     }
     assert mode_of("train/lr") is None
     assert mode_of("test/auroc") == "max"
+
+
+def test_a_metric_with_an_underscore_is_answered_with_its_name():
+    for chosen in ({"name": "EarlyStopping", "monitor": "val_loss"}, "ModelCheckpoint"):
+        if isinstance(chosen, str):
+            chosen = {"name": chosen, "monitor": "val_acc"}
+        with pytest.raises(MisconfigurationException, match=r"Did you mean 'val/(loss|acc)'"):
+            with_modes(check("callback", chosen))

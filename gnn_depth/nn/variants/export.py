@@ -147,7 +147,11 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
             return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # of many kinds, as a part may do anything
         part = _part_of(error)
-        who = described(type(part)) if part is not None else "this model"
+        if part is not None:
+            who = described(type(part))
+        else:  # torch noticed it at the end, such as a number of nodes that a part has fixed
+            parts = {type(module): None for module in wrapped.modules() if _is_part(module)}
+            who = f"a model of {', '.join(described(kind) for kind in parts)}"
         reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
 
@@ -157,9 +161,13 @@ def _part_of(error: BaseException) -> Any:
     found = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
         owner = frame.f_locals.get("self")
-        if isinstance(owner, Layer | Norm | Skip):
+        if _is_part(owner):
             found = owner
     return found
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, Layer | Norm | Skip)
 
 
 def _sample(
