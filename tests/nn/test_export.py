@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import torch
-from jaxtyping import config
 
 from gnn_depth import DeepGNN, FeatureNorm
 from gnn_depth.graph import Graph
@@ -21,15 +20,6 @@ SKIPS = sorted(registered("skip"))
 NORMS = ["batch", "graph", "group", "layer", "mean", "neighbor", "node", "pair", "pair_si"]
 WITH_SCORES = ("gat", "gatv2", "transformer")
 LAYERS = ("gcn", "sage", "gin", "gat", "gatv2", "transformer", "gcnii", "ggnn", "omega_gat")
-
-
-@pytest.fixture(autouse=True)
-def without_checks_of_shapes():
-    """While a model is traced, sizes are symbols, which the checks of the tests do not know."""
-    before = config.jaxtyping_disable
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", before)
 
 
 def stacks() -> list[dict]:

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from jaxtyping import config
 from torch_geometric.data import Data
 
 import gnn_depth
@@ -150,8 +149,7 @@ def test_data_that_was_given_in_python_is_asked_for_again(tmp_path):
     pd.testing.assert_frame_equal(loaded.predict(data), run.predict())
 
 
-def test_an_export_gives_the_predictions(trained, monkeypatch):
-    monkeypatch.setattr(config, "jaxtyping_disable", True)  # sizes are symbols in a trace
+def test_an_export_gives_the_predictions(trained):
     run, folder = trained
     path = run.export(folder / "model.pt2")
     inside = {"schema.yaml": ""}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from jaxtyping import config
 from torch import Tensor, nn
 
 from gnn_depth.graph import OF_EDGES, Graph
@@ -142,6 +143,8 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
         "batch": {0: nodes},
     }
     shapes = {name: every[name] for name in sample}
+    checks = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)  # where shapes are checked: sizes are symbols here
     try:
         with torch.no_grad():
             return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
@@ -154,6 +157,8 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
             who = f"a model of {', '.join(described(kind) for kind in parts)}"
         reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
+    finally:
+        config.update("jaxtyping_disable", checks)
 
 
 def _part_of(error: BaseException) -> Any:
