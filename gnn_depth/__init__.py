@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         WeightNorm,
     )
     from gnn_depth.nn.stack import DeepGNN
+    from gnn_depth.training.finished import Run, load
     from gnn_depth.training.module import NodeClassifier
     from gnn_depth.training.run import fit
     from gnn_depth.training.tasks import Task
@@ -36,6 +37,7 @@ __all__ = [
     "Init",
     "Layer",
     "NodeClassifier",
+    "Run",
 ]
 __all__ += [
     "ScoreNorm",
@@ -45,6 +47,7 @@ __all__ += [
     "__version__",
     "build",
     "fit",
+    "load",
     "probe",
     "register",
     "watch",
@@ -56,9 +59,11 @@ _HOMES = {
     "DeepGNN": "nn.stack",
     "Graph": "graph",
     "NodeClassifier": "training.module",
+    "Run": "training.finished",
     "Task": "training.tasks",
     "build": "builder",
     "fit": "training.run",
+    "load": "training.finished",
     "probe": "diagnostics.probe",
     "watch": "diagnostics.watch",
 }

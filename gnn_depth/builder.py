@@ -48,7 +48,8 @@ from gnn_depth.yaml_limits import check_texts, safe_load, value_in
 T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
 Named: TypeAlias = T | Any
-LISTS = ("norm", "callback")  # kinds that come in lists: a single one is read as a list of one
+# Kinds that come in lists: a single one is read as a list of one.
+LISTS = ("norm", "callback", "transform")
 
 
 class PartError(RegistryError):
@@ -174,8 +175,8 @@ def build(kind: str, value: Any, where: Where = ()) -> Any:
     """Build the object, or the factory, that a value stands for.
 
     Args:
-        kind: layer, norm, init, skip, graph_dropout, task, data, optimizer, scheduler, callback or
-            logger.
+        kind: layer, norm, init, skip, graph_dropout, task, data, optimizer, scheduler, callback,
+            logger or transform.
         value: A name, a dict, a class or an object. Norms and callbacks may be a list of these; a
             single one is read as a list of one.
         where: Keys that lead to the value in a config, for messages; by default the kind.
@@ -498,6 +499,8 @@ def _instance(option: Option | None, value: Any) -> Any:
 
     Other values are returned as they are.
     """
+    if option is not None and option.kind == "transform":
+        return written(value)  # a data set keeps how they are written, and builds them
     if isinstance(value, Chosen):
         return made(value)
     if isinstance(value, list) and any(isinstance(item, Chosen) for item in value):
@@ -531,7 +534,20 @@ def _parser_of(annotation: Any) -> ArgumentParser:
 
 
 # Other names that people use for options.
-WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}
+WORDS = {
+    "depth": "num_layers",
+    "layers": "num_layers",
+    "n_layers": "num_layers",
+    "width": "hidden_channels",
+    "hidden": "hidden_channels",
+    "hidden_dim": "hidden_channels",
+    "hidden_size": "hidden_channels",
+    "learning_rate": "lr",
+    "epochs": "max_epochs",
+    "device": "accelerator",
+    "gpus": "devices",
+    "wd": "weight_decay",
+}
 
 
 def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
@@ -549,6 +565,8 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
         if option.startswith(start):
             neighbours.add(option.removeprefix(start).split(".")[0])
     near = registry.nearest(last, neighbours)
+    if WORDS.get(last) in neighbours:
+        near = WORDS[last]
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:
@@ -631,6 +649,17 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
         if name not in known:
             found[name] = given[name]
     return found
+
+
+def with_length(schedule: Any, epochs: Any) -> Any:
+    """A chosen schedule with its length, ``T_max``, where it needs one and none is given: the
+    number of epochs."""
+    if not isinstance(schedule, Chosen) or not isinstance(epochs, int) or epochs < 1:
+        return schedule
+    length = schedule.part.options.get("T_max")
+    if length is None or not length.is_required or "T_max" in schedule.options:
+        return schedule
+    return Chosen(schedule.part, {**schedule.options, "T_max": epochs})
 
 
 def without_paths(kind: str, value: Any) -> Any:

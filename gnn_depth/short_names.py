@@ -22,13 +22,15 @@ from gnn_depth.ranges import Range, is_path, range_in
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
 # to optimizers and schedules (parameters, the optimizer): they are not options.
 GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
-GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0}
+GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0, "transform": 0}
+NOT_OF_MODEL = ("data", "callback", "logger", "transform")
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
 SECTIONS = {
-    **{f"model.{kind}": kind for kind in GIVEN if kind not in ("data", "callback", "logger")},
+    **{f"model.{kind}": kind for kind in GIVEN if kind not in NOT_OF_MODEL},
     "trainer.callbacks": "callback",
     "trainer.logger": "logger",
     "data": "data",
+    "data.transforms": "transform",
 }
 # Options of the model that the data set determines, and the attributes of a data set that they are.
 GIVEN_BY_DATA = {
@@ -51,8 +53,9 @@ LIBRARIES = {
         ("lightning.pytorch.callbacks", "gnn_depth.diagnostics", "gnn_depth.training.rebalance"),
     ),
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
+    "transform": ("torch_geometric.transforms.BaseTransform", ("torch_geometric.transforms",)),
 }
-OTHERS = ("torch.", "lightning.")  # modules of other libraries
+OTHERS = ("torch.", "lightning.", "torch_geometric.")  # modules of other libraries
 PLAIN = (bool, int, float, str, list, dict)
 #: Types whose values a config writes as they are, in words.
 TYPES = {
@@ -63,6 +66,13 @@ TYPES = {
     "None": "null",
 }
 Where: TypeAlias = tuple[str | int, ...]  # keys and positions that lead to a value in a config
+
+
+@dataclass(frozen=True)
+class PartsOf:
+    """Mark an argument that takes parts of another library: ``Annotated[Any, PartsOf("...")]``."""
+
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -307,6 +317,9 @@ def choices(annotation: Any) -> Iterator[str]:
 
 def argument_kind(annotation: Any) -> str | None:
     """The kind of part that an argument of this type takes: init for ``base: Init``; or None."""
+    for marker in getattr(annotation, "__metadata__", ()):
+        if isinstance(marker, PartsOf):
+            return marker.kind
     for base in _classes(annotation):
         # A base that parts of several kinds share, like torch's Module, does not decide.
         kinds = []

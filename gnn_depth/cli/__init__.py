@@ -30,6 +30,8 @@ REPORTS = {
     "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
     "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth "
     "reproduce ITEM.",
+    "export": "Write a trained model as a file that PyTorch runs without this package: gnn-depth "
+    "export RUN --output model.pt2.",
     "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
     "helps; one minute.",
 }
@@ -118,7 +120,7 @@ def _dispatch(argv: list[str]) -> int:
     if asked is not None:
         from gnn_depth.cli.listing import help_of
 
-        print(help_of(command, *asked, known))
+        print(help_of(command, *asked, known, arguments.named_parts()))
         return 0
     check_early(command, arguments, known)
     load_plugins(arguments.plugins)

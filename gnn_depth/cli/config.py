@@ -26,6 +26,7 @@ from gnn_depth.builder import (
     needs_name,
     option_value,
     unknown_option,
+    with_length,
     with_options,
     written_options,
 )
@@ -72,6 +73,16 @@ class Arguments:
                 word = None
             return key.removesuffix(".help"), word
         return None
+
+    def named_parts(self) -> list[tuple[str, str]]:
+        """The options that name a part on the command line, each with the name."""
+        found = []
+        for argument, following in pairwise([*self.argv, "-"]):
+            flag, equals, value = argument.partition("=")
+            key, name = flag.removeprefix("--"), value if equals else following
+            if key in SECTIONS and not name.startswith(("-", "[", "{")):
+                found.append((key, name))
+        return found
 
 
 def read_arguments(argv: list[str]) -> Arguments:
@@ -151,6 +162,11 @@ def merge(
             merged.options["plugins"] = arguments.plugins
         for flag, key, value in flags(arguments.argv, known):
             merged.set_flag(flag, key, value)
+        default = known.options["trainer.max_epochs"].default
+        epochs = merged.options.get("trainer.max_epochs", default)
+        if "model.scheduler" in merged.options:
+            schedule = merged.options["model.scheduler"]
+            merged.options["model.scheduler"] = with_length(schedule, epochs)
         for key, value in merged.options.items():
             source = merged.origins.get(key)
             for part in items_of(value):

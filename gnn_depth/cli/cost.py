@@ -13,12 +13,12 @@ from typing import Any
 import lightning as L
 
 from gnn_depth.cli.grid_runs import cli_of
-from gnn_depth.cli.process import quiet
 from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration
 from gnn_depth.training import Diverged
 from gnn_depth.training.compiling import steps_of
+from gnn_depth.training.quiet import quiet
 
 WARM_UP, MEASURED = 2, 5  # epochs
 MAX_SECONDS = 15.0  # stop measuring after this many

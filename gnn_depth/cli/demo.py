@@ -72,12 +72,12 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     for all networks.
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
-    from gnn_depth.cli.process import quiet
     from gnn_depth.diagnostics.probe.findings import digits
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import terminal
     from gnn_depth.reports.load import read_runs
     from gnn_depth.reports.sheets import Sheet
+    from gnn_depth.training.quiet import quiet
 
     try:
         folder = new_run_folder(output, "")

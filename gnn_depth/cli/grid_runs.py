@@ -23,7 +23,6 @@ from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.known import load_plugins
-from gnn_depth.cli.process import quiet
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
@@ -35,6 +34,7 @@ from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.models import build_model
+from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
 

@@ -3,7 +3,7 @@
 import argparse
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gnn_depth import registry
@@ -32,7 +32,7 @@ ABOUT = {
     "trainer.accumulate_grad_batches": "Number of batches per optimizer step.",
     "trainer.enable_progress_bar": "Show the progress.",
 }
-LIBRARY = ("lightning.", "torch.", "pytorch_lightning.")
+LIBRARY = ("lightning.", "torch.", "torch_geometric.", "pytorch_lightning.")
 #: The usage of commands that cannot do without some options.
 NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.
@@ -87,13 +87,36 @@ def listing(kinds: Iterable[str], known: KnownToCommand) -> str:
     return "\n\n".join(blocks)
 
 
-def help_of(command: str, key: str, word: str | None, known: KnownToCommand) -> str:
+def help_of(
+    command: str,
+    key: str,
+    word: str | None,
+    known: KnownToCommand,
+    named: Sequence[tuple[str, str]] = (),
+) -> str:
     """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help
-    pair`` does."""
+    pair`` does.
+
+    Args:
+        command: The command.
+        key: The option before ``.help``, or ``help``.
+        word: What follows it.
+        known: All parts and options.
+        named: Options that name a part beside ``--help``, each with the name: their help is shown.
+    """
+    if key == "help" and named and word != "all":
+        pages = [_help_of_part(section, name, known) for section, name in named]
+        more = f"All other options: gnn-depth {command} --help."
+        return "\n\n".join([*pages, more])
     if key == "help":
         return help_of_run(command, known, everything=word == "all")
     if word is None:
         return listing([SECTIONS[key]], known)
+    return _help_of_part(key, word, known)
+
+
+def _help_of_part(key: str, word: str, known: KnownToCommand) -> str:
+    """What a part is, and its options, as flags below an option."""
     part = known.find(SECTIONS[key], word)
     about = part.doc.partition("\nArgs:")[0].strip()
     lines = [f"{part.kind} {part.name} ({part.path})", "", about, ""]

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 from gnn_depth.cli.outputs import write_whole
+from gnn_depth.data.base import NodeBatch
 from gnn_depth.diagnostics.probe import Report, probe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model
 from gnn_depth.training.run import title
+from gnn_depth.training.summary import NEAR_CHANCE
 
 
 def probe_command(cli: Any) -> str:
@@ -24,6 +26,24 @@ def probe_command(cli: Any) -> str:
     path = Path(cli.config.html)
     write_whole(path, report.html, "--html")
     return f"{text}\n\nweb page: {path}"
+
+
+@torch.no_grad()
+def _failure(model: NodeClassifier, batch: NodeBatch) -> str:
+    """Says that training has failed, where a trained model is no better than guessing."""
+    if not model.task.counts_classes or not batch.train_mask.any():
+        return ""
+    model.eval()
+    y = batch.y[batch.train_mask]
+    predicted = model(batch)[batch.train_mask].argmax(1)
+    found = float((predicted == y).float().mean())
+    largest = float(y.bincount().max() / len(y))
+    if found > largest + NEAR_CHANCE:
+        return ""
+    return (
+        f". Training has failed: of the training nodes {found:.1%} are predicted correctly, and "
+        f"the largest class has {largest:.1%} of them"
+    )
 
 
 def probe_config(cli: Any) -> Report:
@@ -41,7 +61,9 @@ def probe_config(cli: Any) -> Report:
             torch.manual_seed(cli.config.seed_everything or 0)
             return build_model(options, data).to(device)
 
-    moment = f"at {cli.checkpoint.path}" if cli.checkpoint else "at initialisation"
+    moment = "at initialisation"
+    if cli.checkpoint:
+        moment = f"at {cli.checkpoint.path}{_failure(model.to(device), batch)}"
     return probe(
         model.to(device),
         batch,

@@ -15,7 +15,7 @@ from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError, explained
-from gnn_depth.cli.process import prepare_for_training, quiet
+from gnn_depth.cli.process import prepare_for_training
 from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.partitioned import write_partition
@@ -23,11 +23,13 @@ from gnn_depth.data.shards import division
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
+from gnn_depth.training.finished import Run
 from gnn_depth.training.memory import check_processes
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import predict
+from gnn_depth.training.quiet import quiet
 from gnn_depth.training.resume import SafeStop
-from gnn_depth.training.run import Run, run, title
+from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import confusion_lines, rows
 
 REQUEUE_SECONDS = 30

@@ -37,7 +37,10 @@ def main(argv: list[str]) -> int:
         from gnn_depth.cli.grid_runs import plan_of
 
         if pool is None:
-            print(plan_of(grid, folder, arguments, options.root).listing())
+            absent: dict[str, str] = {}
+            print(plan_of(grid, folder, arguments, options.root, absent=absent).listing())
+            for group, reason in absent.items():
+                print(f"{group}: its data is not here ({reason.splitlines()[0]})")
             return 0
         plan = plan_of(grid, folder, arguments, options.root, options.force)
         return run_plan(plan, pool, options.retries)

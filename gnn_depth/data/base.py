@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -14,10 +14,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import lightning as L
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
+from gnn_depth.builder import build, resolved
+from gnn_depth.data.batch import NodeBatch as NodeBatch  # others import it from here
 from gnn_depth.data.checks import (
     SPLITS,
     DataError,
@@ -29,67 +30,11 @@ from gnn_depth.data.checks import (
     task_of,
 )
 from gnn_depth.data.schema import Schema, Unknown
+from gnn_depth.data.transforms import Transforms, transformed
 from gnn_depth.graph import Graph
+from gnn_depth.short_names import items_of
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False)  # not frozen: Lightning converts the precision of a batch field by field
-class NodeBatch:
-    """A graph with node features, targets, and masks of the nodes to train, validate and test on.
-
-    Targets and masks may cover only the first nodes; the outputs of the others are not used.
-
-    Attributes:
-        x: Features; with integers, each column holds one of a fixed number of values.
-        y: Classes, 0 to num_classes - 1; or labels of 0 and 1, shape (read, labels); or numbers, of
-            floats.
-        graph: The edges.
-        train_mask, val_mask, test_mask: Disjoint sets of nodes.
-        per_graph: True if targets and masks have a row for each graph of ``graph``, not for each
-            node.
-    """
-
-    x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
-    y: Shaped[Tensor, "read *outputs"]
-    graph: Graph
-    train_mask: Bool[Tensor, "read"]
-    val_mask: Bool[Tensor, "read"]
-    test_mask: Bool[Tensor, "read"]
-    per_graph: bool = field(default=False, kw_only=True)
-    _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def masks(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The nodes to train, validate and test on."""
-        return self.train_mask, self.val_mask, self.test_mask
-
-    @property
-    def read(self) -> int:
-        """How many of the first nodes have an output that is used."""
-        return self.graph.num_nodes if self.per_graph else len(self.y)
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Features, targets, edges and masks."""
-        return self.x, self.y, self.graph.edge_index, *self.masks
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
-        """The batch on a device: the same object if it is already there, otherwise a copy, made
-        once and kept."""
-        device = torch.empty(0, device=device).device  # cuda is cuda:0
-        if self.x.device == device:
-            return self
-        if device not in self._moved:
-            moved = {}
-            # A tensor made in inference mode could not be trained with later.
-            with torch.inference_mode(False):
-                for part in fields(self):
-                    if part.init and part.name != "per_graph":
-                        value = getattr(self, part.name)
-                        moved[part.name] = value.to(device, non_blocking=non_blocking)
-            self._moved[device] = replace(self, **moved)
-        return self._moved[device]
 
 
 class Repeated(NamedTuple):
@@ -265,10 +210,25 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is
     checked here.
+
+    Args:
+        transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
+            names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+
+    Attributes:
+        kept: After transforms, the number that each node had before them; None without.
     """
 
     #: The file that the data comes from, which its errors name; empty without one.
     origin = ""
+    #: Determines what transforms draw at random.
+    seed = 0
+
+    def __init__(self, transforms: Transforms = ()) -> None:
+        super().__init__()
+        self.transforms: list[Any] = resolved("transform", items_of(transforms))
+        self._transforms: list[Any] = build("transform", self.transforms)
+        self.kept: Tensor | None = None
 
     @abstractmethod
     def load(self) -> NodeBatch:
@@ -295,14 +255,25 @@ class NodeDataModule(FullBatches, GraphDataModule):
         # A tensor made in inference mode could not be trained with later.
         with torch.inference_mode(False):
             batch = self.load()
+            notes: list[str] = []
+            if self._transforms:
+                with self.naming_origin():
+                    batch, self.kept, notes = transformed(
+                        batch, self._transforms, self.labelled, self.seed
+                    )
         rows = batch.graph.num_graphs if batch.per_graph else None
         with self.naming_origin():
             trained = self.adopted is not None
             check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows, trained)
-        self._notes = self.remarks(batch)
+        self._notes = [*self.remarks(batch), *notes]
         for note in self._notes:
             rank_zero_only(log.warning)(note)
         return batch
+
+    @property
+    def labelled(self) -> Tensor | None:
+        """The rows that have a target, before any transform; None if all have one."""
+        return None
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         """Sentences that a user should read about data that was just read."""

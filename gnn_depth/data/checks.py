@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,10 +15,26 @@ MASKS = tuple(f"{split}_mask" for split in SPLITS)
 #: The arrays of a graph that are read, by the names of PyTorch Geometric.
 READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "batch", "num_nodes")
 MAX_LISTED = 5  # classes that a sentence lists
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # a pointer begins with it
 
 
 class DataError(ValueError):
     """Data is missing, damaged or inconsistent; the message says what to do."""
+
+
+def refuse_pointer(path: Path) -> None:
+    """Refuse a file that Git LFS has not fetched yet, and that only says where it is.
+
+    Raises:
+        DataError: It is a pointer.
+    """
+    with path.open("rb") as file:
+        first = file.read(len(LFS_POINTER))
+    if first == LFS_POINTER:
+        raise DataError(
+            f"{str(path)!r} is a pointer of Git LFS, not the file itself: run git lfs pull in its "
+            "repository."
+        )
 
 
 def match_choice(option: str, value: str, choices: Iterable[str]) -> str:

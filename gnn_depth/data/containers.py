@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch.utils.data import DataLoader
 
-from gnn_depth.data.checks import DataError
+from gnn_depth.data.checks import DataError, refuse_pointer
+from gnn_depth.data.graph_files import NETWORKX, read_networkx
 from gnn_depth.data.user_arrays import SUFFIXES, read_arrays
 
 Arrays: TypeAlias = Mapping[str, Any]
@@ -53,10 +54,14 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
 
 
 def _in_file(path: Path, notes: list[str]) -> list[Arrays]:
+    if path.is_file():
+        refuse_pointer(path)
+    if path.name.lower().endswith(NETWORKX):
+        return [_of_networkx(read_networkx(path), "", notes)]
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(
-            f"{str(path)!r} must end in {', '.join(SUFFIXES)}. Tables are given as "
-            "UserGraph(edges, nodes=..., label=...)."
+            f"{str(path)!r} must end in {', '.join((*SUFFIXES, *NETWORKX))}. Tables, matrices and "
+            "lists of edges are given as UserGraph(edges, nodes=..., label=...)."
         )
     return graphs_in(read_arrays(path, notes), notes)
 

@@ -2,7 +2,7 @@
 block model."""
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ class Minesweeper(NodeDataModule):
         mines: Fraction of the cells that are mines.
         unknown: Fraction of the cells whose number is not shown.
         seed: Determines mines, unknown cells and the split.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
@@ -47,8 +48,9 @@ class Minesweeper(NodeDataModule):
         mines: Probability = 0.2,
         unknown: Probability = 0.5,
         seed: Natural = 0,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         self.rows, self.columns = rows, columns
         self.mines, self.unknown, self.seed = mines, unknown, seed
 
@@ -123,6 +125,7 @@ class ContextualSBM(NodeDataModule):
         train_fraction: Fraction of the nodes to train on.
         val_fraction: Fraction of the nodes to validate on; the rest is the test set.
         seed: Determines everything.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range, or makes a probability negative.
@@ -138,8 +141,9 @@ class ContextualSBM(NodeDataModule):
         train_fraction: Probability = 0.6,
         val_fraction: Probability = 0.2,
         seed: Natural = 0,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         check_fractions(train_fraction, val_fraction)
         strength = math.sqrt(1 + epsilon) * math.sin(math.pi * phi / 2)
         Range(strength**2, num_nodes / 2).check("mean_degree", mean_degree)

@@ -24,14 +24,15 @@ class GraphSet(NodeDataModule):
     Args:
         batch_size: Graphs in a training batch, over all processes; None for all.
         seed: Determines which graphs are in which batch.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
     """
 
     @in_range
-    def __init__(self, batch_size: Count | None = None, seed: Natural = 0) -> None:
-        super().__init__()
+    def __init__(self, batch_size: Count | None = None, seed: Natural = 0, **common: Any) -> None:
+        super().__init__(**common)
         self.batch_size = batch_size
         self.seed = seed
 

@@ -1,7 +1,7 @@
 """Heterophilous graphs: neighbours mostly differ in class."""
 
 import io
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ class HeterophilousGraphs(NodeDataModule):
         normalize_features: Divide each node's features by the sum of their absolute values. The
             papers do not do this.
         undirected: Use every edge in both directions, not only in that of the file.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: An unknown name or split.
@@ -53,8 +54,9 @@ class HeterophilousGraphs(NodeDataModule):
         root: FilePath | None = None,
         normalize_features: bool = False,
         undirected: bool = True,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         self.name: str = match_choice("heterophilous data set", name.replace("-", "_"), self.names)
         self.split = split
         self.path = resolve_root(root) / "heterophilous" / f"{self.name}.npz"

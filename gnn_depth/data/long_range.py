@@ -1,7 +1,7 @@
 """Generated graphs whose targets need information from far away: transfer along a path, and
 distances."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ class GraphTransfer(NodeDataModule):
         num_graphs: Number of graphs, at least one for each class; 60% are to train on, 20% each to
             validate and test.
         seed: Determines everything.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
@@ -50,8 +51,9 @@ class GraphTransfer(NodeDataModule):
         num_classes: Annotated[int, Range(2)] = 5,
         num_graphs: Annotated[int, Range(5)] = 500,
         seed: Natural = 0,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         Range(num_classes).check("num_graphs", num_graphs)
         Range(1 if shape == "line" else 2).check("distance", distance)
         self.shape = shape
@@ -117,6 +119,7 @@ class Distances(GraphSet):
         extra: Extra edges, as a fraction of the nodes.
         batch_size: Graphs in a training batch, for ``diameter``; None for all.
         seed: Determines everything.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
@@ -131,8 +134,9 @@ class Distances(GraphSet):
         extra: NonNegative = 0.2,
         batch_size: Count | None = None,
         seed: Natural = 0,
+        **common: Any,
     ) -> None:
-        super().__init__(batch_size, seed)
+        super().__init__(batch_size, seed, **common)
         self.target = target
         self.num_graphs, self.num_nodes = num_graphs, num_nodes
         self.window, self.extra = window, extra

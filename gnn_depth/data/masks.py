@@ -17,7 +17,7 @@ ALL_OR_NONE = (
 
 
 def given_masks(
-    arrays: Mapping[str, Tensor], rows: int, column: int, notes: list[str]
+    arrays: Mapping[str, Any], rows: int, column: int, notes: list[str]
 ) -> dict[str, Tensor]:
     """The masks among some arrays, each of shape (rows,).
 

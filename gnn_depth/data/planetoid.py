@@ -49,6 +49,7 @@ class Planetoid(NodeDataModule):
             ``~/.cache/gnn_depth``.
         normalize_features: Divide each node's features by their sum.
         drop_isolated: Leave nodes without edges out of the masks. CiteSeer has 48 of them.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: An unknown name or split, or a split_index that the split does not have.
@@ -64,8 +65,9 @@ class Planetoid(NodeDataModule):
         root: FilePath | None = None,
         normalize_features: bool = True,
         drop_isolated: bool = False,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         self.name: str = match_choice("Planetoid data set", name, self.names)
         self.split = match_choice("split", split, ("public", "full", "random", "geom-gcn"))
         last = {"geom-gcn": 9, "random": inf}.get(self.split, 0)

@@ -3,19 +3,17 @@
 import importlib
 import inspect
 import json
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-
 from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
+from gnn_depth.data.made_features import MakeFeatures, seeded
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
+from gnn_depth.data.transforms import Transforms
 from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
 from gnn_depth.registry import register, unknown
 
@@ -52,6 +50,11 @@ class PyG(GraphSource):
         missing_label: A value of y that marks rows without a target. By default -1 beside classes
             0, 1, ..., and NaN beside numbers.
         standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
+        make_features: Features to make from the edges, beside those of the data: ``constant``,
+            ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
+            :func:`gnn_depth.data.made_features.make_features`.
+        transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
+            names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -75,6 +78,8 @@ class PyG(GraphSource):
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
         standardize: PerColumn = "none",
+        make_features: MakeFeatures = "none",
+        transforms: Transforms = (),
     ) -> None:
         super().__init__(
             None,
@@ -87,7 +92,9 @@ class PyG(GraphSource):
             edge_features,
             val_share,
             missing_label,
-            standardize,
+            standardize=standardize,
+            make_features=make_features,
+            transforms=transforms,
         )
         self.dataset = dataset
         self.name = name
@@ -118,19 +125,12 @@ class PyG(GraphSource):
 
     def _graphs(self, notes: list[str], **more: Any) -> list[Arrays]:
         """Load or generate; a generated set draws from generators of its own."""
-        state, numpy_state = random.getstate(), np.random.get_state()
         try:
-            with torch.random.fork_rng([]):
-                torch.manual_seed(self.seed)
-                random.seed(self.seed)
-                np.random.seed(self.seed % 2**32)
+            with seeded(self.seed):
                 made = self._cls(**self._options, **more)
                 return graphs_in(made, notes)
         except TypeError as error:
             raise DataError(f"{self.dataset} refuses its options: {error}.") from error
-        finally:
-            random.setstate(state)
-            np.random.set_state(numpy_state)
 
 
 def _class(dataset: str) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from gnn_depth.data.features import one_column_of_integers, one_hot_as_trained, 
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.joined import Joined, StandIn, side_by_side
+from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
 from gnn_depth.data.scaling import (
     METHODS,
@@ -113,6 +114,10 @@ class GraphSource(GraphSet):
             each column, ``*`` for the rest.
         scale_target: The same for numbers to predict; metrics and predictions stay in the units of
             the data.
+        make_features: Features to make from the edges, beside those of the data: ``constant``,
+            ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
+            :func:`gnn_depth.data.made_features.make_features`.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: A number is out of its range.
@@ -133,8 +138,10 @@ class GraphSource(GraphSet):
         missing_label: Finite | str | None = None,
         standardize: PerColumn = "none",
         scale_target: Method = "none",
+        make_features: MakeFeatures = "none",
+        **common: Any,
     ) -> None:
-        super().__init__(batch_size, seed)
+        super().__init__(batch_size, seed, **common)
         check_fractions(train_fraction, val_fraction)
         self.data = data
         if isinstance(data, str | os.PathLike):
@@ -146,6 +153,8 @@ class GraphSource(GraphSet):
         self.edge_features = edge_features
         self.val_share = val_share
         self.missing_label = missing_label
+        self.make_features = make_features
+        self._labelled: Tensor | None = None
         self.standardize = standardize
         self.scale_target = scale_target
         self.fill = "error"
@@ -188,8 +197,25 @@ class GraphSource(GraphSet):
         return self._record
 
     @property
+    def adds_features(self) -> bool:
+        """True if features are made, or may be changed by transforms, after columns are read."""
+        return bool(self._transforms) or self.make_features != "none"
+
+    @property
     def schema(self) -> Schema:
-        return self.adopted or self.record.schema
+        if self.adopted is not None:
+            return self.adopted
+        found = self.record.schema
+        if not self._transforms:
+            return found
+        batch = self.loaded
+        return replace(
+            found,
+            num_features=batch.x.shape[1],
+            num_edge_features=batch.graph.edge_channels,
+            train_counts=class_counts(batch.y, batch.train_mask),
+            train_rows=int(batch.train_mask.sum()),
+        )
 
     def read_as(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
@@ -215,7 +241,14 @@ class GraphSource(GraphSet):
 
     @property
     def node_ids(self) -> np.ndarray | None:
-        return self.record.node_ids
+        ids = self.record.node_ids
+        if ids is None or self.kept is None:
+            return ids
+        return ids[self.kept.numpy()]
+
+    @property
+    def labelled(self) -> Tensor | None:
+        return self._labelled
 
     def inspect(self) -> Inspection:
         """What would be read, and options that are proposed."""
@@ -245,6 +278,7 @@ class GraphSource(GraphSet):
         arrays, nodes = joined.arrays, joined.num_nodes
         targets = self._targets(joined, given)
         notes += targets.notes
+        self._labelled = targets.labelled
         masks: list[Tensor] = []
         if self.reads_targets:
             for mask in self._masks(joined, given.parts, targets.labelled, notes):
@@ -258,11 +292,15 @@ class GraphSource(GraphSet):
         rows = masks[0]
         if joined.per_graph and joined.node_to_graph is not None:
             rows = rows[joined.node_to_graph]
-        if "x" in arrays:
+        if "x" in arrays and arrays["x"].shape[1:] != (0,):
             x, columns, flags = self._features(arrays["x"], given, rows)
+        elif self.make_features != "none":
+            x, columns, flags = torch.empty(nodes, 0), (), ()
         else:
             x, columns, flags = torch.ones(nodes, 1), (), ()
-            notes.append("there is no x: every node gets the feature 1.")
+            notes.append(
+                "there is no x: every node gets the feature 1. make_features makes others."
+            )
         of_edges: dict[str, Any] = {}
         if "edge_weight" in arrays:
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
@@ -271,10 +309,14 @@ class GraphSource(GraphSet):
         if "edge_attr" in arrays:
             of_edges["edge_attr"] = read_features("edge_attr", arrays["edge_attr"], notes)
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
+        if self.make_features != "none":
+            made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
+            x = torch.cat([x, made], 1)
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
         if trained is not None:
-            trained.check_edges(graph)
+            if not self._transforms:  # which may change them
+                trained.check_edges(graph)
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
         schema = self._own_schema(batch, targets, columns, flags, given)
         return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
@@ -301,7 +343,8 @@ class GraphSource(GraphSet):
                 if integers is not None and trained.columns:
                     values = one_hot_as_trained(values, trained.columns[0], self.on_unknown)
                 values = values.reshape(len(values), -1)
-                check_unnamed(values, trained, self.on_unknown)
+                if not self.adds_features:
+                    check_unnamed(values, trained, self.on_unknown)
             x = read_features("x", scale(trained.columns, values), given.notes)
             return x, trained.columns, trained.flags
         if not columns and integers is not None:

@@ -1,6 +1,7 @@
 """A generated citation graph, so that everything runs without a download."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,6 +61,7 @@ class SyntheticCitation(NodeDataModule):
         num_test: Test nodes.
         normalize_features: Divide each node's features by their sum.
         seed: Determines the graph; the same on any machine.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: No graph has these sizes, or there are fewer nodes than the split needs.
@@ -79,8 +81,9 @@ class SyntheticCitation(NodeDataModule):
         num_test: Natural = 1000,
         normalize_features: bool = True,
         seed: Natural = 0,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         Range(num_classes).check("num_features", num_features)
         self.num_nodes = num_nodes
         self.num_edges = num_edges

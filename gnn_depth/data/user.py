@@ -1,7 +1,7 @@
 """A graph from the user's own files."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -10,20 +10,26 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
-from gnn_depth.data.checks import DataError
+from gnn_depth.data.checks import DataError, refuse_pointer
 from gnn_depth.data.columns import LARGE
 from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
+from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
+from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
+from gnn_depth.data.made_features import MakeFeatures
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.tensors import as_tensor
+from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
 from gnn_depth.data.user_tables import (
     EdgeColumns,
     NodeColumns,
+    SeveralTables,
     TableFile,
     Trained,
     is_table,
@@ -35,30 +41,36 @@ from gnn_depth.data.user_tables import (
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
 
+Separator = Literal["comma", "semicolon", "tab", "bar", "spaces"]
 #: What stands for missing numbers.
 Fill: TypeAlias = Literal["error", "mean", "median", "zero"]
 
 
 @register("data", "UserGraph")
 class UserGraph(GraphSource):
-    """Your own graph: two tables, or one file of arrays, with class labels or regression targets of
-    the nodes.
+    """Your own graph, with class labels or regression targets of the nodes: two tables, a file of
+    NetworkX, MATLAB or arrays, or a folder of OGB or DGL.
 
-    Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``. The first line of a text
-    table has the names of the columns. ``path`` has one edge per row, ``nodes`` one node per row.
+    Tables are ``.csv``, ``.tsv``, ``.txt`` with spaces (all also ``.gz``) or ``.parquet``. The
+    first line of a text table has the names of the columns, unless they are given; lines before it
+    that begin with # or % are comments. ``path`` has one edge per row, ``nodes`` one node per row.
     Ids are integers if all of them are plain integers; otherwise they are text as written, so that
     ``007`` differs from ``7``. A node with an empty label or target is left out of training and
     evaluation, but gets a prediction.
 
     Args:
-        path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,),
-            ``edge_index`` (2, edges) or (edges, 2), read as (2, edges) if both fit, and optionally
-            ``edge_weight``, ``edge_attr``, ``train_mask``, ``val_mask`` and ``test_mask``; or,
-            saved by ``torch.save`` as ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or a dict
-            of tensors with the same names. Floats in ``y`` are numbers to predict, NaN where there
+        path: A table of edges, also ``.edgelist`` or ``.mtx``; a graph of NetworkX with attributes
+            of its nodes (``.gml``, ``.graphml``, node-link ``.json``), which label, features and
+            so on name; a ``.mat`` with an adjacency matrix, features and labels; a folder of OGB's
+            raw files, or of a CSV data set of DGL; an ``.npz`` of gnn-benchmark; or an ``.npz``
+            with ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges) or (edges, 2),
+            read as (2, edges) if both fit, and optionally ``edge_weight``, ``edge_attr``,
+            ``train_mask``, ``val_mask`` and ``test_mask``; or, saved by ``torch.save`` as ``.pt``
+            or ``.pth``, a PyTorch Geometric ``Data``, what it saves of a data set, or a dict of
+            tensors with the same names. Floats in ``y`` are numbers to predict, NaN where there
             is none.
-        nodes: The table of nodes, if path is a table of edges. The options from here to ends are
-            for tables.
+        nodes: The table of nodes, if path is a table of edges; or three, under ``train``, ``val``
+            and ``test``. The options from here to ends are for tables.
         label: Column of the classes, text or numbers.
         id: Column of the ids that the table of edges uses; the first one by default.
         split: Column with train, val or test; empty for a node in none of these sets. By default
@@ -95,6 +107,16 @@ class UserGraph(GraphSource):
             the table.
         unknown: For a trained model: refuse columns and categories that it misses or does not know
             (``error``), or ``ignore`` them.
+        node_columns: Names of the columns of nodes, for a table without a first line of names;
+            ``word*3`` stands for word_0, word_1 and word_2.
+        edge_columns: The same of the table of edges.
+        separator: What separates the values of text tables; by default what the end of the file's
+            name says.
+        make_features: Features to make from the edges, beside those of the file: ``constant``,
+            ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
+            :func:`gnn_depth.data.made_features.make_features`.
+        transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
+            names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
 
     Raises:
         ValueError: A file does not exist, an option does not fit its type or another option, or the
@@ -104,7 +126,7 @@ class UserGraph(GraphSource):
     def __init__(
         self,
         path: FilePath,
-        nodes: FilePath | None = None,
+        nodes: FilePath | dict[str, FilePath] | None = None,
         label: str | None = None,
         id: str | None = None,
         split: str | None = None,
@@ -128,6 +150,11 @@ class UserGraph(GraphSource):
         standardize: PerColumn = "none",
         scale_target: Method = "none",
         unknown: Unknown = "error",
+        node_columns: list[str] = [],  # noqa: B006
+        edge_columns: list[str] = [],  # noqa: B006
+        separator: Separator | None = None,
+        make_features: MakeFeatures = "none",
+        transforms: Transforms = (),
     ) -> None:
         defaults = inspect.signature(UserGraph).parameters
         self._written = {}  # the options that are not the defaults, for a command that has them
@@ -136,7 +163,7 @@ class UserGraph(GraphSource):
                 self._written[name] = value
         for name in ("path", "nodes"):
             self._written.pop(name, None)
-        self.path = _existing_file("graph file", path)
+        self.path = _existing("graph file", path, folders=True)
         of_tables = {
             "nodes": nodes,
             "label": label,
@@ -162,10 +189,16 @@ class UserGraph(GraphSource):
             missing_label=missing_label,
             standardize=standardize,
             scale_target=scale_target,
+            make_features=make_features,
+            transforms=transforms,
         )
         self.on_unknown = unknown
         self.fill = fill
-        self.nodes = _existing_file("table of nodes", nodes) if nodes else None
+        self.node_files: dict[str, Path] = {}
+        for name, file in _named_files(nodes).items():
+            self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
+        self.nodes = next(iter(self.node_files.values()), None)
+        self._nodes_option = nodes
         self.origin = str(self.nodes or self.path)
         self.columns = NodeColumns(
             label, id, split, features, categories, targets, drop, dates or "", fill != "error"
@@ -173,27 +206,75 @@ class UserGraph(GraphSource):
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.normalize_features = normalize_features
+        self.node_columns, self.edge_columns = node_columns, edge_columns
+        self.separator = separator
 
     def given(self) -> Given:
         of_schema = {
             "undirected": self.undirected,
             "normalize_features": self.normalize_features,
         }
-        if self.nodes:
-            tables = TableFile(self.path), TableFile(self.nodes)
-            trained = None
-            if self.adopted is not None:
-                trained = Trained(self.adopted, self.reads_targets, self.on_unknown)
-            scales = self.standardize != "none"
-            found = read_tables(
-                *tables, self.columns, self.of_edges, self.missing_label, trained, scales
-            )
-            return replace(found, of_schema={**found.of_schema, **of_schema})
         notes: list[str] = []
         with self.naming_origin():
-            graphs = graphs_in(self.path, notes)
-            renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
-        return Given(renamed, of_schema=of_schema, notes=notes)
+            tables = self.tables()
+            if tables is None:
+                graphs = self._arrays(notes)
+                renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
+                return Given(renamed, of_schema=of_schema, notes=notes)
+        trained = None
+        if self.adopted is not None:
+            trained = Trained(self.adopted, self.reads_targets, self.on_unknown)
+        edges, nodes, columns = tables
+        scales = self.standardize != "none"
+        found = read_tables(
+            edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
+        )
+        return replace(found, of_schema={**found.of_schema, **of_schema})
+
+    def tables(self) -> tuple[TableFile, TableFile, NodeColumns] | None:
+        """The tables of edges and of nodes, with the roles of its columns; None if the file holds
+        arrays."""
+        path, columns = self.path, self.columns
+        if path.is_dir():
+            found = read_dgl(path)
+            if found is None:
+                return None
+            if not columns.label and not columns.targets:
+                columns = replace(columns, label="label")
+            return found[1], found[0], columns
+        if self.node_files:
+            return self._edges(), self._nodes(), columns
+        is_for_model = self.adopted is not None and self.adopted.named
+        if _ends_in(path, NETWORKX) and (columns.label or columns.targets or is_for_model):
+            nodes, edges = tables_of(read_networkx(path), path)
+            return edges, nodes, columns
+        return None
+
+    def _edges(self) -> TableFile:
+        if _ends_in(self.path, (*NETWORKX, *EDGES_ONLY)):
+            return read_edges(self.path)
+        return TableFile(self.path, self.edge_columns, self.separator)
+
+    def _nodes(self) -> TableFile:
+        tables = {}
+        for name, file in self.node_files.items():
+            tables[name] = TableFile(file, self.node_columns, self.separator)
+        if "" in tables:
+            return tables[""]
+        return SeveralTables(tables)
+
+    def _arrays(self, notes: list[str]) -> Sequence[Mapping[str, Any]]:
+        """The arrays of each graph in a file or folder without tables."""
+        if self.path.is_dir():
+            graphs = read_ogb(self.path, notes)
+            if graphs is None:
+                raise DataError(f"it is a folder, and none of {' and '.join(known_folders())}.")
+            return graphs
+        if _ends_in(self.path, MATLAB):
+            roles = self.columns
+            ends = self.of_edges.ends
+            return [read_mat(self.path, roles.label, roles.features, roles.targets, ends, notes)]
+        return graphs_in(self.path, notes)
 
     def read_as(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
@@ -208,12 +289,12 @@ class UserGraph(GraphSource):
             found = super().inspect()
             found.files = [str(self.path)]
             return found
-        edges, nodes = TableFile(self.path), TableFile(self.nodes)
+        edges, nodes = self._edges(), self._nodes()
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         found = Inspection(files=[str(self.nodes), str(self.path)])
         written = {**self._written, **proposal.options}
         found.options = {f"data.{name}": value for name, value in written.items()}
-        complete = UserGraph(str(self.path), str(self.nodes), **written)
+        complete = UserGraph(str(self.path), self._nodes_option, **written)
         proposed = set(proposal.options)
         found.tables = [
             (
@@ -306,34 +387,57 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
     return renamed
 
 
-def _existing_file(name: str, path: str) -> Path:
-    file = Path(path).expanduser()
-    if not file.is_file():
-        fault = "is a folder" if file.is_dir() else "does not exist"
+def _existing(name: str, path: str, folders: bool = False) -> Path:
+    """The path of a file, or of a folder where that is accepted too, which is there."""
+    found = Path(path).expanduser()
+    if found.is_dir() and folders and found.resolve() != Path.cwd():
+        return found
+    if not found.is_file():
+        fault = "is a folder" if found.is_dir() else "does not exist"
         raise DataError(
             f"{name} {path!r} {fault}: give the path of a file (looked in {str(Path.cwd())!r})."
         )
-    return file
+    refuse_pointer(found)
+    return found
+
+
+def _named_files(nodes: str | Mapping[str, str] | None) -> dict[str, str]:
+    """The tables of nodes by the set that they are for; a single one has no name."""
+    if nodes is None:
+        return {}
+    return dict(nodes) if isinstance(nodes, Mapping) else {"": nodes}
+
+
+def _ends_in(path: str | Path, suffixes: Sequence[str]) -> bool:
+    return str(path).lower().endswith(tuple(suffixes))
 
 
 def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
-    """Check that files are arrays or tables, and that options for tables are not combined with
-    arrays."""
+    """Check that options for tables are given with tables, and all that tables need."""
     given = [name for name, value in of_tables.items() if value]
-    if Path(path).suffix.lower() in ARRAYS:
+    if Path(path).is_dir() or _ends_in(path, NETWORKX):
+        return
+    if _ends_in(path, ARRAYS):
         if given:
             raise DataError(
                 f"{given[0]} is an option for tables, and {path!r} has nodes and edges in one file."
             )
         return
-    if not is_table(path):
+    if _ends_in(path, MATLAB):
+        wrong = [name for name in given if name not in ("label", "features", "targets", "ends")]
+        if wrong:
+            raise DataError(f"{wrong[0]} is an option for tables, and {path!r} has arrays.")
+        return
+    if not is_table(path) and not _ends_in(path, EDGES_ONLY):
+        graphs = (*NETWORKX, *EDGES_ONLY, *MATLAB)
         raise DataError(
-            f"path {path!r} must be a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)}), "
-            f"for example: {NPZ_HINT}"
+            f"path {path!r} must be a table ({', '.join(TABLES)}), a graph "
+            f"({', '.join(graphs)}) or arrays ({', '.join(ARRAYS)}), for example: {NPZ_HINT}"
         )
     nodes, label, targets = (of_tables[name] for name in ("nodes", "label", "targets"))
-    if nodes and not is_table(str(nodes)):
-        raise DataError(f"nodes {nodes!r} must be a table ({', '.join(TABLES)}).")
+    for file in _named_files(nodes).values():
+        if not is_table(file):
+            raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")
     if label and targets:
         raise DataError(
             f"label {label!r} is for classes and targets for numbers to predict: give one of them."

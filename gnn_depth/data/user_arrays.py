@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from gnn_depth.data.checks import READ, DataError
 
@@ -21,7 +22,8 @@ def read_arrays(path: Path, notes: list[str]) -> Any:
         notes: Gets a sentence about arrays that are passed over.
 
     Returns:
-        Arrays by name; of a ``.pt`` also a ``Data`` or a list.
+        Arrays by name; of a ``.pt`` also a ``Data`` or a list. An ``.npz`` of the gnn-benchmark
+        layout becomes a ``Data``.
 
     Raises:
         DataError: The file cannot be read, or contains anything but arrays.
@@ -31,10 +33,12 @@ def read_arrays(path: Path, notes: list[str]) -> Any:
     return _read_torch(path)
 
 
-def _read_npz(path: Path, notes: list[str]) -> dict[str, Any]:
+def _read_npz(path: Path, notes: list[str]) -> Any:
     arrays = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if {"adj_indptr", "adj_indices", "adj_shape", "labels"} <= {*archive.files}:
+                return _read_benchmark(archive, notes)
             for name in archive.files:
                 array = _plain_array(archive, name)
                 if array is None:
@@ -47,6 +51,31 @@ def _read_npz(path: Path, notes: list[str]) -> dict[str, Any]:
         raise DataError(
             f"it cannot be read as npz: {reason}.\nTo save plain arrays: {NPZ_HINT}"
         ) from None
+    return arrays
+
+
+def _read_benchmark(archive: Any, notes: list[str]) -> dict[str, Any]:
+    """A graph in the layout of gnn-benchmark (Shchur et al. 2018)."""
+    from torch_geometric.io.npz import parse_npz
+
+    needed = [name for name in archive.files if name.startswith(("adj_", "attr_"))]
+    parts = {name: archive[name] for name in (*needed, "labels")}
+    if "adj_data" not in parts:
+        parts["adj_data"] = np.ones(len(parts["adj_indices"]))
+    if "attr_indptr" not in parts:  # a graph without features
+        nodes = int(parts["adj_shape"][0])
+        empty = sparse.csr_array((nodes, 0))
+        for name in ("data", "indices", "indptr"):
+            parts[f"attr_{name}"] = getattr(empty, name)
+        parts["attr_shape"] = empty.shape
+    features = parts["attr_data"]
+    if len(features) and (features.min() < 0 or features.max() > 1):
+        notes.append("features above 0 become 1, as PyTorch Geometric reads this layout.")
+    notes.append("loops are left out, and every edge runs both ways.")
+    arrays = dict(parse_npz(parts).to_dict())
+    arrays["num_nodes"] = len(arrays["x"])
+    if not arrays["x"].shape[1]:
+        del arrays["x"]
     return arrays
 
 
@@ -69,7 +98,7 @@ def _read_torch(path: Path) -> Any:
 
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-            return torch.load(path, weights_only=True, map_location="cpu")
+            content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:  # a damaged file raises various errors
         # PyTorch's message would recommend to load the file unsafely, which runs code in it.
         refused = re.search(r"GLOBAL (\w+(?:\.\w+)*)", str(error))
@@ -80,3 +109,24 @@ def _read_torch(path: Path) -> Any:
             f"it is damaged or contains more than tensors, and was not loaded: "
             f"{reason}.\nIf you trust its origin, load it yourself and save its arrays: {NPZ_HINT}"
         ) from None
+    return _separated(content) if isinstance(content, tuple) else content
+
+
+def _separated(content: tuple[Any, ...]) -> Any:
+    """The graphs of a data set that PyTorch Geometric saved, as (data, slices) with or without the
+    class; another tuple as it is."""
+    from torch_geometric.data import Data
+    from torch_geometric.data.separate import separate
+
+    data, slices = content[0], content[1] if len(content) > 1 else None
+    if isinstance(data, dict) and "edge_index" in data:
+        data = Data.from_dict(data)
+    if not isinstance(data, Data) or not (slices is None or isinstance(slices, dict)):
+        return content
+    if not slices:
+        return data
+    count = len(next(iter(slices.values()))) - 1
+    graphs = []
+    for number in range(count):
+        graphs.append(separate(Data, data, number, slices, decrement=False))
+    return graphs

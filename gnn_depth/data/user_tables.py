@@ -1,10 +1,11 @@
 """A user's graph in two tables: edges, and nodes with their features and classes."""
 
+import gzip
 import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,8 +32,16 @@ from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
 from gnn_depth.registry import hint, unknown
 
-CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+SPACES = r"\s+"
+#: What separates the values in a row, by the end of the file's name; also with .gz.
+CSV = {".csv": ",", ".tsv": "\t"}
+for suffix in (".txt", ".content", ".cites", ".edges", ".data"):
+    CSV[suffix] = SPACES
+CSV |= {f"{suffix}.gz": separator for suffix, separator in CSV.items()}
 SUFFIXES = (*CSV, ".parquet")
+#: What separates the values in a row, by the words of the option.
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
+COMMENT = ("#", "%")  # a line that begins so is a comment
 DATES = ("days", "cyclic")
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
@@ -146,13 +155,17 @@ def read_tables(
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}
     if trained is not None and trained.schema.named:
-        arrays["x"] = _features_as_trained(nodes, frame, columns, trained, notes)
+        x = _features_as_trained(nodes, frame, columns, trained, notes)
         found: Sequence[Column] = trained.schema.columns
     else:
         needs_label = trained is None and not columns.label and not columns.targets
         files = f"{nodes.path} {edges.path}"
         _check_decided(nodes, frame, columns, needs_label, scales, files)
-        arrays["x"], found = _new_features(nodes, frame, columns)
+        x, found = _new_features(nodes, frame, columns)
+    if x.shape[1]:
+        arrays["x"] = x
+    else:  # features can be made from the edges
+        arrays["num_nodes"] = len(frame)
     if columns.label:
         arrays["y"] = frame[columns.label].to_numpy(object)
     elif columns.targets:
@@ -164,7 +177,7 @@ def read_tables(
     ids = _ids(nodes, frame[columns.id])
     source = f"{columns.id!r} of {str(nodes.path)!r}"
     _note_unread(edges, of_edges, notes)
-    arrays["edge_index"] = _edge_index(edges, of_edges, ids, source)
+    arrays["edge_index"] = edges.edge_index(of_edges, ids, source)
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
         weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
@@ -190,7 +203,7 @@ def read_tables(
         columns=found,
         target_names=columns.targets,
         of_schema=of_schema,
-        notes=notes,
+        notes=[*nodes.notes, *edges.notes, *notes],
     )
 
 
@@ -442,6 +455,8 @@ def _roles(
 ) -> tuple[NodeColumns, list[str]]:
     """The roles with their defaults, and the columns that are masks."""
     columns = replace(columns, id=columns.id or nodes.columns[0])
+    if columns.features is not None:
+        columns = replace(columns, features=nodes.expanded(columns.features))
     named = [name for name in (columns.id, columns.label, columns.split) if name]
     named += [*columns.categories, *columns.targets, *columns.drop]
     found = [name for name in MASKS if name in nodes.columns and name not in named]
@@ -501,21 +516,63 @@ class TableFile:
 
     Args:
         path: The file.
+        names: The names of the columns, of a file without a first line of names; ``word*3`` stands
+            for word_0, word_1 and word_2.
+        separated_by: One of :data:`SEPARATORS`; by default what the end of the file's name says.
 
     Attributes:
         separator: Of the values in a row; None for Parquet.
+        notes: What was decided about the table, one sentence each.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str] = (), separated_by: str | None = None
+    ) -> None:
         self.path = path
+        self.notes: list[str] = []
         self.separator: str | None = None
         for suffix, separator in CSV.items():
             if path.name.lower().endswith(suffix):
-                self.separator = separator
+                self.separator = SEPARATORS[separated_by] if separated_by else separator
+        self._names = _counted(names)
+        self._skipped: list[int] = []  # lines of comments
+        if names and self.separator is None:
+            raise self.error(
+                "it has names of its columns: node_columns and edge_columns are for "
+                "text without a first line of names."
+            )
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of the columns, none of which is missing or repeated."""
+        """The names of the columns; one with a list in each row is as many columns."""
+        return self.expanded(self.stored)
+
+    def expanded(self, names: Sequence[str]) -> list[str]:
+        """Names of columns, where one that holds lists stands for feat_0, feat_1, ..."""
+        found = []
+        for name in names:
+            width = self._widths.get(name)
+            if width is None:
+                found.append(name)
+            else:
+                found += [f"{name}_{position}" for position in range(width)]
+        return found
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        """The length of the lists in each column that holds them, as its first row has it."""
+        found = {}
+        first = self._read_stored(self.stored, rows=1)
+        for name in first:
+            for item in first[name]:
+                numbers = _numbers_in(item)
+                if numbers is not None:
+                    found[str(name)] = len(numbers)
+        return found
+
+    @cached_property
+    def stored(self) -> list[str]:
+        """The names of the columns in the file, none of which is missing or repeated."""
         with self._errors():
             if self.separator is None:  # without the index that pandas stores as a column
                 stored = self._parquet_file().schema_arrow.names
@@ -532,6 +589,7 @@ class TableFile:
         return names
 
     def _heading(self, separator: str) -> list[str]:
+        comments = self._find_comments()
         try:
             first = self._parse(header=None, nrows=1, dtype=str)
         except pd.errors.EmptyDataError:
@@ -539,20 +597,60 @@ class TableFile:
                 "it is empty; the first line must have the names of the columns."
             ) from None
         names = [name.strip() for name in first.iloc[0]]
+        if self._names:
+            if len(names) != len(self._names):
+                raise self.error(
+                    f"its first line has {len(names)} values, and {len(self._names)} columns are "
+                    "named."
+                )
+            if names == self._names:
+                raise self.error("its first line has these names already: name no columns.")
+            return self._names
+        if comments and all(_is_number(name) for name in names):
+            # As np.savetxt writes them: the last comment has the names.
+            last = comments[-1].lstrip("".join(COMMENT)).strip()
+            named = [name.strip() for name in re.split(separator, last)]
+            if len(named) == len(names) and not any(map(_is_number, named)):
+                self.notes.append(
+                    f"{self.path.name}: the last of its first comments has the names of the "
+                    f"columns, {', '.join(named)}."
+                )
+                self._names = named
+                return named
         if len(names) == 1:
             for other in ";\t|, ":
                 if other in names[0]:
+                    words = {sign: word for word, sign in SEPARATORS.items()}
                     raise self.error(
-                        f"its values seem to be separated by {other!r}, not by {separator!r}. To "
-                        f"convert it: pandas.read_csv({str(self.path)!r}, sep={other!r})"
-                        ".to_csv('new.csv', index=False)"
+                        f"its values seem to be separated by {other!r}, not by {separator!r}: "
+                        f"separator {words.get(other, 'spaces')}."
                     )
         return names
+
+    def _find_comments(self) -> list[str]:
+        """Find the lines that are comments, if the first one is, and return the first ones."""
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        first: list[str] = []
+        with opened(self.path, "rt", encoding="utf-8-sig") as file:
+            for number, line in enumerate(file):
+                if line.startswith(COMMENT):
+                    self._skipped.append(number)
+                    if len(first) == number:
+                        first.append(line)
+                elif not first:
+                    return []
+        if first:
+            self.notes.append(
+                f"{self.path.name}: {len(self._skipped):,} lines that begin with "
+                f"{first[0][0]} are comments."
+            )
+        return first
 
     def _parse(self, **options: Any) -> pd.DataFrame:
         return pd.read_csv(
             self.path,
             sep=self.separator,
+            skiprows=self._skipped or None,
             keep_default_na=False,
             skipinitialspace=True,
             encoding="utf-8-sig",
@@ -580,26 +678,67 @@ class TableFile:
 
         The type of the others depends on their values.
         """
+        homes = {}  # the column in the file of each column
+        for name in self.stored:
+            homes.update(dict.fromkeys(self.expanded([name]), name))
+        wanted = dict.fromkeys(homes[name] for name in columns)
+        frame = self._read_stored(list(wanted), text)
+        for name in wanted:
+            if name in self._widths:
+                frame = pd.concat([frame.drop(columns=name), self._lists(frame[name])], axis=1)
+        texts = {name: in_text(frame[name]) for name in text}
+        return frame[list(columns)].assign(**texts)
+
+    def _read_stored(
+        self, columns: Sequence[str], text: Collection[str] = (), rows: int | None = None
+    ) -> pd.DataFrame:
+        """Some columns of the file, of all rows or the first ones."""
         with self._errors(), warnings.catch_warnings():
             if self.separator is None:
-                frame = self._parquet_file().read(list(columns)).to_pandas(ignore_metadata=True)
+                file = self._parquet_file()
+                if rows is None:
+                    table = file.read(list(columns))
+                else:
+                    table = next(file.iter_batches(rows, columns=list(columns)), None)
+                if table is None:
+                    return pd.DataFrame(columns=list(columns))
+                frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
             else:
                 # Mixed types are refused, with the row.
                 warnings.simplefilter("ignore", pd.errors.DtypeWarning)
                 # pandas would drop what the first row has too many.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                missing = {name: list(MISSING) for name in self.columns if name not in text}
+                missing = {name: list(MISSING) for name in self.stored if name not in text}
                 # All columns are read: with some of them, pandas accepts lines that have too many
                 # values.
                 frame = self._parse(
-                    names=self.columns,
-                    header=0,
+                    names=self.stored,
+                    header=None if self._names else 0,
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
+                    nrows=rows,
                 )
-        texts = {name: in_text(frame[name]) for name in text}
-        return frame[list(columns)].assign(**texts)
+        return frame[list(columns)]
+
+    def _lists(self, column: pd.Series) -> pd.DataFrame:
+        """A column of lists as a column for each position."""
+        lists = column.map(_numbers_in)
+        width = self._widths[str(column.name)]
+        lengths = lists.map(lambda numbers: -1 if numbers is None else len(numbers))
+        self.check_rows(
+            lengths != width,
+            lambda row: (
+                f"{column.name!r} is {str(column.iloc[row])[:MAX_SHOWN]!r}, and the first "
+                f"row has a list of {width} numbers."
+            ),
+        )
+        return pd.DataFrame(lists.tolist(), column.index, self.expanded([str(column.name)]))
+
+    def edge_index(self, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
+        """Positions of the ends of each row in ``ids``, which come from the column ``source``;
+        shape (2, edges)."""
+        return _edge_index(self, columns, ids, source)
 
     def error(self, reason: str) -> DataError:
         """The error for a fault of the table as a whole."""
@@ -629,7 +768,7 @@ class TableFile:
         except (DataError, MemoryError):
             raise
         except pd.errors.ParserWarning:
-            count = len(self.columns)
+            count = len(self.stored)
             raise self.error(f"row 0 (from 0) has more values than the {count} columns.") from None
         except UnicodeDecodeError:
             raise self.error(
@@ -670,7 +809,7 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
     if all(re.fullmatch(INTEGER, name) or name in ids for name in names):
         raise table.error(
             f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
-            "Write a first line of names, such as source,target."
+            "Name the columns: edge_columns [source, target]."
         )
     # Integers are far faster to read and find than text.
     frame = table.read(names) if ids.dtype == np.int64 else None
@@ -707,14 +846,16 @@ def _targets(
 def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
-    numbers = frame.copy()
+    numbers, blanks = frame.copy(), frame.isna()
     for name in frame:
         if frame[name].dtype.kind not in "biuf":  # text, dates
-            numbers[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
+            texts = frame[name].astype(str).str.strip()
+            numbers[name] = pd.to_numeric(texts, errors="coerce")
+            blanks[name] |= texts.isin(MISSING)
     values = numbers.to_numpy(np.float64, copy=True)  # without the copy it may be read-only
     fits = np.isfinite(values)
     if empty:
-        fits |= frame.isna().to_numpy(bool)
+        fits |= blanks.to_numpy(bool)
 
     def reason(row: int) -> str:
         name = frame.columns[int(np.argmin(fits[row]))]
@@ -724,6 +865,96 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
 
     table.check_rows(~fits.all(1), reason)
     return values
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    """Names of columns, of which ``word*3`` stands for word_0, word_1 and word_2."""
+    found = []
+    for name in names:
+        several = re.fullmatch(r"(.*)\*(\d+)", name)
+        if several is None:
+            found.append(name)
+        else:
+            found += [f"{several[1]}_{number}" for number in range(int(several[2]))]
+    return found
+
+
+def _numbers_in(value: Any) -> list[float] | None:
+    """The numbers of a list, or of text such as ``0.1, 0.2``; None for another value."""
+    if isinstance(value, str):
+        words: Any = value.strip("[]() ").replace(",", " ").split()
+        return [float(word) for word in words] if _are_numbers(words) else None
+    if isinstance(value, list | tuple | np.ndarray) and _are_numbers(value):
+        return [float(item) for item in value]
+    return None
+
+
+def _are_numbers(items: Any) -> bool:
+    return len(items) > 1 and all(_is_number(item) for item in items)
+
+
+class SeveralTables(TableFile):
+    """Tables of the nodes to train, validate and test on, as one with the column ``split``.
+
+    Args:
+        tables: The table of each set.
+    """
+
+    def __init__(self, tables: Mapping[str, TableFile]) -> None:
+        for name in tables:
+            if name not in SPLITS:
+                raise DataError(unknown("set of nodes", name, SPLITS))
+        first = next(iter(tables.values()))
+        super().__init__(first.path)
+        self.tables = tables
+
+    @cached_property
+    def columns(self) -> list[str]:
+        first, *others = self.tables.values()
+        for other in others:
+            if set(other.columns) != set(first.columns):
+                differing = sorted({*first.columns} ^ {*other.columns})
+                raise other.error(
+                    f"it must have the columns of {first.path.name}; they differ in "
+                    f"{', '.join(differing[:MAX_LISTED])}."
+                )
+        if "split" in first.columns:
+            raise first.error("it has a column called split, and the tables are the split.")
+        for table in self.tables.values():
+            self.notes += table.notes
+        return [*first.columns, "split"]
+
+    def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
+        _ = self.columns
+        frames = []
+        own = [name for name in columns if name != "split"]
+        for split, table in self.tables.items():
+            frame = table.read(own, [name for name in text if name != "split"])
+            frames.append(frame.assign(split=split))
+        return pd.concat(frames, ignore_index=True)[list(columns)]
+
+    def error(self, reason: str) -> DataError:
+        files = ", ".join(str(table.path) for table in self.tables.values())
+        return DataError(f"tables {files}, one after the other: {reason}")
+
+    def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
+        rows = np.flatnonzero(faulty)
+        if not len(rows):
+            return
+        start = row = int(rows[0])
+        for table in self.tables.values():
+            length = len(table.read([]))
+            if start < length:
+                raise DataError(f"{str(table.path)!r}, row {start} (from 0): {reason(row)}")
+            start -= length
 
 
 def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray]:

@@ -25,12 +25,12 @@ SCALE = (1e-3, 1e3, (0.1, 10, 1000))
 def heat_map(measurement: MeasureValues) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a measure over steps and layers, with axes and a colour bar.
 
-    Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly
-    linear near zero and logarithmic beyond. The logarithm of an exact zero is black and a value
-    that is not finite is grey. Where several steps share a column, its colour is that of their
-    mean, and grey if any of them is not finite.
+    Colours span the range of the values. With both signs they go from blue over white, which is
+    zero, to red. The logarithm of an exact zero is black and a value that is not finite is grey.
+    Where several steps share a column, its colour is that of their mean, and grey if any of them is
+    not finite.
     """
-    canvas: Any = heat_map_figure(measurement).canvas
+    canvas: Any = heat_map_figure(measurement, fitted=True).canvas
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3]
 

@@ -93,9 +93,12 @@ def log_layout(loggers: Iterable[Logger], curves: Sequence[tuple[str, bool]]) ->
     for tag, product in curves:
         section, _, name = tag.rpartition("/")
         charts = sections.setdefault(section or tag, {})
-        charts[name] = ["Multiline", [re.escape(tag) + "/(first|middle|last|min|max)$"]]
+        charts[name] = ["Multiline", ["~?" + re.escape(tag) + "/(first|middle|last|min|max)$"]]
         if product:
-            charts[f"{name}, product of all layers"] = ["Multiline", [re.escape(tag) + "/product$"]]
+            charts[f"{name}, product of all layers"] = [
+                "Multiline",
+                ["~?" + re.escape(tag) + "/product$"],
+            ]
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.experiment.add_custom_scalars(sections)

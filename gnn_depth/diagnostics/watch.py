@@ -1,6 +1,7 @@
 """Watch any module in a training loop of one's own: every layer's states, gradients and parameters,
 step by step."""
 
+import html
 import operator
 import warnings
 import weakref
@@ -281,6 +282,20 @@ class watch:  # noqa: N801 - a context manager
             row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
         layers = list(self._layers) if count == len(self._layers) else list(range(1, count + 1))
         return first_failures(self._steps, rows, layers)
+
+    def __repr__(self) -> str:
+        head = (
+            f"watch of {len(self._layers)} layers, {self._state}: {len(self._steps)} of "
+            f"{self._step} steps measured"
+        )
+        lines = []
+        if "gradients" in self._reads:
+            lines += [finding["text"] for finding in self.findings().values()]
+        return "\n  ".join([head, *lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        head, *lines = map(html.escape, repr(self).splitlines())
+        return f"<b>{head}</b><pre>{chr(10).join(lines)}</pre>"
 
     def plot(self, measure: str) -> "Figure":
         """A heat map of a measure over steps and layers, as a Matplotlib figure.

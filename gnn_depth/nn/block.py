@@ -116,11 +116,12 @@ class Block(nn.Module):
         update = self.update(x, graph, states.first)
         # Targets are the first nodes. Only they have an update, so only their rows of earlier
         # states are joined to it.
-        earlier = states.read_by(self.skip, x, len(update))
+        num_nodes = update.shape[0]  # len() would fix it in an exported model
+        earlier = states.read_by(self.skip, x, num_nodes)
         if self.skip.carries:
             carried = states.carried
             if carried is not None:
-                carried = first_rows(carried, len(update))
+                carried = first_rows(carried, num_nodes)
             x, states.carried = self.skip(update, earlier, graph, carried)
         else:
             x = self.skip(update, earlier, graph)
@@ -173,7 +174,7 @@ def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
 def first_rows(x: Tensor, count: int) -> Tensor:
     """The first rows of a tensor; the tensor itself if it has no more rows."""
     # A slice of everything would allocate a tensor of zeros in the backward pass.
-    return x if len(x) <= count else x[:count]
+    return x if x.shape[0] <= count else x[:count]
 
 
 def identity(x: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, 
     """
     if jump == "last":
         return states[-1]
-    rows = [state[: len(states[-1])] for state in states]
+    rows = [state[: states[-1].shape[0]] for state in states]
     if jump == "cat":
         return torch.cat(rows, 1)
     return torch.stack(rows).amax(0)

@@ -13,6 +13,7 @@ from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows, 
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import elu, sparse_features
+from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.neurons import links, why_no_law
@@ -272,11 +273,13 @@ class DeepGNN(nn.Module):
             ValueError: x has another width than ``in_channels``, or another number of nodes than
                 the graph, or the edges have weights or features that a layer does not read.
         """
-        graph = self._check_inputs(x, graph)
-        thinned = graph
-        if self.training:
-            thinned = self.graph_dropout(graph)
-        self._weight_norms.update_state(thinned)
+        if is_exporting():  # what can be checked then holds, and the norms have their last state
+            assert isinstance(graph, Graph)
+            thinned = graph
+        else:
+            graph = self._check_inputs(x, graph)
+            thinned = self.graph_dropout(graph) if self.training else graph
+            self._weight_norms.update_state(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
         states = States(self._keeps_first, self._keeps_all)
 

@@ -67,7 +67,7 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
             f"{len(found) - len(kept)} of {len(found)} runs repeat others: only the newest with a "
             "result counts."
         )
-    frame = _frame(kept)
+    frame = _frame(_in_order(kept))
     versions = Counter(frame["version"].dropna())
     if len(versions) > 1:
         listed = [f"{version} ({count} runs)" for version, count in sorted(versions.items())]
@@ -161,6 +161,18 @@ def _newest(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         kept.setdefault(identity or folder, folder)
     newest = set(kept.values())
     return {folder: result for folder, result in found.items() if folder in newest}
+
+
+def _in_order(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The runs of each sweep in the order of its grid; others, and older ones, as they are."""
+    sweeps: dict[str, int] = {}
+
+    def rank(item: tuple[str, dict[str, Any]]) -> tuple[int, float]:
+        place = item[1].get("place")
+        of_sweep = sweeps.setdefault(str(item[1].get("sweep")), len(sweeps))
+        return of_sweep, place if isinstance(place, int) else float("inf")
+
+    return dict(sorted(found.items(), key=rank))
 
 
 def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:

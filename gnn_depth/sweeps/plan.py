@@ -27,6 +27,7 @@ class PlannedRun:
     labels: dict[str, Label]  # on every axis
     config: dict[str, Any]  # resolved
     data_sha256: str  # checksum of its data
+    place: int = 0  # in the order of the grid
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Plan:
         for run in self.runs:
             groups[run.key.group].append(run)
         records = self.store.records()
-        width = max(map(len, groups))
+        width = max(map(len, groups), default=0)
         size = f"{len(self.runs)} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
         for name, runs in groups.items():
@@ -91,7 +92,7 @@ def make_plan(
         for seed in grid.seeds:
             mine = copy.deepcopy(config) | {"seed_everything": seed}
             key = RunKey(combination.group, seed, identity(mine, data_sha256))
-            runs.append(PlannedRun(key, combination.labels, mine, data_sha256))
+            runs.append(PlannedRun(key, combination.labels, mine, data_sha256, len(runs)))
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)

@@ -72,6 +72,7 @@ def _run(job: Job) -> Record:
         "sweep": store.name,
         "group": key.group,
         "axes": job.run.labels,
+        "place": job.run.place,
         "identity": key.identity,
         "data_sha256": job.run.data_sha256,
         "command": list(job.command),

@@ -56,6 +56,8 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
             only = repeated.graph.to(trainer.strategy.root_device)
         stack.compile_layers(only)
     how = "compiled" if decision.compiled else "uncompiled"
+    if trainer.progress_bar_callback is None:
+        return
     # Standard output is for results.
     rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
+CURVES = ("train/", "val/", "test/")
 ROWS = 50
 SECONDS = 2.0
 
@@ -101,7 +102,9 @@ def in_digits(value: float) -> str:
     """A metric as text of four digits that count, however small it is; NaN is undefined."""
     if math.isnan(value):
         return "undefined"
-    if value == 0 or 0.1 <= abs(value) < 1e5:
+    if value == 0:
+        return "0"
+    if 0.1 <= abs(value) < 1e5:
         return f"{value:.4f}"
     return f"{value:#.4g}"
 
@@ -118,8 +121,9 @@ class EventLogger(TensorBoardLogger):
 
         values = []
         for name, value in metrics.items():
-            # TensorBoard shows tags that begin with a tilde after all curves.
-            tag = "~epoch" if name == "epoch" else name
+            # TensorBoard shows tags that begin with a tilde last: the page begins with the curves
+            # of the training, not with those of every layer.
+            tag = name if name.startswith((*CURVES, "~")) else f"~{name}"
             if not math.isnan(value):
                 values.append(Summary.Value(tag=tag, simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
@@ -211,6 +215,7 @@ class EpochProgress(ProgressBar):
 def _metrics(trainer: L.Trainer) -> str:
     known, module = trainer.callback_metrics, trainer.lightning_module
     best = module.task.best  # type: ignore[union-attr]
-    shown = ("train/loss", "val/loss", f"val/{best}", f"test/{best}")
+    # Not of the test set: who watches it chooses by it.
+    shown = ("train/loss", "val/loss", f"val/{best}")
     found = [f"{name} {in_digits(known[name].item())}" for name in shown if name in known]
     return ", ".join(found)

@@ -15,6 +15,7 @@ from torch import Tensor
 from gnn_depth.builder import Named, build
 from gnn_depth.data.base import GraphDataModule, NodeBatch
 from gnn_depth.data.schema import Schema
+from gnn_depth.graph import Graph
 from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
@@ -114,9 +115,34 @@ class NodeClassifier(PlainModule):
         self._sets: BatchSets | None = None
         self._patience: list[tuple[EarlyStopping, int]] = []
 
-    def forward(self, batch: NodeBatch) -> Tensor:
-        """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows,
-        outputs)."""
+    def forward(
+        self,
+        batch: NodeBatch | Tensor,
+        edge_index: Graph | Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        node_to_graph: Tensor | None = None,
+    ) -> Tensor:
+        """Outputs, such as class scores (logits), shape (rows, outputs).
+
+        Args:
+            batch: A batch, with an output for each row of ``batch.y``; or the features of nodes,
+                shape (nodes, features), with an output for each node.
+            edge_index: Beside features: the edges, shape (2, edges), or a graph.
+            edge_weight, edge_attr: Weights and features of the edges.
+            node_to_graph: The graph of each node; then there is an output for each graph.
+        """
+        if isinstance(batch, Tensor):
+            if edge_index is None:
+                raise ValueError("features need edges: model(x, edge_index).")
+            graph = edge_index
+            others = (edge_weight, edge_attr, node_to_graph)
+            if not isinstance(graph, Graph) and any(other is not None for other in others):
+                graph = Graph(
+                    graph, len(batch), node_to_graph, edge_weight=edge_weight, edge_attr=edge_attr
+                )
+            per_graph = isinstance(graph, Graph) and graph.node_to_graph is not None
+            return self.stack(batch, graph, None, self.pool if per_graph else None)
         return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
 
     @property

@@ -21,6 +21,7 @@ from gnn_depth.builder import Chosen
 from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
 
+SETS = ("train", "val", "test")
 WATCHERS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau")
 DEFAULT, LARGEST = "min", "max"
 
@@ -31,7 +32,7 @@ def mode_of(monitor: str, task: Task | None = None) -> str | None:
     Without a task all registered ones are asked, and must agree.
     """
     of_set, _, name = monitor.partition("/")
-    if of_set not in ("train", "val", "test"):
+    if of_set not in SETS:
         return None
     if task is not None:
         return task.directions().get(name)
@@ -78,10 +79,15 @@ def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = No
         task: The task, if it is known.
 
     Raises:
-        MisconfigurationException: The user wrote the wrong mode.
+        MisconfigurationException: The user wrote the wrong mode, or no metric's name.
     """
     if watcher not in WATCHERS or not isinstance(monitor, str):
         return None
+    of_set, underscore, name = monitor.partition("_")
+    if underscore and of_set in SETS:  # as other libraries write it
+        raise MisconfigurationException(
+            f"{watcher}: there is no metric {monitor!r}. Did you mean '{of_set}/{name}'?"
+        )
     right = mode_of(monitor, task)
     if right is not None and written not in (None, right):
         better = "larger" if right == "max" else "smaller"

@@ -5,20 +5,18 @@ workers of a sweep call it.
 """
 
 import inspect
-import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning as L
-import pandas as pd
 import yaml
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -35,14 +33,25 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.builder import build, check, is_plain_value, made, made_options, written_options
+from gnn_depth.builder import (
+    build,
+    check,
+    choose,
+    is_plain_value,
+    made,
+    made_options,
+    with_length,
+    written_options,
+)
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
 from gnn_depth.runs import Origin, digest
+from gnn_depth.short_names import options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
+from gnn_depth.training.finished import Run
 from gnn_depth.training.identity import hparams, identity, plugin_version
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
@@ -55,6 +64,7 @@ from gnn_depth.training.models import (
 from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
+from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 
@@ -111,53 +121,6 @@ class RunConfig:
     name: str
     checkpoint: Path | None = None
     origin: Origin | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A finished run.
-
-    Attributes:
-        folder: Its folder: config, curves, checkpoints, ``result.json``. None for a run of
-            ``fast_dev_run``, which leaves no files.
-        model: The model.
-        data: The data that it was trained on.
-        text: The report, which ``print`` shows.
-    """
-
-    folder: Path | None
-    model: NodeClassifier
-    data: GraphDataModule
-    text: str = field(repr=False)
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Metrics of the last epoch, and of the best one, such as ``test_acc_at_best_val``."""
-        text = (self._files / "result.json").read_text(encoding="utf-8")
-        result: dict[str, Any] = json.loads(text)
-        return result["metrics"]
-
-    @property
-    def curves(self) -> pd.DataFrame:
-        """Every metric in every epoch."""
-        rows = pd.read_csv(self._files / "metrics.csv")
-        # Rows of one epoch may hold different metrics; last takes each one's last known value.
-        return rows.groupby("epoch", as_index=False).last()
-
-    @property
-    def checkpoint(self) -> Path:
-        """The checkpoint of the best validation epoch."""
-        best = self._files / "checkpoints" / "best.ckpt"
-        return best if best.is_file() else best.with_name("last.ckpt")
-
-    @property
-    def _files(self) -> Path:
-        if self.folder is None:
-            raise ValueError("a run of fast_dev_run leaves no files.")
-        return self.folder
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None) -> L.Trainer:
@@ -260,7 +223,8 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     os.chdir(started_in)
     if not trainer.fast_dev_run:  # type: ignore[attr-defined]
         _open_folder(config, data)
-    rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
+    if trainer.progress_bar_callback is not None:
+        rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
     # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
     before = native.use(True)  # a training that is resumed may use what it began with instead
     try:
@@ -331,6 +295,7 @@ def fit(
     root: str = "runs",
     name: str | None = None,
     callbacks: Sequence[L.Callback | str | Mapping[str, Any]] = (),
+    progress: bool = True,
     **trainer: Any,
 ) -> Run:
     """Train a model, and return the run, whose model has the weights of the best epoch.
@@ -356,6 +321,7 @@ def fit(
         name: Name of the run, a folder below root; by default the name of the config file, or the
             parts, as in ``gat_pair_8``.
         callbacks: Further callbacks, such as those of ``gnn_depth.diagnostics``.
+        progress: Show one bar over all epochs, or a line every tenth of them; false shows nothing.
         **trainer: Options of Lightning's ``Trainer``.
 
     Raises:
@@ -384,6 +350,8 @@ def fit(
     # Data that draws random numbers draws the same ones as in the command, which seeds first.
     seed = L.seed_everything(seed, verbose=False)
     given = {**(from_file.get("trainer") or {}), **trainer}
+    if not progress:
+        given["enable_progress_bar"] = False
     if epochs is not None:
         given["max_epochs"] = epochs
     known = trainer_options()
@@ -395,6 +363,13 @@ def fit(
     more = made(with_modes(check("callback", list(callbacks))))
     objects["callbacks"] = [*(objects["callbacks"] or []), *more]
 
+    of_model: dict[str, Any] = {}
+    if not isinstance(model, NodeClassifier):
+        if isinstance(model.get("scheduler"), str | Mapping):
+            schedule = choose("scheduler", model["scheduler"], where=("model", "scheduler"))
+            epochs_asked = given.get("max_epochs", trainer_options()["max_epochs"].default)
+            model = {**model, "scheduler": with_length(schedule, epochs_asked)}
+        of_model = resolved_model(model)  # before the data is read, which may take long
     module = _data_module(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):
         built, of_model = model, dict(model.hparams)
@@ -403,7 +378,7 @@ def fit(
         weights = fingerprint(*(value.double() for value in model.state_dict().values()))
         of_model["given_in_python"] = digest(f"{model!r} {weights}")[:12]
     else:
-        built, of_model = build_model(model, module), resolved_model(model)
+        built = build_model(model, module)
     of_trainer = written_options(known, chosen)
     of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
     recorder = RunRecorder(root, name)
@@ -415,11 +390,13 @@ def fit(
         "data": _described(module),
         "run": {"root": root, "name": name},
     }
-    trainer_made = make_trainer(objects, recorder)
-    config = RunConfig(built, trainer_made, recorder, resolved, _name(built, resolved["model"]))
-    finished = run(config, module)
+    with quiet():
+        trainer_made = make_trainer(objects, recorder)
+        config = RunConfig(built, trainer_made, recorder, resolved, _name(built, resolved["model"]))
+        finished = run(config, module)
     if finished.folder is not None:  # there are no checkpoints without one
         built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
+    built.eval()
     return finished
 
 
@@ -474,7 +451,7 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
     cls = type(data)
     found = registry.name_of(cls)
     options = {}
-    for name in inspect.signature(cls).parameters:
+    for name in options_of(cls)[0]:
         value = getattr(data, name, inspect.Parameter.empty)
         if is_plain_value(value):
             options[name] = value

@@ -1,6 +1,7 @@
 """Planning a sweep: what it would run, and what it refuses."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -61,6 +62,16 @@ def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(gn
     ]
     assert answer.out.splitlines()[-1] == "in all: 8 to run"
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
+
+
+def test_a_dry_run_lists_a_grid_whose_data_is_not_here(gnn_depth, grid):
+    missing = {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}
+    answer = gnn_depth(
+        "sweep", grid(axes={"data": {"here": {}, "away": {"data": missing}}}), "--dry-run"
+    )
+    assert answer.code == 0, answer.err
+    assert "1 to run" in answer.out
+    assert re.search(r"data=away: its data is not here .*away.npz", answer.out)
 
 
 def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):

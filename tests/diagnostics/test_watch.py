@@ -571,3 +571,16 @@ def test_every_callback_of_layers_has_a_frame(make_trainer):
     assert failure.frame().loc["expanded"].to_dict() == {
         name: value for name, value in failure.findings()["expanded"].items() if name != "text"
     }
+
+
+def test_a_watch_is_shown_with_its_steps_and_what_failed():
+    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
+    with gnn_depth.watch(model, layers="*") as watched:
+        for _ in range(2):
+            model(torch.rand(5, 8)).sum().backward()
+            watched.step()
+    assert "3 layers" in repr(watched)
+    assert "2 of 2 steps measured" in repr(watched)
+    for finding in watched.findings().values():
+        assert finding["text"] in repr(watched)
+    assert watched._repr_html_().startswith("<b>watch of 3 layers")

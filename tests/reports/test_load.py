@@ -43,6 +43,12 @@ def test_every_result_is_read_once_wherever_it_lies(run: Callable, runs: Path):
     assert list(read_runs(folders[4])["folder"]) == [str(folders[4])]
 
 
+def test_the_runs_of_a_sweep_are_in_the_order_of_its_grid(run: Callable, runs: Path):
+    for place, norm in ((2, "a"), (0, "none"), (1, "lipschitz")):
+        run(norm=norm, result={"sweep": "grid", "place": place})
+    assert list(read_runs(runs)["norm"]) == ["none", "lipschitz", "a"]
+
+
 def test_an_axis_wins_over_a_hyperparameter_of_its_name(run: Callable, runs: Path):
     run(result={"hparams": {"model.norm": ["lipschitz", "layer"]}})
     run(

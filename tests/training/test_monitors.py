@@ -217,3 +217,11 @@ def test_a_callback_that_python_names_with_the_wrong_mode_is_refused(tmp_path, t
     callback = {"name": "EarlyStopping", "monitor": "val/acc", "mode": "min"}
     with pytest.raises(MisconfigurationException, match="in mode 'min': use mode max"):
         gnn_depth.fit({"num_layers": 2}, tiny, epochs=1, root=str(tmp_path), callbacks=[callback])
+
+
+def test_a_metric_with_an_underscore_is_answered_with_its_name():
+    for chosen in ({"name": "EarlyStopping", "monitor": "val_loss"}, "ModelCheckpoint"):
+        if isinstance(chosen, str):
+            chosen = {"name": chosen, "monitor": "val_acc"}
+        with pytest.raises(MisconfigurationException, match=r"Did you mean 'val/(loss|acc)'"):
+            with_modes(check("callback", chosen))

@@ -34,7 +34,11 @@ BALANCE_LEGEND = (
     "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory "
     "says it does."
 )
-NO_PROBLEM = "No problem found in a single forward and backward pass."
+NO_PROBLEM = (
+    "No problem found in a single forward and backward pass. Training can fail all the same: one "
+    "pass does not show a learning rate that does not fit, states that grow alike while the "
+    "weights change, or overfitting."
+)
 NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
 DRAWN = 5  # remedies in the charts of a page

@@ -21,6 +21,7 @@ from torch.autograd import Function
 
 from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import plain
 from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
 from gnn_depth.nn.native import kernels
 
@@ -197,7 +198,7 @@ def _shared_jvp(ctx: Any, x_t: Tensor | None, att_t: Tensor | None, *_: None) ->
 
 
 #: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
-additive = with_jvp(_Additive, _additive_jvp)
+additive = with_jvp(_Additive, _additive_jvp, plain=plain.additive)
 #: shared_additive(x_NHC, att_HC, graph, slope)
 shared_additive = with_jvp(_SharedAdditive, _shared_jvp)
 

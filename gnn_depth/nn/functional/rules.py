@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth import torch_internals
+from gnn_depth.nn.functional.plain import is_exporting
 
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -28,7 +29,10 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
 
 
 def with_jvp(
-    function: type[Function], jvp: Callable[..., Tensor] | None = None, linear_in: int = 1
+    function: type[Function],
+    jvp: Callable[..., Tensor] | None = None,
+    linear_in: int = 1,
+    plain: Callable[..., Tensor] | None = None,
 ) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
@@ -39,7 +43,7 @@ def with_jvp(
     ``jvp`` is the forward derivative, which gets the saved tensors of the backward pass. Functions
     without one are linear in each of their first ``linear_in`` arguments, so the derivative is
     their sum with one argument after the other replaced by its tangent. The saved tensors are not
-    kept after the call.
+    kept after the call. ``plain`` is the function in PyTorch's own operators, for exported models.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -72,6 +76,8 @@ def with_jvp(
 
     def call(*args: Any) -> Tensor:
         chosen: Any = eager
+        if plain is not None and is_exporting():
+            return plain(*args)
         if torch.compiler.is_compiling():
             chosen = function
         elif torch_internals.is_transforming():

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import plain
 from gnn_depth.nn.functional.rules import bag_sum, with_jvp
 from gnn_depth.nn.native import kernels
 
@@ -182,10 +183,10 @@ def _softmax_jvp(ctx: Any, scores_t: Tensor, _: None) -> Tensor:
     return _softmax_derivative(alpha_EH, scores_t, ctx.graph)
 
 
-_spread = with_jvp(_Spread)
-_collect = with_jvp(_Collect)
-_max = with_jvp(_Max, _max_jvp)
-_softmax = with_jvp(_Softmax, _softmax_jvp)
+_spread = with_jvp(_Spread, plain=plain.spread)
+_collect = with_jvp(_Collect, plain=plain.collect)
+_max = with_jvp(_Max, _max_jvp, plain=plain.largest)
+_softmax = with_jvp(_Softmax, _softmax_jvp, plain=plain.softmax)
 
 
 def widen(x: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import plain
 from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
 from gnn_depth.nn.native import kernels
 
@@ -106,10 +107,10 @@ class _SDDMM(Function):
 
 #: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node, or out
 #: of it, if transposed.
-spmm = with_jvp(_SpMM, linear_in=2)
+spmm = with_jvp(_SpMM, linear_in=2, plain=plain.spmm)
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each
 #: edge.
-sddmm = with_jvp(_SDDMM, linear_in=2)
+sddmm = with_jvp(_SDDMM, linear_in=2, plain=plain.sddmm)
 
 
 def aggregate(

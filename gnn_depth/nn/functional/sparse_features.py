@@ -11,6 +11,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
+from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.functional.rules import bag_sum, with_jvp
 
 #: A sparse product is faster below this fraction of non-zeros,
@@ -65,6 +66,8 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     non-zeros compared here, which are spread over all rows: give ``x.clone()`` after a smaller one.
     Features that need a gradient stay dense.
     """
+    if is_exporting():
+        return x
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x
     known: _Known | None = _KNOWN.get(x)  # type: ignore[no-untyped-call]

@@ -151,7 +151,7 @@ class GCNII(Layer):
         mean = aggregate(graph.gcn_weights(x.dtype), x, graph)
         if first is None:  # alone, the layer's input is the first state
             first = x
-        h = (1 - self.alpha) * mean + self.alpha * first[: len(mean)]
+        h = (1 - self.alpha) * mean + self.alpha * first[: mean.shape[0]]
         if self.in_channels != self.out_channels:
             return self.lin(h)
         beta = torch.log1p(self.theta / self.depth.to(x.dtype))

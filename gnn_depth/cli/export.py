@@ -1,0 +1,37 @@
+"""``gnn-depth export``: write a trained model as a file that PyTorch runs without this package."""
+
+from pathlib import Path
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.options import Options
+
+
+def main(argv: list[str]) -> int:
+    """Export the model of a run."""
+    options = parser().parse_args(argv)
+    from gnn_depth.training.finished import load
+    from gnn_depth.training.quiet import quiet
+
+    try:
+        with quiet():
+            run = load(options.run)
+            path = run.export(options.output)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    size = Path(path).stat().st_size / 2**20
+    print(f"{path}: {size:.1f} MiB, the model of {run.checkpoint}")
+    print(f'torch.export.load("{path}").module()(x=x, edge_index=edge_index) gives its predictions')
+    return 0
+
+
+def parser() -> Options:
+    options = Options(
+        "export",
+        "Write the trained model of a run as a file that PyTorch runs without this package.",
+        "RUN --output FILE.pt2",
+    )
+    options.add_argument("run", metavar="RUN", help="the folder of a run, or of the runs of a name")
+    options.add_argument(
+        "--output", required=True, metavar="FILE", help="the file, which ends in .pt2"
+    )
+    return options

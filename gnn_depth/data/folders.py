@@ -1,0 +1,155 @@
+"""Folders that hold a graph: the raw files of OGB, and data sets of DGL in CSV files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.checks import SPLITS, DataError
+from gnn_depth.data.user_tables import TableFile
+from gnn_depth.yaml_limits import safe_load
+
+OGB_SPLITS = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))  # its names of the files
+
+
+def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
+    """Read the arrays of each graph in a folder of OGB's raw CSV files; None if it is none.
+
+    Args:
+        folder: The folder ``raw``, or the one that it is in. The split is read from the folder
+            ``split`` beside it.
+        notes: Gets a sentence for each decision.
+
+    Raises:
+        DataError: A file is missing, or their lengths do not fit.
+    """
+    raw = folder / "raw" if (folder / "raw").is_dir() else folder
+    if _csv(raw, "edge") is None:
+        return None
+    edges = _table(raw, "edge")
+    whole: dict[str, np.ndarray | None] = {
+        "x": _table(raw, "node-feat", needed=False),
+        "edge_attr": _table(raw, "edge-feat", needed=False),
+    }
+    nodes = _counts(raw, "num-node-list")
+    of_edges = _counts(raw, "num-edge-list")
+    per_graph = _csv(raw, "graph-label") is not None
+    y = _table(raw, "graph-label" if per_graph else "node-label")
+    if np.isnan(y).any() or not np.array_equal(y, np.round(y)):
+        y = y.astype(np.float64)
+    else:
+        y = y.astype(np.int64)
+    _check_length(raw, "edge", edges, int(of_edges.sum()))
+    _check_length(raw, "the labels", y, len(nodes) if per_graph else int(nodes.sum()))
+    masks = _masks(raw.parent / "split", len(y), notes)
+    graphs = []
+    first_node = first_edge = 0
+    for number, (count, edge_count) in enumerate(zip(nodes, of_edges, strict=True)):
+        last_node, last_edge = first_node + count, first_edge + edge_count
+        rows = slice(number, number + 1) if per_graph else slice(first_node, last_node)
+        arrays: dict[str, Any] = {
+            "edge_index": edges[first_edge:last_edge].T.astype(np.int64),
+            "num_nodes": int(count),
+            "y": y[rows],
+        }
+        if whole["x"] is not None:
+            arrays["x"] = whole["x"][first_node:last_node]
+        if whole["edge_attr"] is not None:
+            arrays["edge_attr"] = whole["edge_attr"][first_edge:last_edge]
+        arrays |= {name: mask[rows] for name, mask in masks.items()}
+        graphs.append(arrays)
+        first_node, first_edge = last_node, last_edge
+    return graphs
+
+
+def _csv(folder: Path, name: str) -> Path | None:
+    for suffix in (".csv.gz", ".csv"):
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return path
+    return None
+
+
+def _table(folder: Path, name: str, needed: bool = True) -> Any:
+    """The numbers of a file without a first line of names; None if it need not be there."""
+    path = _csv(folder, name)
+    if path is None:
+        if needed:
+            raise DataError(f"the folder {str(folder)!r} of OGB has no {name}.csv.gz.")
+        return None
+    try:
+        return pd.read_csv(path, header=None, skipinitialspace=True).to_numpy()
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error}") from None
+
+
+def _counts(folder: Path, name: str) -> np.ndarray:
+    counts: np.ndarray = _table(folder, name)[:, 0]
+    return counts.astype(np.int64)
+
+
+def _check_length(folder: Path, name: str, values: np.ndarray, wanted: int) -> None:
+    if len(values) != wanted:
+        raise DataError(f"{str(folder)!r}: {name} has {len(values):,} rows, and needs {wanted:,}.")
+
+
+def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
+    """The split of OGB: numbers of nodes or graphs, in a folder named by its kind."""
+    kinds = sorted(each for each in folder.glob("*") if each.is_dir())
+    if not kinds:
+        return {}
+    if len(kinds) > 1:
+        names = ", ".join(kind.name for kind in kinds)
+        raise DataError(f"{str(folder)!r} has several splits, {names}: leave one of them there.")
+    notes.append(f"the split is that of {kinds[0].name}.")
+    masks = {}
+    for name, file in OGB_SPLITS.items():
+        mask = np.zeros(rows, bool)
+        numbers = _counts(kinds[0], file)
+        outside = numbers[(numbers < 0) | (numbers >= rows)]
+        if len(outside):
+            raise DataError(
+                f"{str(kinds[0])!r}: {file} has row {outside[0]}, and rows are 0 to {rows - 1}."
+            )
+        mask[numbers] = True
+        masks[f"{name}_mask"] = mask
+    return masks
+
+
+def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:
+    """The tables of nodes and of edges in a folder of DGL's CSV data sets; None if it is none.
+
+    Raises:
+        DataError: It has several graphs, or several types of nodes or edges.
+    """
+    meta = folder / "meta.yaml"
+    if not meta.is_file():
+        return None
+    content = safe_load(meta.read_text(encoding="utf-8"))
+    try:
+        files = [content["node_data"], content["edge_data"]]
+        names = [[each["file_name"] for each in kind] for kind in files]
+    except (KeyError, TypeError):
+        raise DataError(f"{str(meta)!r} has no node_data and edge_data with file names.") from None
+    separated_by = "tab" if content.get("separator") == "\t" else None
+    tables = []
+    for kind in names:
+        if len(kind) != 1:
+            raise DataError(
+                f"{str(meta)!r} has {len(kind)} types of nodes or edges, and a graph here has one."
+            )
+        table = TableFile(folder / kind[0], separated_by=separated_by)
+        if "graph_id" in table.columns:
+            raise table.error("it has several graphs: give them as Data of PyTorch Geometric.")
+        tables.append(table)
+    return tables[0], tables[1]
+
+
+def known_folders() -> Sequence[str]:
+    """The folders that can be read, in words."""
+    return (
+        "raw files of OGB (edge.csv.gz, node-label.csv.gz, num-node-list.csv.gz, ...)",
+        "a data set of DGL (meta.yaml)",
+    )

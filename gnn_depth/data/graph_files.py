@@ -1,0 +1,208 @@
+"""Files of whole graphs, read by the libraries of their formats: NetworkX and SciPy."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.registry import unknown
+
+#: Formats of NetworkX that have attributes of nodes; and SciPy's format of arrays by name.
+NETWORKX = (".gml", ".gml.gz", ".graphml", ".graphml.gz", ".json")
+MATLAB = (".mat",)
+#: What people call the arrays of a .mat file, in lower case.
+ADJACENCY = ("edge_index", "a", "adj", "adjacency", "network", "net", "w", "graph")
+FEATURES = ("x", "attributes", "attrb", "attr", "features", "feature", "feat", "fea")
+LABELS = ("y", "label", "labels", "gnd", "group", "class", "truth")
+
+
+# NetworkX
+
+
+def read_networkx(path: Path) -> Any:
+    """Read a file of NetworkX.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    import networkx
+
+    name = path.name.lower().removesuffix(".gz")
+    try:
+        if name.endswith(".graphml"):
+            return networkx.read_graphml(path)
+        if name.endswith(".gml"):
+            return _read_gml(path)
+        return _read_node_link(path)
+    except DataError:
+        raise
+    except Exception as error:  # of many kinds, as the parsers trust the file
+        raise DataError(f"it cannot be read by NetworkX: {error}") from error
+
+
+def _read_gml(path: Path) -> Any:
+    import networkx
+
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        text = file.read()
+    try:
+        return networkx.parse_gml(text, label="id")
+    except networkx.NetworkXError as error:
+        if "duplicated" not in str(error):
+            raise
+        # It has parallel edges, and does not say so.
+        several = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1 ", text, count=1)
+        return networkx.parse_gml(several, label="id")
+
+
+def _read_node_link(path: Path) -> Any:
+    import networkx
+
+    content = json.loads(path.read_text(encoding="utf-8"))
+    edges = "links" if isinstance(content, dict) and "links" in content else "edges"
+    if not isinstance(content, dict) or "nodes" not in content or edges not in content:
+        raise DataError(
+            "it is no node-link JSON, which is an object with nodes and links (or edges), as "
+            "networkx.node_link_data gives it."
+        )
+    return networkx.node_link_graph(content, edges=edges)
+
+
+# MATLAB
+
+
+def read_mat(
+    path: Path,
+    label: str | None,
+    features: Sequence[str] | None,
+    targets: Sequence[str],
+    edges: Sequence[str],
+    notes: list[str],
+) -> dict[str, Any]:
+    """Read the arrays of a ``.mat`` file by the names of PyTorch Geometric.
+
+    ``local_info[1]`` names column 1 of an array, counted from 0.
+
+    Args:
+        path: The file.
+        label: The array of the classes; by default one with a usual name.
+        features: The arrays of the features; by default one with a usual name.
+        targets: The arrays of numbers to predict, instead of a label.
+        edges: The adjacency matrix; by default one with a usual name.
+        notes: Gets a sentence for each array that is taken by its name.
+
+    Raises:
+        DataError: It cannot be read, or an array that is needed is not there.
+    """
+    import scipy.io
+
+    try:
+        content = scipy.io.loadmat(path)
+    except NotImplementedError:  # MATLAB 7.3
+        raise DataError("it is HDF5 (MATLAB 7.3): save it with the flag -v7 instead.") from None
+    except Exception as error:  # of many kinds, as the parser trusts the file
+        raise DataError(f"it cannot be read by SciPy: {error}") from error
+    known = {name: value for name, value in content.items() if not name.startswith("__")}
+
+    def usual(what: str, option: str, names: Sequence[str], needed: bool = True) -> list[str]:
+        found = [name for name in known if name.lower() in names]
+        if len(found) == 1:
+            notes.append(f"{found[0]} is read as {what}.")
+            return found
+        if not found and not needed:
+            return []
+        several = f"several arrays may be {what}: {', '.join(found)}"
+        none = f"no array is called like {what}; it has {_shapes(known)}"
+        raise DataError(f"{several if found else none}. Name one: {option}.")
+
+    adjacency = list(edges) or usual("the edges", "ends ARRAY", ADJACENCY)
+    if adjacency[0] not in known:
+        raise DataError(f"{unknown('array', adjacency[0], known)} It has {_shapes(known)}.")
+    arrays = _of_matrix(known[adjacency[0]], adjacency[0], notes)
+    if features is None:
+        features = usual("the features", "features ARRAY", FEATURES, needed=False)
+    named_label = [] if label is None else [label]
+    if not named_label and not targets:
+        named_label = usual("the label", "label ARRAY", LABELS)
+    used = [*named_label, *targets]
+    columns = []
+    for name in features:
+        columns.append(_without(_array(known, name), name, used))
+    if columns:
+        arrays["x"] = np.concatenate(columns, 1)
+    y = np.concatenate([_array(known, name) for name in used], 1)
+    if named_label:  # MATLAB keeps whole numbers as doubles
+        if not np.array_equal(y, np.round(y)):
+            raise DataError(f"{label} holds numbers that are not whole: name them with targets.")
+        y = y.astype(np.int64)
+    else:
+        y = y.astype(np.float64)
+    arrays["y"] = y[:, 0] if y.shape[1] == 1 else y
+    return arrays
+
+
+def _array(known: Mapping[str, Any], name: str) -> np.ndarray:
+    """An array, or a column of one, with a row for each node."""
+    found = re.fullmatch(r"(.*)\[(\d+)\]", name)
+    plain, column = (found[1], int(found[2])) if found else (name, None)
+    if plain not in known:
+        raise DataError(f"{unknown('array', plain, known)} It has {_shapes(known)}.")
+    value = known[plain]
+    if sparse.issparse(value):
+        value = value.toarray()
+    if value.dtype.kind not in "biuf":
+        raise DataError(f"{plain} holds no numbers.")
+    if value.ndim == 2 and len(value) == 1:  # MATLAB has no vectors
+        value = value.T
+    if column is None:
+        return value
+    if column >= value.shape[1]:
+        raise DataError(f"{name}: {plain} has the columns 0 to {value.shape[1] - 1}.")
+    return value[:, [column]]
+
+
+def _without(array: np.ndarray, name: str, used: Iterable[str]) -> np.ndarray:
+    """The columns of an array of features that are no label or target."""
+    taken = []
+    for each in used:
+        found = re.fullmatch(r"(.*)\[(\d+)\]", each)
+        if found and found[1] == name:
+            taken.append(int(found[2]))
+    return np.delete(array, taken, axis=1)
+
+
+def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, Any]:
+    """Edges from an adjacency matrix, or from their list."""
+    rows, columns = matrix.shape
+    if rows != columns:
+        if 2 not in matrix.shape:
+            raise DataError(
+                f"{name} is of shape {matrix.shape}, and an adjacency matrix is square: name the "
+                "array of the edges: ends ARRAY."
+            )
+        return {"edge_index": matrix.astype(np.int64)}
+    entries = sparse.coo_array(matrix)
+    arrays: dict[str, Any] = {
+        "edge_index": np.stack([entries.row, entries.col]).astype(np.int64),
+        "num_nodes": rows,
+    }
+    if not (entries.data == 1).all():
+        notes.append(
+            f"the values of {name} are the weights of the edges; edge_weight '' leaves them out."
+        )
+        arrays["edge_weight"] = entries.data.astype(np.float64)
+    return arrays
+
+
+def _shapes(known: Mapping[str, Any]) -> str:
+    words = []
+    for name, value in known.items():
+        words.append(f"{name} {getattr(value, 'shape', '')}")
+    return ", ".join(words) or "nothing"

@@ -1,0 +1,126 @@
+"""Features that are made from the edges, for graphs without features of their own."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.draws import Draws
+from gnn_depth.data.features import LARGEST_ONE_HOT
+
+MakeFeatures = Literal["none", "constant", "degree", "identity", "random_walk", "laplacian"]
+STEPS = 16  # of random walks
+EIGENVECTORS = 8
+DEGREES = ("degree", "degree_min", "degree_max", "degree_mean", "degree_std")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the generators of Python, NumPy and PyTorch, and restore them afterwards."""
+    state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+
+
+def make_features(
+    kind: MakeFeatures, edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None
+) -> tuple[Float[Tensor, "nodes made"], list[str]]:
+    """Features of each node that follow from the edges, and their names.
+
+    - ``constant``: a 1.
+    - ``degree``: the number of edges that leave a node; and its least, largest and mean value and
+      standard deviation over the nodes that they lead to (Cai & Wang, *A simple yet effective
+      baseline for non-attributed graph classification*, 2018).
+    - ``identity``: a column for each node.
+    - ``random_walk``: the probabilities that a walk is back after 1 to 16 steps (Dwivedi et al.,
+      *Graph neural networks with learnable structural and positional representations*, ICLR 2022).
+    - ``laplacian``: the first 8 eigenvectors of the normalised Laplacian that are not constant,
+      for edges in both directions (Dwivedi et al., *Benchmarking graph neural networks*, 2020);
+      zeros where a graph has fewer.
+
+    Args:
+        kind: One of these.
+        edge_index: The edges.
+        num_nodes: Number of nodes.
+        node_to_graph: The graph of each node; None for a single graph.
+
+    Raises:
+        DataError: The edges, or the number of graphs, do not allow it.
+    """
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import AddRandomWalkPE, Constant, LocalDegreeProfile
+
+    whole = Data(edge_index=edge_index, num_nodes=num_nodes)
+    if kind == "constant":
+        return Constant()(whole).x, ["constant"]
+    if kind == "degree":
+        return LocalDegreeProfile()(whole).x.float(), list(DEGREES)
+    if kind == "identity":
+        return _identity(num_nodes, node_to_graph)
+    if kind == "random_walk":
+        walks = AddRandomWalkPE(STEPS, attr_name=None)(whole).x
+        return walks.float(), [f"random_walk_{step + 1}" for step in range(STEPS)]
+    return _laplacian(edge_index, num_nodes, node_to_graph)
+
+
+def _identity(num_nodes: int, node_to_graph: Tensor | None) -> tuple[Tensor, list[str]]:
+    if node_to_graph is not None:
+        raise DataError("make_features identity is for a single graph: its nodes are the columns.")
+    if num_nodes**2 > LARGEST_ONE_HOT:
+        raise DataError(
+            f"make_features identity would make {num_nodes:,} columns for {num_nodes:,} nodes: use "
+            "degree, random_walk or laplacian."
+        )
+    return torch.eye(num_nodes), [f"node_{node}" for node in range(num_nodes)]
+
+
+def _laplacian(
+    edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None
+) -> tuple[Tensor, list[str]]:
+    from torch_geometric.utils import is_undirected, subgraph
+
+    if not is_undirected(edge_index, num_nodes=num_nodes):
+        raise DataError(
+            "make_features laplacian needs edges in both directions: set undirected true, or add "
+            "the transform ToUndirected."
+        )
+    if node_to_graph is None:
+        node_to_graph = torch.zeros(num_nodes, dtype=torch.long)
+    parts: list[Tensor] = []
+    for nodes in node_to_graph.bincount().cumsum(0).tolist():
+        start = sum(len(part) for part in parts)
+        own = torch.arange(start, nodes)
+        edges, _ = subgraph(own, edge_index, relabel_nodes=True, num_nodes=num_nodes)
+        parts.append(_eigenvectors(edges, len(own)))
+    return torch.cat(parts), [f"laplacian_{number + 1}" for number in range(EIGENVECTORS)]
+
+
+def _eigenvectors(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Eigenvectors of one graph, which has edges in both directions."""
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import AddLaplacianEigenvectorPE
+
+    # The solver starts from a vector of its own, which would differ from run to run.
+    options: dict[str, Any] = {"v0": Draws(0, "laplacian").uniform(num_nodes) - 0.5}
+    count = min(EIGENVECTORS, num_nodes - 1)
+    found = torch.zeros(num_nodes, EIGENVECTORS)
+    if count < 1:
+        return found
+    transform = AddLaplacianEigenvectorPE(count, attr_name=None, is_undirected=True, **options)
+    with seeded(0):  # it draws the signs
+        vectors = transform(Data(edge_index=edge_index, num_nodes=num_nodes)).x
+    found[:, :count] = vectors.float()
+    return found

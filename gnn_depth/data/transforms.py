@@ -1,0 +1,153 @@
+"""Transforms of PyTorch Geometric, applied to the graph of any data set."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from gnn_depth.data.batch import NodeBatch
+from gnn_depth.data.checks import MASKS, DataError
+from gnn_depth.data.made_features import seeded
+from gnn_depth.graph import Graph
+from gnn_depth.short_names import PartsOf
+
+#: Transforms by name, with options or as objects; a single one stands for a list of one.
+Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
+NUMBER = "number_of_node"  # an attribute that follows each node: its number from 1 on
+LABELLED = "has_target"  # and one that says whether it has a target
+OF_EDGES = ("edge_weight", "edge_attr")
+READ = ("x", "y", "edge_index", "num_nodes", NUMBER, LABELLED, *OF_EDGES, *MASKS)
+
+
+def transformed(
+    batch: NodeBatch, transforms: Sequence[Any], labelled: Tensor | None, seed: int
+) -> tuple[NodeBatch, Tensor, list[str]]:
+    """Apply transforms to each graph of a batch, one after another.
+
+    Columns that a transform adds under another name than x, such as positional encodings, become
+    features.
+
+    Args:
+        batch: The graph, or several side by side.
+        transforms: The transforms.
+        labelled: The rows that have a target; by default all.
+        seed: Of the random numbers that transforms draw.
+
+    Returns:
+        The batch; the number that each of its nodes had before, from 0 on; and what was decided,
+        one sentence each.
+
+    Raises:
+        DataError: A transform fails, or leaves what is no graph with targets.
+    """
+    notes: list[str] = []
+    graphs = _graphs(batch, labelled)
+    with seeded(seed), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
+        for transform in transforms:
+            graphs = [_apply(transform, graph) for graph in graphs]
+    parts = [_checked(graph, batch.per_graph, notes) for graph in graphs]
+    nodes = [len(part.x) for part in parts]
+    edges, owners = [], []
+    for number, part in enumerate(parts):
+        edges.append(part.edge_index + sum(nodes[:number]))
+        owners.append(torch.full((nodes[number],), number))
+
+    def joined(name: str) -> Tensor:
+        return torch.cat([part[name] for part in parts])
+
+    of_edges: dict[str, Any] = {}
+    for name in OF_EDGES:
+        if any(name in part for part in parts):
+            of_edges[name] = joined(name)
+    node_to_graph = None
+    if batch.graph.node_to_graph is not None:
+        node_to_graph = torch.cat(owners)
+    graph = Graph(torch.cat(edges, 1), sum(nodes), node_to_graph, **of_edges)
+    masks = [joined(name).bool() & joined(LABELLED) for name in MASKS]
+    changed: dict[str, Any] = dict(zip(MASKS, masks, strict=True))
+    made = replace(batch, x=joined("x"), y=joined("y"), graph=graph, **changed)
+    return made, joined(NUMBER) - 1, list(dict.fromkeys(notes))
+
+
+def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
+    """Each graph of a batch as a ``Data``."""
+    from torch_geometric.data import Data
+
+    if batch.read != batch.graph.num_nodes:
+        raise DataError("transforms are for graphs all of whose nodes have targets.")
+    graph = batch.graph
+    rows = {"y": batch.y, **dict(zip(MASKS, batch.masks, strict=True))}
+    rows[LABELLED] = torch.ones(len(batch.y), dtype=torch.bool) if labelled is None else labelled
+    of_nodes = {"x": batch.x, NUMBER: torch.arange(graph.num_nodes) + 1}
+    edges = graph.edge_index
+    of_edges = graph.of_edges(slice(None))
+    owner = graph.node_to_graph
+    if owner is None:
+        return [Data(edge_index=edges, num_nodes=graph.num_nodes, **of_nodes, **rows, **of_edges)]
+    found = []
+    first_node = 0
+    for number, count in enumerate(owner.bincount(minlength=graph.num_graphs).tolist()):
+        last_node = first_node + count
+        own_rows = slice(number, number + 1) if batch.per_graph else slice(first_node, last_node)
+        inside = (edges[0] >= first_node) & (edges[0] < last_node)
+        parts = {name: value[first_node:last_node] for name, value in of_nodes.items()}
+        parts |= {name: value[own_rows] for name, value in rows.items()}
+        parts |= {name: value[inside] for name, value in of_edges.items()}
+        found.append(Data(edge_index=edges[:, inside] - first_node, num_nodes=count, **parts))
+        first_node = last_node
+    return found
+
+
+def _apply(transform: Any, graph: Any) -> Any:
+    name = type(transform).__name__
+    try:
+        changed = transform(graph)
+    except Exception as error:  # of many kinds, as each transform needs other attributes
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise DataError(f"the transform {name} fails on this graph: {said}") from error
+    if type(changed) is not type(graph):
+        kind = type(changed).__name__
+        raise DataError(f"the transform {name} makes a {kind} of the graph, not a Data.")
+    return changed
+
+
+def _checked(graph: Any, per_graph: bool, notes: list[str]) -> Any:
+    """A graph after the transforms, with all features in x."""
+    if graph.edge_index is None:
+        raise DataError("the transforms leave no edge_index: do not apply ToSparseTensor.")
+    if graph.x is None:
+        raise DataError("the transforms leave no features x.")
+    x = graph.x.float()
+    nodes = len(x)
+    for name, value in graph.to_dict().items():
+        if name in READ:
+            continue
+        is_of_nodes = isinstance(value, Tensor) and value.dim() in (1, 2) and len(value) == nodes
+        if is_of_nodes and value.is_floating_point():
+            columns = value.reshape(nodes, -1).float()
+            notes.append(f"{name}, which a transform adds, is {columns.shape[1]} more features.")
+            x = torch.cat([x, columns], 1)
+        else:
+            notes.append(f"{name}, which a transform adds, is not read.")
+    graph.x = x
+    rows = 1 if per_graph else nodes
+    wanted = {"y": rows, NUMBER: nodes, LABELLED: rows, **dict.fromkeys(MASKS, rows)}
+    for name, count in wanted.items():
+        value = graph.get(name, None)
+        if value is None or len(value) != count:
+            has = "no" if value is None else f"{len(value):,} rows of"
+            what = "nodes" if name == NUMBER else name
+            raise DataError(
+                f"the transforms leave {has} {what} beside {nodes:,} rows of x, and targets and "
+                "masks must follow the nodes."
+            )
+    if not per_graph and (graph[NUMBER] == 0).any():
+        raise DataError(
+            "the transforms add nodes, which have no targets: they are for graphs with "
+            "a target each."
+        )
+    return graph

@@ -1,0 +1,221 @@
+"""Export a stack with ``torch.export``: a file that PyTorch reads and runs without this package."""
+
+import copy
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import config
+from torch import Tensor, nn
+
+from gnn_depth.graph import OF_EDGES, Graph
+from gnn_depth.nn.parts import Layer, Norm, Skip
+from gnn_depth.registry import described
+
+#: Exported outputs may differ from the model's by rounding, relative to the largest one.
+TOLERANCE = 1e-5
+FEWEST = 2  # nodes and edges of a graph: torch.export makes constants of smaller numbers
+# Nodes and edges of the graph that is traced, and of those on which the models are compared.
+SIZE = (20, 50)
+COMPARED = ((7, 19), (40, 11), (150, 900))
+
+
+class ExportedGraph(Graph):
+    """A graph of a size that is not known yet, without checks and without an order of its edges."""
+
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        node_to_graph: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> None:
+        self.num_nodes = self.num_sources = num_nodes
+        self.node_to_graph = node_to_graph
+        self.num_graphs = 1
+        if node_to_graph is not None:
+            count: Any = node_to_graph.max().item()  # a symbol, which int() would fix
+            self.num_graphs = count + 1
+            torch._check(self.num_graphs >= 1)  # type: ignore[no-untyped-call]
+        self._whole = None
+        self._set_edges(edge_index, edge_weight, edge_attr)
+
+    def _set_edges(
+        self, edge_index: Tensor, edge_weight: Tensor | None, edge_attr: Tensor | None
+    ) -> None:
+        self.source, self.target = edge_index[0], edge_index[1]
+        self.edge_weight, self.edge_attr = edge_weight, edge_attr
+        self._derived: dict[object, object] = {}
+
+    @property
+    def in_degree(self) -> Tensor:
+        ones = torch.ones_like(self.target)
+        return ones.new_zeros(self.num_nodes).index_add(0, self.target, ones)
+
+    @property
+    def graph_sizes(self) -> Tensor:
+        assert self.node_to_graph is not None
+        ones = torch.ones_like(self.node_to_graph)
+        return ones.new_zeros(self.num_graphs).index_add(0, self.node_to_graph, ones)
+
+    @property
+    def reverse(self) -> Tensor | None:
+        return None
+
+
+class _OnTensors(nn.Module):
+    """A model that takes tensors instead of a graph.
+
+    Args:
+        model: Takes features and a graph.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        graph = ExportedGraph(edge_index, x.shape[0], batch, edge_weight, edge_attr)
+        outputs: Tensor = self.model(x, graph)
+        return outputs
+
+
+def export(
+    model: nn.Module,
+    in_channels: int | Sequence[int],
+    edge_channels: int = 0,
+    edge_weights: bool = False,
+    per_graph: bool = False,
+) -> torch.export.ExportedProgram:
+    """Export a model for graphs of any number of nodes and edges.
+
+    The program takes ``x`` and ``edge_index`` and, by name, ``edge_weight``, ``edge_attr`` and
+    ``batch`` (the number of each node's graph) where the model reads them. It does not check them.
+    The program is compared with the model on random graphs before it is returned.
+
+    Args:
+        model: Takes features and a graph. It is not changed.
+        in_channels: Number of features of a node; for integer features, of the values of each
+            column.
+        edge_channels: Number of features of an edge; 0 if edges have none.
+        edge_weights: The edges have weights.
+        per_graph: The outputs are those of graphs.
+
+    Raises:
+        ValueError: A part cannot be exported, which is named; or the outputs differ.
+    """
+    names = []
+    if edge_weights:
+        names.append("edge_weight")
+    if edge_channels:
+        names.append("edge_attr")
+    if per_graph:
+        names.append("batch")
+    model = copy.deepcopy(model).eval().requires_grad_(False)
+
+    def sample(nodes: int, edges: int) -> dict[str, Tensor]:
+        return _sample(nodes, edges, in_channels, edge_channels, names)
+
+    _on_graph(model, sample(*SIZE))  # weight norms compute their state here, once
+    program = _traced(_OnTensors(model), sample(*SIZE))
+    for nodes, edges in COMPARED:
+        _compare(program, model, sample(nodes, edges))
+    return program
+
+
+def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.ExportedProgram:
+    nodes = torch.export.Dim("nodes", min=FEWEST)
+    edges = torch.export.Dim("edges", min=FEWEST)
+    every = {
+        "x": {0: nodes},
+        "edge_index": {1: edges},
+        "edge_weight": {0: edges},
+        "edge_attr": {0: edges},
+        "batch": {0: nodes},
+    }
+    shapes = {name: every[name] for name in sample}
+    checks = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)  # where shapes are checked: sizes are symbols here
+    try:
+        with torch.no_grad():
+            return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
+    except Exception as error:  # of many kinds, as a part may do anything
+        part = _part_of(error)
+        if part is not None:
+            who = described(type(part))
+        else:  # torch noticed it at the end, such as a number of nodes that a part has fixed
+            parts = {type(module): None for module in wrapped.modules() if _is_part(module)}
+            who = f"a model of {', '.join(described(kind) for kind in parts)}"
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
+    finally:
+        config.update("jaxtyping_disable", checks)
+
+
+def _part_of(error: BaseException) -> Any:
+    """The part whose method is deepest on the stack of an error; None if there is none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if _is_part(owner):
+            found = owner
+    return found
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, Layer | Norm | Skip)
+
+
+def _sample(
+    nodes: int,
+    edges: int,
+    in_channels: int | Sequence[int],
+    edge_channels: int,
+    names: list[str],
+) -> dict[str, Tensor]:
+    """Random inputs of a graph with loops, repeated edges and, if few edges, isolated nodes."""
+    draws = torch.Generator().manual_seed(nodes)
+    if isinstance(in_channels, int):
+        x = torch.randn(nodes, in_channels, generator=draws)
+    else:
+        columns = [torch.randint(size, (nodes,), generator=draws) for size in in_channels]
+        x = torch.stack(columns, 1)
+    known = {
+        "x": x,
+        "edge_index": torch.randint(nodes, (2, edges), generator=draws),
+        "edge_weight": torch.rand(edges, generator=draws),
+        "edge_attr": torch.randn(edges, edge_channels, generator=draws),
+        "batch": torch.arange(nodes) * 2 // nodes,
+    }
+    return {name: known[name] for name in ("x", "edge_index", *names)}
+
+
+@torch.no_grad()
+def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
+    x = sample["x"]
+    of_edges: dict[str, Any] = {name: sample.get(name) for name in OF_EDGES}
+    outputs: Tensor = model(x, Graph(sample["edge_index"], len(x), sample.get("batch"), **of_edges))
+    return outputs
+
+
+def _compare(
+    program: torch.export.ExportedProgram, model: nn.Module, sample: dict[str, Tensor]
+) -> None:
+    wanted = _on_graph(model, sample)
+    with torch.no_grad():
+        found = program.module()(**sample)
+    error = float((found - wanted).abs().max() / wanted.abs().max().clamp_min(1))
+    if not error <= TOLERANCE:
+        raise ValueError(
+            f"the exported model differs from the model by {error:.1e} of the largest output, on a "
+            f"random graph of {len(wanted)} outputs: it is not saved."
+        )

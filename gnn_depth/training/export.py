@@ -1,0 +1,71 @@
+"""Write a trained model as a file that PyTorch runs without this package."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.variants.export import export
+from gnn_depth.training.module import NodeClassifier
+
+SUFFIX = ".pt2"
+SCHEMA = "schema.yaml"  # the file inside that says what the model expects
+
+
+class _Predictions(nn.Module):
+    """The predictions of a model, as ``predict`` writes them."""
+
+    def __init__(self, model: NodeClassifier, per_graph: bool) -> None:
+        super().__init__()
+        self.stack = model.stack
+        self.task = model.task
+        self.pool = model.pool if per_graph else None
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        return self.task.prediction(self.stack(x, graph, None, self.pool))
+
+
+def export_model(model: NodeClassifier, path: Path) -> Path:
+    """Write the predictions of a model with ``torch.export``, for graphs of any size.
+
+    The file needs PyTorch alone:
+
+    .. code-block:: python
+
+        program = torch.export.load("model.pt2", extra_files={"schema.yaml": ""})
+        probabilities = program.module()(x=x, edge_index=edge_index)
+
+    It takes features as the model gets them (the file ``schema.yaml`` inside has the columns and
+    their scaling), and by name ``edge_attr`` and ``batch`` where the model needs them. It gives
+    probabilities or numbers, one row for each node or graph. It does not check its inputs. Before
+    it is written, it is compared with the model on random graphs of several sizes.
+
+    Args:
+        model: A trained model.
+        path: The file, which ends in ``.pt2``.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: A part of the model cannot be exported, which is named; or the file's name does
+            not fit.
+    """
+    if path.suffix != SUFFIX:
+        raise ValueError(
+            f"a model is exported to a file that ends in {SUFFIX}, not to {str(path)!r}."
+        )
+    schema = model.schema
+    per_graph = schema is not None and schema.per_graph
+    widths: Any = model.hparams["in_channels"]
+    edge_channels = model.stack.edge_channels
+    predictions = _Predictions(model, per_graph)
+    program = export(predictions, widths, edge_channels, per_graph=per_graph)
+    inside: dict[str, Any] = {}
+    if schema is not None:
+        inside[SCHEMA] = schema.text()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.export.save(program, path, extra_files=inside)
+    return path

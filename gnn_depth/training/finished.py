@@ -1,0 +1,227 @@
+"""A finished run: its folder, and what can be done with its model."""
+
+import html
+import json
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gnn_depth import registry
+from gnn_depth.builder import build
+from gnn_depth.data.base import GraphDataModule
+from gnn_depth.data.schema import Unknown
+from gnn_depth.runs import read_result
+from gnn_depth.training.export import export_model
+from gnn_depth.training.loggers import in_digits
+from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.prediction import load_model, predict
+from gnn_depth.yaml_limits import safe_load
+
+log = logging.getLogger(__name__)
+MOST_METRICS = 12  # lines of metrics in a summary
+
+
+class Run:
+    """A finished run, as :func:`gnn_depth.fit` and :func:`gnn_depth.load` return it.
+
+    .. code-block:: python
+
+        run = gnn_depth.load("runs/gat_pair_8")
+        run.predict(UserGraph("edges.csv", nodes="nodes_of_june.csv")).to_csv("june.csv")
+        run.export("model.pt2")
+
+    Args:
+        folder: Its folder: config, curves, checkpoints, ``result.json``. None for a run of
+            ``fast_dev_run``, which leaves no files.
+        model: The model; by default that of the best validation epoch, read from the folder.
+        data: The data that it was trained on; by default built from the config.
+        text: The report of the training, which ``print`` shows.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        model: NodeClassifier | None = None,
+        data: GraphDataModule | None = None,
+        text: str = "",
+    ) -> None:
+        self.folder = folder
+        self.text = text
+        if model is not None:
+            self.model = model
+        if data is not None:
+            self.data = data
+
+    @cached_property
+    def model(self) -> NodeClassifier:
+        """The model of the best validation epoch, in evaluation mode.
+
+        ``run.model(x, edge_index)`` gives its outputs for features as it gets them: scaled, if the
+        data is; :meth:`predict` takes them as they are in the files.
+        """
+        for plugin in self.config.get("plugins") or []:
+            registry.load_plugin(plugin)
+        if self.result.get("status") == "diverged":
+            log.warning("%s diverged: its model is that of an epoch before.", self.folder)
+        return load_model(self.checkpoint).eval()
+
+    @cached_property
+    def data(self) -> GraphDataModule:
+        """The data that the model was trained on.
+
+        Raises:
+            ValueError: It was given in Python, and no config can build it again.
+        """
+        section = self.config["data"]
+        if section.get("given_in_python"):
+            raise ValueError(
+                "the data of this run was given in Python, and its folder does not have it: give "
+                "it again, run.predict(data)."
+            )
+        found: GraphDataModule = build("data", section)
+        return found
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The config with every default: what ran."""
+        found: dict[str, Any] = safe_load((self._files / "config.yaml").read_text("utf-8"))
+        return found
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of ``result.json``: status, sizes, versions and metrics."""
+        return read_result(self._files)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the last epoch, and of the best one, such as ``test_acc_at_best_val``."""
+        text = (self._files / "result.json").read_text(encoding="utf-8")
+        result: dict[str, Any] = json.loads(text)
+        return result["metrics"]
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Every metric in every epoch."""
+        rows = pd.read_csv(self._files / "metrics.csv")
+        # Rows of one epoch may hold different metrics; last takes each one's last known value.
+        return rows.groupby("epoch", as_index=False).last()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The checkpoint of the best validation epoch."""
+        best = self._files / "checkpoints" / "best.ckpt"
+        return best if best.is_file() else best.with_name("last.ckpt")
+
+    @property
+    def _files(self) -> Path:
+        if self.folder is None:
+            raise ValueError("a run of fast_dev_run leaves no files.")
+        return self.folder
+
+    def predict(self, data: Any = None, unknown: Unknown | None = None) -> pd.DataFrame:
+        """Predict every node, or every graph, of some data: see
+        :func:`gnn_depth.training.prediction.predict`.
+
+        Args:
+            data: A graph, as :func:`gnn_depth.fit` takes it: the one of the training with new
+                nodes, or another one; without labels or with them. By default that of the training.
+            unknown: What happens to columns and categories that the model misses or does not know:
+                ``error`` or ``ignore``.
+
+        Raises:
+            ValueError: The model cannot use this data.
+        """
+        return predict(self.model, self.data if data is None else data, unknown)
+
+    def export(self, path: str | Path) -> Path:
+        """Write the model as a file that PyTorch runs without this package: see
+        :func:`gnn_depth.training.export.export_model`.
+
+        Args:
+            path: The file, which ends in ``.pt2``.
+
+        Raises:
+            ValueError: A part of the model cannot be exported, or the file's name does not fit.
+        """
+        return export_model(self.model, Path(path))
+
+    def __str__(self) -> str:
+        return self.text or repr(self)
+
+    def __repr__(self) -> str:
+        if self.folder is None:
+            return "Run without a folder"
+        return "\n".join([f"Run {self.folder}", *(f"  {line}" for line in self._lines())])
+
+    def _lines(self) -> list[str]:
+        """Status and the main metrics, on less than a screen."""
+        result, model = self.result, self.config["model"]
+        norms = [_name(norm) for norm in model.get("norm") or []]
+        parts = [_name(model.get("layer")), *norms]
+        epochs = f"{result['status']} after {result['epochs']} epochs"
+        lines = [
+            f"{model.get('num_layers')} layers of {' with '.join(parts)}, "
+            f"{result['num_parameters']:,} parameters, on {_name(self.config['data'])}",
+            f"{epochs} in {result['seconds']:.1f} s",
+        ]
+        metrics = result["metrics"]
+        best = {name: value for name, value in metrics.items() if name.endswith("_at_best_val")}
+        shown = {
+            name: value for name, value in metrics.items() if name.startswith(("val/", "test/"))
+        }
+        for name, value in list({**best, **shown}.items())[:MOST_METRICS]:
+            number = float("nan") if value is None else float(value)
+            lines.append(f"{name:<26}{in_digits(number):>12}")
+        return lines
+
+    def _repr_html_(self) -> str:
+        head, *lines = repr(self).splitlines()
+        body = html.escape("\n".join(lines))
+        return f"<b>{html.escape(head)}</b><pre>{body}</pre>"
+
+
+def _name(part: Any) -> str:
+    """The name of a part of a config, without its options."""
+    if isinstance(part, Mapping):
+        if "class_path" not in part:
+            return str(part.get("name", "own"))
+        options = part.get("init_args") or {}
+        word = str(options.get("name") or options.get("dataset") or part["class_path"])
+        return word.rpartition(".")[2]
+    return str(part)
+
+
+def load(path: str | Path) -> Run:
+    """Load a finished run.
+
+    Plugins that the run names are imported, and parts that its checkpoint names by import path:
+    load only what you trust.
+
+    Args:
+        path: Its folder, or the folder above, which holds the runs of one name: then the newest.
+
+    Raises:
+        ValueError: There is no run with a checkpoint.
+    """
+    folder = Path(path).expanduser()
+    if folder.is_file():
+        raise ValueError(f"{str(path)!r} is a file: give the run's folder, which it is in.")
+    if _is_run(folder):
+        return Run(folder)
+    found = sorted(run for run in folder.glob("*") if _is_run(run))
+    if not found:
+        below = sorted(run for run in folder.glob("*/*") if _is_run(run))
+        hint = f" It has runs below; choose one: {below[-1].parent}." if below else ""
+        fault = "has no run with a checkpoint" if folder.is_dir() else "does not exist"
+        raise ValueError(f"{str(path)!r} {fault}.{hint}")
+    if len(found) > 1:
+        log.warning("%s has %d runs: the newest is loaded, %s.", path, len(found), found[-1].name)
+    return Run(found[-1])
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "result.json").is_file() and any((folder / "checkpoints").glob("*.ckpt"))

@@ -1,0 +1,158 @@
+"""Transforms of PyTorch Geometric on every data set, and features made from the edges."""
+
+import numpy as np
+import pytest
+import torch
+import torch_geometric.transforms as T
+from torch_geometric.data import Data
+
+import gnn_depth.data  # noqa: F401  (registers the data sets)
+from gnn_depth.builder import PartError, build, resolved
+from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
+
+
+def small(**changes) -> SyntheticCitation:
+    options = {"num_nodes": 60, "num_edges": 90, "num_features": 30, "num_classes": 3}
+    options |= {"words_per_node": 4, "num_train_per_class": 4, "num_val": 10, "num_test": 20}
+    return SyntheticCitation(**options, **changes)
+
+
+def ring(nodes: int, **more) -> Data:
+    at = torch.arange(nodes)
+    one_way = torch.stack([at, (at + 1) % nodes])
+    return Data(edge_index=torch.cat([one_way, one_way.flip(0)], 1), num_nodes=nodes, **more)
+
+
+def test_transforms_by_name_equal_those_of_pytorch_geometric():
+    given = ["NormalizeFeatures", {"name": "AddRandomWalkPE", "walk_length": 3}]
+    plain, made = small().batch, small(transforms=given).batch
+    data = Data(x=plain.x, edge_index=plain.graph.edge_index)
+    wanted = T.AddRandomWalkPE(3, attr_name=None)(T.NormalizeFeatures()(data)).x
+    torch.testing.assert_close(made.x, wanted)
+    assert torch.equal(made.y, plain.y)
+    assert small(transforms=given).num_features == 33
+
+
+def test_transforms_are_part_of_the_config_in_every_way_of_naming_them():
+    names = small(transforms=["NormalizeFeatures"]).transforms
+    in_full = {"class_path": "torch_geometric.transforms.NormalizeFeatures"}
+    assert small(transforms=in_full).transforms == names
+    config = {"class_path": "SyntheticCitation", "init_args": {"transforms": "NormalizeFeatures"}}
+    assert resolved("data", config)["init_args"]["transforms"] == names
+    assert build("data", config).transforms == names
+    assert small().checksum != small(transforms=[T.AddSelfLoops()]).checksum
+
+
+@pytest.mark.parametrize(
+    ("transforms", "words"),
+    [
+        (["NormalizeFeature"], "Did you mean 'NormalizeFeatures'"),
+        ([{"name": "AddRandomWalkPE", "walk_lenght": 3}], "Did you mean 'walk_length'"),
+        (["AddRandomWalkPE"], "needs walk_length"),
+    ],
+)
+def test_a_transform_or_option_that_does_not_exist_is_refused_with_the_nearest(transforms, words):
+    with pytest.raises(PartError, match=words):
+        small(transforms=transforms)
+
+
+def test_nodes_that_a_transform_drops_take_their_ids_targets_and_masks_along():
+    edges = torch.tensor([[0, 1, 3, 4, 5], [1, 0, 4, 5, 3]])
+    y = np.array(["a", "b", "a", "b", "a", ""], object)
+    given = {"x": torch.arange(12.0).view(6, 2), "edge_index": edges, "y": y}
+    given["node_ids"] = np.array(list("uvwxyz"), object)
+    split = {"train": [0, 3], "val": [1, 4], "test": [2]}
+    data = GraphSource(given, split, transforms=["LargestConnectedComponents"])
+    assert data.batch.x.tolist() == [[6.0, 7.0], [8.0, 9.0], [10.0, 11.0]]
+    assert data.node_ids.tolist() == ["x", "y", "z"]
+    assert data.batch.y.tolist() == [1, 0, 0]
+    assert [mask.tolist() for mask in data.batch.masks] == [
+        [True, False, False],
+        [False, True, False],
+        [False, False, False],
+    ]
+
+
+def test_a_split_that_a_transform_draws_is_determined_and_leaves_out_rows_without_target():
+    y = torch.tensor([0, 1, -1, 0, 1, -1, 0, 1])
+    transforms = [{"name": "RandomNodeSplit", "num_val": 2, "num_test": 1}]
+    data = [
+        GraphSource(ring(8, y=y, x=torch.rand(8, 2)), seed=3, transforms=transforms)
+        for _ in range(2)
+    ]
+    masks = [torch.stack(one.batch.masks) for one in data]
+    assert torch.equal(*masks)
+    assert not masks[0][:, y < 0].any()
+
+
+def test_each_of_several_graphs_is_transformed_alone():
+    graphs = [ring(n, x=torch.rand(n, 2), y=torch.tensor([n % 2])) for n in (5, 4, 6, 7)]
+    for graph in graphs:  # an isolated node in each
+        graph.x = torch.cat([graph.x, torch.ones(1, 2)])
+        graph.num_nodes += 1
+    data = GraphSource(graphs, transforms=["LargestConnectedComponents"])
+    assert data.batch.graph.graph_sizes.flatten().tolist() == [5, 4, 6, 7]
+    assert data.batch.graph.num_edges == 2 * (5 + 4 + 6 + 7)
+    assert data.batch.y.tolist() == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("transforms", "words"),
+    [
+        (["Cartesian"], "Cartesian fails"),
+        (["ToSparseTensor"], "no edge_index"),
+        (["VirtualNode"], "add nodes"),
+    ],
+)
+def test_a_transform_that_leaves_no_graph_with_targets_is_refused_by_name(transforms, words):
+    with pytest.raises(DataError, match=words):
+        _ = small(transforms=transforms).batch
+
+
+def test_without_features_they_are_made_from_the_edges():
+    y = torch.arange(12) % 2
+    graph = ring(12, y=y)
+    kinds = {"constant": 1, "degree": 5, "identity": 12, "random_walk": 16, "laplacian": 8}
+    made = {}
+    for kind, width in kinds.items():
+        made[kind] = GraphSource(graph, make_features=kind).batch.x
+        assert made[kind].shape == (12, width)
+        assert torch.equal(made[kind], GraphSource(graph, make_features=kind).batch.x)
+    assert torch.equal(made["degree"][0], torch.tensor([2.0, 2, 2, 2, 0]))
+    step = torch.zeros(12, 12)
+    step[graph.edge_index[0], graph.edge_index[1]] = 0.5
+    torch.testing.assert_close(made["random_walk"][:, 1], (step @ step).diagonal())
+    vectors = made["laplacian"].double()
+    torch.testing.assert_close(vectors.T @ vectors, torch.eye(8).double(), atol=1e-5, rtol=0)
+    values = (vectors * ((torch.eye(12) - step).double() @ vectors)).sum(0)
+    wanted = sorted(1 - np.cos(2 * np.pi * np.arange(12) / 12))[1:9]
+    np.testing.assert_allclose(sorted(values), wanted, atol=1e-5)
+
+
+def test_made_features_stand_beside_those_of_the_data():
+    graph = ring(6, y=torch.arange(6) % 2, x=torch.rand(6, 3))
+    batch = GraphSource(graph, make_features="degree").batch
+    assert torch.equal(batch.x[:, :3], graph.x)
+    assert batch.x.shape == (6, 8)
+
+
+def test_laplacian_features_need_both_directions_and_are_of_each_graph_alone():
+    one_way = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, y=torch.arange(3) % 2)
+    with pytest.raises(DataError, match="undirected true"):
+        _ = GraphSource(one_way, make_features="laplacian").batch
+    graphs = [ring(n, y=torch.tensor([n % 2])) for n in (4, 5, 120, 6, 7)]
+    x = GraphSource(graphs, make_features="laplacian").batch.x
+    alone = GraphSource(ring(5, y=torch.arange(5) % 2), make_features="laplacian").batch.x
+    assert torch.equal(x[4:9], alone)
+    assert (x[:4, 3:] == 0).all()
+
+
+def test_a_table_without_features_gets_made_ones(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,topic\na,x\nb,y\nc,x\nd,y\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
+    options = {"path": str(tmp_path / "edges.csv"), "nodes": str(tmp_path / "nodes.csv")}
+    data = UserGraph(**options, label="topic", undirected=True, make_features="degree")
+    assert data.batch.x[:, 0].tolist() == [1, 2, 2, 1]
+    plain = UserGraph(**options, label="topic")
+    assert plain.batch.x.tolist() == [[1.0]] * 4
+    assert any("make_features" in note for note in plain.notes)

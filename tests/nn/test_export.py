@@ -1,0 +1,170 @@
+"""Exported stacks equal the stacks, for graphs of any size, and need nothing but PyTorch."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from gnn_depth import DeepGNN, FeatureNorm
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import plain
+from gnn_depth.nn.functional.additive import edge_additive
+from gnn_depth.nn.functional.segments import at_source, segment_max, segment_softmax, segment_sum
+from gnn_depth.nn.functional.sparse import aggregate, edge_dot
+from gnn_depth.nn.variants.export import ExportedGraph, export
+from gnn_depth.registry import registered
+
+# Every layer with several skip connections and norms, so that each of them is in one of the stacks.
+SKIPS = sorted(registered("skip"))
+NORMS = ["batch", "graph", "group", "layer", "mean", "neighbor", "node", "pair", "pair_si"]
+WITH_SCORES = ("gat", "gatv2", "transformer")
+LAYERS = ("gcn", "sage", "gin", "gat", "gatv2", "transformer", "gcnii", "ggnn", "omega_gat")
+
+
+def stacks() -> list[dict]:
+    found = []
+    for number in range(max(len(LAYERS), len(SKIPS))):
+        layer = LAYERS[number] if number < len(LAYERS) else "gcn"
+        norm = [NORMS[number % len(NORMS)]]
+        if layer in WITH_SCORES:
+            norm.append("lipschitz")
+        skip = SKIPS[number % len(SKIPS)]
+        if skip == "dense" and layer in ("gcnii", "ggnn"):  # which keep their width
+            skip = "residual"
+        found.append({"layer": layer, "norm": norm, "skip": skip})
+    return found
+
+
+def stack(**options) -> DeepGNN:
+    torch.manual_seed(0)
+    return DeepGNN(5, 3, num_layers=3, hidden_channels=8, **options).eval()
+
+
+def graph_of(nodes: int, edges: int) -> tuple[torch.Tensor, torch.Tensor]:
+    draws = torch.Generator().manual_seed(edges)
+    x = torch.randn(nodes, 5, generator=draws)
+    return x, torch.randint(nodes, (2, edges), generator=draws)
+
+
+@pytest.mark.parametrize("options", stacks(), ids=lambda options: options["layer"])
+def test_an_exported_stack_equals_the_stack_on_graphs_of_other_sizes(options):
+    model = stack(**options)
+    program = export(model, 5)
+    for nodes, edges in ((3, 2), (60, 400)):
+        x, edge_index = graph_of(nodes, edges)
+        found = program.module()(x=x, edge_index=edge_index)
+        torch.testing.assert_close(found, model(x, edge_index), atol=1e-5, rtol=1e-5)
+    for node in program.graph.nodes:
+        assert "gnn_depth" not in str(node.target)
+
+
+def test_every_skip_connection_is_in_one_of_these_stacks():
+    assert {options["skip"] for options in stacks()} == set(SKIPS)
+
+
+def test_weights_and_features_of_edges_and_several_graphs_are_inputs():
+    model = stack(layer="gcn")
+    x, edge_index = graph_of(20, 60)
+    weight = torch.rand(60)
+    found = export(model, 5, edge_weights=True).module()(
+        x=x, edge_index=edge_index, edge_weight=weight
+    )
+    wanted = model(x, Graph(edge_index, 20, edge_weight=weight))
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    model = stack(layer="transformer", norm="graph", edge_channels=2)
+    attr = torch.rand(60, 2)
+    owner = torch.arange(20) // 7
+    found = export(model, 5, edge_channels=2).module()(x=x, edge_index=edge_index, edge_attr=attr)
+    wanted = model(x, Graph(edge_index, 20, edge_attr=attr))
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stack = stack(layer="gat", norm="graph")
+
+        def forward(self, x, graph):
+            return self.stack(x, graph, None, "mean")
+
+    pooled = Pooled()
+    inside = owner[edge_index[0]] == owner[edge_index[1]]
+    edges = edge_index[:, inside]
+    program = export(pooled, 5, per_graph=True)
+    found = program.module()(x=x, edge_index=edges, batch=owner)
+    torch.testing.assert_close(found, pooled(x, Graph(edges, 20, owner)), atol=1e-5, rtol=1e-5)
+
+
+def test_an_export_runs_where_this_package_cannot_be_imported(tmp_path):
+    model = stack(layer="gat", norm=["lipschitz", "layer"], skip="residual")
+    x, edge_index = graph_of(30, 90)
+    torch.export.save(export(model, 5), tmp_path / "model.pt2")
+    torch.save((x, edge_index, model(x, edge_index).detach()), tmp_path / "wanted.pt")
+    program = (
+        "import sys, torch\n"
+        "sys.modules['gnn_depth'] = sys.modules['torch_geometric'] = None\n"
+        "x, edge_index, wanted = torch.load('wanted.pt')\n"
+        "found = torch.export.load('model.pt2').module()(x=x, edge_index=edge_index)\n"
+        "assert (found - wanted).abs().max() < 1e-5\n"
+        "assert not [name for name in sys.modules if name.startswith('gnn_depth.')]\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_part_that_cannot_be_exported_is_refused_by_name():
+    class Sorted(FeatureNorm):
+        """Decides on the values."""
+
+        def forward(self, x, graph):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(ValueError, match=r"Sorted.* cannot be exported"):
+        export(stack(layer="gcn", norm=[Sorted]), 5)
+
+
+def test_an_export_that_differs_from_the_model_is_refused():
+    class Sized(FeatureNorm):
+        """Keeps what it saw of the first graph as a constant."""
+
+        def forward(self, x, graph):
+            if not torch.compiler.is_exporting():
+                self.size = float(x.shape[0])
+            return x * self.size
+
+    with pytest.raises(ValueError, match="differs from the model"):
+        export(stack(layer="gcn", norm=[Sized]), 5)
+
+
+def test_the_model_is_not_changed_by_its_export():
+    model = stack(layer="gcn", norm=["spectral"])
+    x, edge_index = graph_of(30, 90)
+    before = model(x, edge_index)
+    model.train()
+    export(model, 5)
+    assert model.training
+    assert torch.equal(model.eval()(x, edge_index), before)
+
+
+def test_the_plain_forms_equal_the_fast_ones_in_float64():
+    _, edge_index = graph_of(12, 40)
+    graph = Graph(edge_index, 12)
+    exported = ExportedGraph(graph.edge_index, 12)
+    query, key = torch.randn(2, 12, 2, 3, dtype=torch.float64).unbind()
+    att = torch.randn(2, 3, dtype=torch.float64)
+    scores = edge_dot(query, key, graph)
+    torch.testing.assert_close(plain.sddmm(query, key, exported), scores)
+    torch.testing.assert_close(
+        plain.additive(query, key, att, exported, 0.2), edge_additive(query, key, att, graph)
+    )
+    torch.testing.assert_close(plain.softmax(scores, exported), segment_softmax(scores, graph))
+    torch.testing.assert_close(plain.largest(scores, exported), segment_max(scores, graph))
+    torch.testing.assert_close(plain.collect(scores, exported, False), segment_sum(scores, graph))
+    torch.testing.assert_close(plain.spread(key[:, 0], exported, True), at_source(key[:, 0], graph))
+    torch.testing.assert_close(
+        plain.spmm(scores, key, exported, False), aggregate(scores, key, graph)
+    )
+    assert torch.equal(exported.in_degree, graph.in_degree)
+    assert exported.num_edges == graph.num_edges

@@ -1,0 +1,163 @@
+"""A finished run in Python: loaded, used for predictions, and exported."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth.data import UserGraph
+from gnn_depth.graph import Graph
+
+MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
+
+
+def tables(folder, seed: int = 0, nodes: int = 40) -> tuple[str, str]:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"id": np.arange(nodes), "age": rng.integers(18, 80, nodes)})
+    frame["income"] = rng.lognormal(8, 1, nodes).round(2)
+    frame["topic"] = np.where(frame["age"] > 45, "old", "young")
+    frame.to_csv(folder / f"nodes{seed}.csv", index=False)
+    ends = rng.integers(0, nodes, (3 * nodes, 2))
+    pd.DataFrame(ends, columns=["source", "target"]).to_csv(
+        folder / f"edges{seed}.csv", index=False
+    )
+    return str(folder / f"edges{seed}.csv"), str(folder / f"nodes{seed}.csv")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run on tables, its folder, and the tables of another month."""
+    folder = tmp_path_factory.mktemp("trained")
+    edges, nodes = tables(folder)
+    data = UserGraph(edges, nodes=nodes, label="topic", standardize="standard")
+    run = gnn_depth.fit(MODEL, data, epochs=4, root=str(folder / "runs"), name="x", progress=False)
+    return run, folder
+
+
+def test_a_loaded_run_is_the_run_that_was_trained(trained):
+    run, folder = trained
+    for path in (run.folder, folder / "runs" / "x"):
+        loaded = gnn_depth.load(path)
+        assert isinstance(loaded, gnn_depth.Run)
+        assert loaded.folder == run.folder
+        assert loaded.metrics == run.metrics
+        assert loaded.curves.equals(run.curves)
+        assert loaded.config["model"]["num_layers"] == 2
+    for mine, its in zip(run.model.parameters(), loaded.model.parameters(), strict=True):
+        assert torch.equal(mine, its)
+
+
+def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
+    run, folder = trained
+    edges, nodes = tables(folder, seed=1, nodes=25)
+    here = UserGraph(edges, nodes=nodes, label="topic")
+    found = gnn_depth.load(run.folder).predict(here)
+    assert found["node"].tolist() == list(range(25))
+    swapped = pd.read_csv(nodes)[["topic", "income", "id", "age"]].drop(columns="topic")
+    swapped.to_csv(folder / "swapped.csv", index=False)
+    other = UserGraph(edges, nodes=str(folder / "swapped.csv"), id="id")
+    pd.testing.assert_frame_equal(run.predict(other), found)
+
+
+def test_the_model_takes_features_and_edges(trained):
+    run, _ = trained
+    batch = run.data.batch
+    wanted = run.model(batch)
+    edges = batch.graph.edge_index
+    assert not run.model.training
+    torch.testing.assert_close(run.model(batch.x, edges), wanted)
+    torch.testing.assert_close(run.model(batch.x, batch.graph), wanted)
+    with pytest.raises(ValueError, match=r"model\(x, edge_index\)"):
+        run.model(batch.x)
+
+
+def test_weights_of_edges_and_graphs_reach_the_model(trained):
+    run, _ = trained
+    x, edges = run.data.batch.x, run.data.batch.graph.edge_index
+    weight = torch.rand(edges.shape[1])
+    owner = torch.arange(len(x)) // 20
+    graph = Graph(edges, len(x), owner, edge_weight=weight)
+    wanted = run.model.stack(x, graph, None, "mean")
+    torch.testing.assert_close(run.model(x, edges, weight, node_to_graph=owner), wanted)
+
+
+def test_a_run_is_shown_on_less_than_a_screen(trained):
+    run, _ = trained
+    text = repr(gnn_depth.load(run.folder))
+    assert str(run.folder) in text
+    assert "sage with layer" in text
+    assert "test_acc_at_best_val" in text
+    assert len(text.splitlines()) < 24
+    page = gnn_depth.load(run.folder)._repr_html_()
+    assert "sage with layer" in page
+    assert page.startswith("<b>Run ")
+
+
+def test_nothing_is_printed_without_progress(tmp_path, capfd):
+    x = torch.rand(20, 3)
+    data = Data(x=x, edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+    for progress in (False, True):
+        gnn_depth.fit(MODEL, data, epochs=2, root=str(tmp_path), name="y", progress=progress)
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert bool(err) == progress
+        for word in ("Tip", "GPU available", "test/"):
+            assert word not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_layer": 3}, "'model.num_layer'. Did you mean 'model.num_layers'"),
+        ({"hidden_dim": 3}, "Did you mean 'model.hidden_channels'"),
+        ({"lr": 0.1}, "model.optimizer.lr"),
+    ],
+)
+def test_options_in_python_have_the_near_misses_of_the_command(options, words):
+    with pytest.raises(ValueError, match=words):
+        gnn_depth.fit(options, Data())
+
+
+def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(tmp_path):
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+    for given, length in (({}, 2), ({"T_max": 7}, 7)):
+        schedule = {"name": "CosineAnnealingLR", **given}
+        run = gnn_depth.fit(
+            {**MODEL, "scheduler": schedule}, data, epochs=2, root=str(tmp_path), progress=False
+        )
+        assert run.config["model"]["scheduler"]["init_args"]["T_max"] == length
+
+
+def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):
+    run, folder = trained
+    with pytest.raises(ValueError, match="does not exist"):
+        gnn_depth.load(tmp_path / "away")
+    with pytest.raises(ValueError, match=r"has no run .*choose one: .*runs.x"):
+        gnn_depth.load(folder / "runs")
+    with pytest.raises(ValueError, match="is a file"):
+        gnn_depth.load(run.checkpoint)
+
+
+def test_data_that_was_given_in_python_is_asked_for_again(tmp_path):
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+    run = gnn_depth.fit(MODEL, data, epochs=1, root=str(tmp_path), name="y", progress=False)
+    loaded = gnn_depth.load(run.folder)
+    with pytest.raises(ValueError, match=r"run.predict\(data\)"):
+        loaded.predict()
+    pd.testing.assert_frame_equal(loaded.predict(data), run.predict())
+
+
+def test_an_export_gives_the_predictions(trained):
+    run, folder = trained
+    path = run.export(folder / "model.pt2")
+    inside = {"schema.yaml": ""}
+    program = torch.export.load(path, extra_files=inside)
+    batch = run.data.batch
+    found = program.module()(x=batch.x, edge_index=batch.graph.edge_index)
+    wanted = run.predict()[["class_old", "class_young"]].to_numpy()
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5)
+    assert "income" in inside["schema.yaml"]
+    with pytest.raises(ValueError, match=r"ends in \.pt2"):
+        run.export(folder / "model.onnx")
