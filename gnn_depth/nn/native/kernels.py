@@ -9,6 +9,8 @@ float32 and float64 in the memory of a CPU, outside the compiler and transforms 
 import ctypes
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -122,6 +124,16 @@ def why_not() -> str:
     return _path.reason
 
 
+@contextmanager
+def plain() -> Iterator[None]:
+    """Leave everything to PyTorch for a while."""
+    before = use(False)
+    try:
+        yield
+    finally:
+        use(before)
+
+
 def use(wanted: bool) -> bool:
     """Use the kernels from now on, if there are any, or leave everything to PyTorch.
 
@@ -146,7 +158,8 @@ def serve_values(*values: Tensor) -> bool:
     for value in values:
         if type(value) not in PLAIN or value.dtype != dtype or not value.is_cpu:
             return False
-        if value.layout != torch.strided:
+        # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
+        if value.layout != torch.strided or torch_internals.is_wrapped(value):
             return False
     return available() is not None
 
