@@ -44,7 +44,7 @@ SIGNATURES = {
     "additive_scores": (_P, _P, _P, _P, _D, _P, _I, _I),
     "additive_slopes": (_P, _P, _P, _P, _D, _P, _I, _I),
     "attend_additive": (*[_P] * 5, _D, _P, _P, _P, _I, _I),
-    "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I),
+    "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I, _I),
     "sizes": (_P, _P, _P, _D, _P, _P, _P, _P, _I, _I),
     "sizes_backward": (*[_P] * 11, _I, _I),
     "elu": (_P, _P, _I),
@@ -622,6 +622,7 @@ def attend_additive_backward(
         of_z.data_ptr(),
         of_att.data_ptr(),
         _address(of_factor),
+        is_one and graph.reverse is not None,
         heads,
         channels,
     )
