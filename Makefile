@@ -5,12 +5,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint attack docs bench clean
 
 help:
 	@echo "make demo    a deep network that fails, why, and what helps: one minute, no download"
 	@echo "make test    the whole test suite"
 	@echo "make lint    ruff and mypy"
+	@echo "make attack  attacks on the command line, and every number computed another way"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
 	@echo "make bench   times and memory against PyTorch Geometric"
 	@echo "make clean   remove the environment and what was built"
@@ -26,6 +27,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+attack: $(INSTALLED)
+	$(BIN)/python -m tools.attack
 
 # Any warning is an error: a broken link, an argument that no docstring explains.
 docs: $(INSTALLED)

@@ -64,6 +64,8 @@ def load_values(folder: Path, name: str) -> MeasureValues:
         FileNotFoundError: There is none.
     """
     path = folder / FOLDER / f"{name}.npz"
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"'{printable(str(path))}' is not a file: delete it.")
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
             found = MeasureValues(

@@ -6,15 +6,16 @@ imported.
 
 import difflib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gnn_depth.ranges import in_range
 
@@ -196,6 +197,21 @@ def _reason(error: BaseException) -> str:
     return f"{' '.join(repr(error).split())}{place}."
 
 
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Compiles a file at every import.
+
+    Cached bytecode counts as that of a file of the same size from the same second, and would be
+    that of a file before an edit.
+    """
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError  # no cached bytecode is looked for, nor written
+
+
+#: The content of each plugin file when it was imported.
+_IMPORTED: dict[Path, bytes] = {}
+
+
 def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
     if not path.is_file():
@@ -204,15 +220,22 @@ def _import_file(path: Path) -> None:
     if path.stem in sys.modules:
         imported_from = getattr(sys.modules[path.stem], "__file__", None)
         if imported_from and Path(imported_from).resolve() == path.resolve():
+            if _IMPORTED.get(path.resolve(), path.read_bytes()) != path.read_bytes():
+                raise RegistryError(
+                    "it was edited after this process had imported it, and its parts are the old "
+                    "ones: start Python anew."
+                )
             return
         raise RegistryError(f"it hides the module {path.stem!r}: rename the file.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loader = _FromSource(path.stem, str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Class paths in the run's saved config begin with the module's name, so it must be importable
     # under this name.
     sys.modules[path.stem] = module
+    _IMPORTED[path.resolve()] = path.read_bytes()
     try:
         spec.loader.exec_module(module)
     except BaseException:

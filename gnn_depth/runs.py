@@ -181,8 +181,11 @@ def lock(folder: Path) -> int | None:
 
 def is_alive(folder: str | Path) -> bool | None:
     """Whether a process trains this run now; None if there is no lock to tell it by."""
+    path = Path(folder, LOCK)
+    if not path.is_file():
+        return None
     try:
-        with Path(folder, LOCK).open("rb") as file:
+        with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

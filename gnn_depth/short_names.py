@@ -48,7 +48,7 @@ LIBRARIES = {
     ),
     "callback": (
         "lightning.pytorch.callbacks.Callback",
-        ("lightning.pytorch.callbacks", "gnn_depth.diagnostics"),
+        ("lightning.pytorch.callbacks", "gnn_depth.diagnostics", "gnn_depth.training.rebalance"),
     ),
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
 }

@@ -79,8 +79,8 @@ def real_data() -> Path:
     root = os.environ.get("GNN_DEPTH_DATA")
     if not root:
         pytest.skip(
-            "real data: set GNN_DEPTH_DATA to the folder that holds Cora/, CiteSeer/ and "
-            "heterophilous/"
+            "real data: set GNN_DEPTH_DATA to the folder that holds Cora/, CiteSeer/, PubMed/, "
+            "heterophilous/ and medium/"
         )
     return Path(root)
 

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 from unittest.mock import patch
 
@@ -28,7 +30,9 @@ from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
-    r"^```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    # A block of a list is indented.
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
 )
 NOTE = re.compile(r"<!-- (not run: .+|needs the data sets|exit code \d+) -->\n\s*\Z")
 TITLE = re.compile(r'title="([^"]+)"|\A# ([\w.]+\.\w+)$', re.MULTILINE)
@@ -52,6 +56,7 @@ UNRUN = (
     "scancel",
     "squeue",
     "make",
+    "git",
     "tensorboard",
     "sbatch",
 )
@@ -92,14 +97,13 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for match in FENCE.finditer(text):
         note = NOTE.search(text[: match.start()])
-        head = match["rest"] + "\n" + match["text"].partition("\n")[0]
-        title = TITLE.search(match["rest"]) or TITLE.search(match["text"].partition("\n")[0])
-        assert match["text"].strip(), f"{page}: an empty block: {head}"
+        body = dedent(match["text"])
+        head = match["rest"] + "\n" + body.partition("\n")[0]
+        title = TITLE.search(match["rest"]) or TITLE.search(body.partition("\n")[0])
+        assert body.strip(), f"{page}: an empty block: {head}"
         name = (title[1] or title[2]) if title else None
         line = text.count("\n", 0, match.start()) + 1
-        found.append(
-            Block(page, line, match["language"], name, match["text"], note[1] if note else "")
-        )
+        found.append(Block(page, line, match["language"], name, body, note[1] if note else ""))
     return found
 
 
@@ -159,6 +163,8 @@ class Folder:
             done = subprocess.run(expanded, capture_output=True, text=True, check=False)
             assert done.returncode == block.exit_code, done.stderr
             self.printed = done.stdout
+        elif words[0] == "python":
+            check_python(words[1:])
         elif words[0] not in (*SHELL, *UNRUN):
             assert words[0] in SEEN, (
                 f"nothing is known of the command {words[0]!r}: see tests/pages.py"
@@ -263,6 +269,16 @@ def check_report(command: str, words: list[str]) -> None:
         chosen_part(load_grid(options.file), options)
     if command == "reproduce" and options.item:
         assert options.item in reproduce.item_files(), f"there is no item {options.item!r}"
+        grid = reproduce.load_item(options.item).grid
+        chosen_part(load_grid(str(grid), True), options)
+
+
+def check_python(words: list[str]) -> None:
+    """Whether the module or the file that Python is to run exists."""
+    if words[:1] == ["-m"]:
+        assert find_spec(words[1]), f"there is no module {words[1]!r}"
+    elif words and words[0].endswith(".py"):
+        assert Path(words[0]).is_file(), f"there is no file {words[0]!r}"
 
 
 def check_grid(data: dict[str, Any]) -> None:

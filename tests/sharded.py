@@ -88,19 +88,17 @@ CASES = {
 
 
 def every_case() -> dict[str, dict]:
-    """Every layer with every norm and every skip connection, where the stack takes them
+    """Every layer with every norm, and with every skip connection, where the stack takes them
     together."""
     found = {}
     for layer in registered("layer"):
         for norm in registered("norm"):
-            for skip in registered("skip"):
-                norms = ["lipschitz", norm] if norm == "spectral" else norm
-                found[f"{layer}, {norm}, {skip}"] = {
-                    "layer": layer,
-                    "norm": norms,
-                    "skip": skip,
-                    "dropout": 0.2,
-                }
+            norms = ["lipschitz", norm] if norm == "spectral" else norm
+            found[f"{layer}, {norm}"] = {"layer": layer, "norm": norms, "skip": "residual"}
+        for skip in registered("skip"):
+            found[f"{layer}, {skip}"] = {"layer": layer, "skip": skip}
+    for case in found.values():
+        case["dropout"] = 0.2
     return found
 
 

@@ -142,8 +142,9 @@ def test_every_resolved_part_resolves_to_itself(kind: str):
         for option in options.values():
             if option.is_required:
                 given[option.name] = needed[option.name]
-        if name == "HeterophilousGraphs":
-            given["name"] = "tolokers"
+        other_names = {"HeterophilousGraphs": "tolokers", "Amazon": "Photo", "Coauthor": "CS"}
+        if name in other_names:
+            given["name"] = other_names[name]
         complete = resolved(kind, {"class_path": name, "init_args": given})
         assert resolved(kind, complete) == complete
         found = complete[0] if kind == "norm" else complete

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, blocks
+from gnn_depth.cli.errors import UsageError
+from tests.pages import ROOT, blocks, check, check_python, commands
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 #: Epochs of every fit of a page, 2 by default: numbers that are printed are not compared. A few
@@ -22,6 +23,39 @@ def test_every_block_of_a_page_does_what_the_page_says(page, readers_folder):
         readers_folder.take(block, options=[f"--trainer.max_epochs={epochs}"])
     if left := [block.where for block in blocks(page) if block.lacks_data]:
         pytest.skip(f"all but {', '.join(left)}: GNN_DEPTH_DATA names no folder of data sets")
+
+
+NOT_RUN = """- In a list:
+
+    <!-- not run: minutes -->
+    ```bash
+    gnn-depth fit --config {}
+    ```
+"""
+
+
+def test_a_block_that_is_not_run_must_find_its_files_in_a_list_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    for config, is_there in (("lipschitz/trees", True), ("lipschitz/trees.yaml", False)):
+        page.write_text(NOT_RUN.format(config))
+        (block,) = blocks(page)
+        assert not block.is_run
+        ((words, _),) = commands(block.text)
+        if is_there:
+            check(words[1:])
+            continue
+        with pytest.raises(AssertionError, match="does not exist"):
+            check(words[1:])
+
+
+def test_commands_that_are_not_run_must_name_what_there_is():
+    check_python(["-m", "tools.measured", "--check"])
+    with pytest.raises(AssertionError, match="no module 'tools.measures'"):
+        check_python(["-m", "tools.measures"])
+    check(["reproduce", "lipschitz/depth", "--subset", "depth=2"])
+    with pytest.raises(UsageError, match="unknown value of axis 'depth' '3'"):
+        check(["reproduce", "lipschitz/depth", "--subset", "depth=3"])
 
 
 @pytest.mark.skipif(

@@ -28,6 +28,8 @@ PACKAGE = Path(gnn_depth.__file__).parent
 NEEDED = {
     "balanced": {"base": "xavier"},
     "Planetoid": {"name": "Cora"},
+    "Amazon": {"name": "Photo"},
+    "Coauthor": {"name": "CS"},
     "HeterophilousGraphs": {"name": "tolokers"},
     "MiniBatches": {"source": SyntheticCitation()},
     "MissingFeatures": {"source": SyntheticCitation(), "rate": 0.5},

@@ -1,9 +1,9 @@
-"""Write the tables of docs/measured.md from docs/results, or take up finished runs there.
+"""Write the tables of docs/measured.md and README.md from docs/results, or take up finished runs.
 
 ::
 
     python -m tools.measured               # write the tables and the counts of verdicts
-    python -m tools.measured --check       # exit code 1 if the page differs from them
+    python -m tools.measured --check       # exit code 1 if a page differs from them
     python -m tools.measured --take runs   # first take up the finished runs below a folder
 
 A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which
@@ -13,6 +13,9 @@ line: ``at``, the values of the axes; ``values`` for each seed in ``seeds``, or 
 ``spread`` (standard deviation, or 95% confidence interval) and number ``n``; the ``commit`` that it
 was measured with; ``seconds`` of a run; command-line ``options``; ``stale`` if today's code is
 known to give something else; or a ``text`` where there is no number.
+
+A file of docs/results/authors has what the authors' released code gives here for cells of the same
+item: see ``tools.authors``.
 """
 
 import argparse
@@ -44,9 +47,19 @@ from gnn_depth.reports.table import t_half_width
 ROOT = Path(__file__).parents[1]
 METRIC = "test_acc_at_best_val"  # unless a file of results names another
 FOLDER, PAGE = ROOT / "docs/results", ROOT / "docs/measured.md"
+PAGES = (PAGE, ROOT / "README.md")
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.S)
-EPOCHS = "--trainer.max_epochs"
-LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside")
+#: Options that end a run before its protocol does, and their unit.
+SHORTER = {"--trainer.max_epochs": "epochs", "--trainer.max_steps": "steps"}
+LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside", "undecided")
+SHORT = "fewer epochs"
+#: The papers of the README's table: source, and the name of the paper's method or subject.
+PAPERS = {
+    "Dasoulas et al. 2021": "LipschitzNorm (Dasoulas et al., ICML 2021)",
+    "Mustafa et al. 2023": "Balanced GATs (Mustafa et al., NeurIPS 2023)",
+    "Alon & Yahav 2021": "Trees (Alon & Yahav, ICLR 2021)",
+    "Chen et al. 2020": "GCNII (Chen et al., ICML 2020)",
+}
 
 
 @dataclass(frozen=True)
@@ -85,10 +98,14 @@ class Claim:
             deviation /= float(t_half_width(1.0, self.n)) if self.unit == "ci" else 1.0
         return deviation if spread == "std" else float(t_half_width(deviation, self.n))
 
-    def epochs(self) -> list[str]:
-        """The number of epochs as a note, if an option of the claim sets it."""
+    def shorter(self) -> list[str]:
+        """The number of epochs or steps as a note, if an option of the claim sets it."""
         options = self.data.get("options", [])
-        return [f"{options[options.index(EPOCHS) + 1]} epochs"] if EPOCHS in options else []
+        notes = []
+        for option, unit in SHORTER.items():
+            if option in options:
+                notes.append(f"{options[options.index(option) + 1]} {unit}")
+        return notes
 
     def text(self) -> str:
         if self.data.get("text"):
@@ -106,11 +123,9 @@ class Results:
 
     @cached_property
     def published(self) -> list[Published]:
-        found = (
-            load_item(self.head["item"]).published
-            if "item" in self.head
-            else self.head.get("published", [])
-        )
+        found = self.head.get("published")
+        if found is None:
+            found = load_item(self.head["item"]).published if "item" in self.head else []
         return parse_published(found, str(self.path))
 
     def verdicts(self, claim: Claim) -> Iterator[tuple[str, PublishedNumber, Level]]:
@@ -120,7 +135,8 @@ class Results:
             if all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
                 for text, number in entry.numbers.items():
                     if same(claim.at.get(entry.over, ""), text):
-                        yield entry.source, number, agreement_of(here, number, entry.interval)
+                        level = agreement_of(here, number, entry.interval, entry.runs)
+                        yield entry.source, number, level
 
     def table(self) -> str:
         """The table in Markdown, with notes."""
@@ -149,7 +165,7 @@ class Results:
         text = claim.text()
         if claim.data.get("stale"):
             text += "†"
-        notes = claim.epochs()
+        notes = claim.shorter()
         if 1 < claim.n != usual:
             notes.insert(0, f"n = {claim.n}")
         for source, number, level in self.verdicts(claim):
@@ -198,30 +214,159 @@ def load(folder: Path = FOLDER) -> list[Results]:
     return found
 
 
-def counts(found: Sequence[Results]) -> str:
-    """The number of verdicts for each paper and file, as a table. Claims of fewer epochs are
-    counted apart."""
-    columns = (*LEVELS, "outside, of one seed", "fewer epochs")
+def name_of(results: Results) -> str:
+    """The item, or the file of results of a config."""
+    return str(results.head.get("item", results.path.stem))
+
+
+def counted(found: Sequence[Results]) -> dict[tuple[str, str], Counter[str]]:
+    """The number of verdicts for each paper and item. A cell counts once.
+
+    A cell that several sources have numbers for counts for the first of them, which is the item's
+    paper; one that another file or item repeats counts for the first file. Claims of fewer epochs
+    are counted apart.
+    """
     lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    seen: set[Any] = set()
     for results in found:
+        name = name_of(results)
         for claim in results.claims:
-            for source, _, level in results.verdicts(claim):
-                alone = ["outside, of one seed"] if level == "outside" and claim.n == 1 else []
-                counted = ["fewer epochs"] if claim.epochs() else [level, *alone]
-                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update(
-                    counted
-                )
+            first = next(results.verdicts(claim), None)
+            if first is None:
+                continue
+            source, number, level = first
+            paper = source.split(",")[0]
+            cell = (name, *sorted(claim.at.items()))
+            # The same runs compared with the same number, in another item.
+            runs = (paper, number, claim.mean, *claim.values)
+            if cell in seen or runs in seen:
+                continue
+            seen |= {cell, runs}
+            lines[paper, name][SHORT if claim.shorter() else level] += 1
+    return lines
+
+
+def counts(found: Sequence[Results]) -> str:
+    """The number of verdicts for each paper and item, as a table."""
+    columns = (*LEVELS, SHORT)
+    lines = counted(found)
     total: Counter[str] = sum(lines.values(), Counter())
-    rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [
-        ("**all**", "", total)
+    table = [f"| paper | item | {' | '.join(columns)} |", "|---|---|" + len(columns) * "---|"]
+    for (paper, name), count in [*sorted(lines.items()), (("**all**", ""), total)]:
+        numbers = " | ".join(str(count[column]) for column in columns)
+        table.append(f"| {paper} | {name} | {numbers} |")
+    return "\n".join(table)
+
+
+@dataclass(frozen=True)
+class Authors:
+    """What the authors' released code gives here for one cell of an item, and our claim of it."""
+
+    paper: str
+    item: str
+    data: dict[str, Any]
+    ours: Claim | None
+    published: PublishedNumber | None
+
+    @property
+    def theirs(self) -> Claim:
+        """The accuracy at the best validation epoch, as ours."""
+        return Claim(self.data, "std")
+
+    @property
+    def verdict(self) -> str:
+        """Whether the difference of the two means is within noise.
+
+        Noise is the 95% interval of the difference of two means with the deviation of the seeds on
+        both sides together; with one seed on both sides nothing can be said.
+        """
+        if self.ours is None:
+            return "not run by us"
+        if self.ours.shorter():
+            return SHORT
+        sides = (self.ours, self.theirs)
+        freedom = sum(side.n - 1 for side in sides)
+        if freedom == 0:
+            return "one seed each"
+        squares = 0.0
+        for side in sides:
+            squares += (side.n - 1) * (side.half_width("std") or 0.0) ** 2
+        error = math.sqrt(squares / freedom * sum(1 / side.n for side in sides))
+        # t_half_width divides by the root of the number of values, one more than the freedom.
+        width = float(t_half_width(error, freedom + 1)) * math.sqrt(freedom + 1)
+        # Both accuracies are multiples of one test node: 0.1 points on 1000 nodes.
+        is_same = abs(self.ours.mean - self.theirs.mean) <= max(width, 0.001)
+        return "as the authors' code" if is_same else "not as the authors' code"
+
+
+def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Authors]:
+    """The claims of the authors' released code, with ours and the published number."""
+    loaded = []
+    for path in sorted((folder / "authors").glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        same_item = [results for results in found if name_of(results) == content["item"]]
+        for data in content["claims"]:
+            at = {axis: label(value) for axis, value in data["at"].items()}
+            ours, published = None, None
+            for results in same_item:
+                for claim in results.claims:
+                    if ours is None and claim.at == at:
+                        ours = claim
+                for _, number, _ in results.verdicts(Claim(data, "std")):
+                    published = published or number
+            loaded.append(Authors(content["paper"], content["item"], data, ours, published))
+    return loaded
+
+
+def authors_table(authors: Sequence[Authors]) -> str:
+    """Published numbers, those of the released code here, and ours."""
+    lines = [
+        "| item and cell | published | released code: best validation epoch | last epoch | "
+        "largest of all epochs | ours | ours and the released code |",
+        "|---|---|---|---|---|---|---|",
     ]
-    return "\n".join(
-        [f"| paper | item | {' | '.join(columns)} |", "|---|---|" + len(columns) * "---|"]
-        + [
-            f"| {paper} | {name} | {' | '.join(str(count[each]) for each in columns)} |"
-            for paper, name, count in rows
+    for one in authors:
+        cell = ", ".join(one.theirs.at.values())
+        notes = one.data.get("note", "")
+        published = number_text(one.published) if one.published else ""
+        ours = one.ours.text() if one.ours else ""
+        if one.ours and one.ours.n > 1:
+            ours += f" (n = {one.ours.n})"
+        columns = [f"{one.item}: {cell}" + f" ({notes})" * bool(notes), published]
+        for key in ("values", "last", "largest"):
+            side = Claim(one.data | {"values": one.data[key]}, "std")
+            columns.append(side.text() + f" (n = {side.n})" * (side.n > 1))
+        lines.append(f"| {' | '.join([*columns, ours, one.verdict])} |")
+    return "\n".join(lines)
+
+
+def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
+    """What reproduces and what does not: a line for each paper."""
+    lines = [
+        "| paper | cells that agree | that do not | undecided, or stopped early | "
+        "cells that agree with the authors' code, run here |",
+        "|---|---|---|---|---|",
+    ]
+    of_papers: dict[str, Counter[str]] = defaultdict(Counter)
+    for (paper, _), count in counted(found).items():
+        of_papers[paper] += count
+    for paper, title in PAPERS.items():
+        count = of_papers[paper]
+        verdicts = Counter(one.verdict for one in authors if one.paper == paper)
+        agreeing = verdicts["as the authors' code"]
+        decided = agreeing + verdicts["not as the authors' code"]
+        columns = [
+            title,
+            str(count["inside"] + count["overlapping"]),
+            str(count["outside"]),
+            str(count["undecided"] + count[SHORT]),
+            f"{agreeing} of {decided}" if decided else "not run",
         ]
+        lines.append(f"| {' | '.join(columns)} |")
+    lines.append(
+        "| Gradient expansion (Park & Kim 2024) | the paper prints no numbers | | | no code |"
     )
+    return "\n".join(lines)
 
 
 def page(text: str, found: Sequence[Results]) -> str:
@@ -230,15 +375,17 @@ def page(text: str, found: Sequence[Results]) -> str:
     Raises:
         ValueError: A mark names no file of results.
     """
+    authors = load_authors(found)
     tables = {results.path.stem: results.table for results in found} | {
-        "counts": lambda: counts(found)
+        "counts": lambda: counts(found),
+        "authors": lambda: authors_table(authors),
+        "papers": lambda: papers_table(found, authors),
     }
 
     def write(match: re.Match[str]) -> str:
         if match[2] not in tables:
             raise ValueError(
-                f"{PAGE.name}: there is no {match[2]}.json in {FOLDER}; there are "
-                f"{', '.join(tables)}."
+                f"there is no {match[2]}.json in {FOLDER}; there are {', '.join(tables)}."
             )
         return f"{match[1]}\n{tables[match[2]]()}\n\n{match[3]}"
 
@@ -286,7 +433,7 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
         if old:
             known = Claim(old[0], "std")
-            is_shorter = len(new.epochs()) > len(known.epochs())
+            is_shorter = len(new.shorter()) > len(known.shorter())
             if not old[0].get("stale") and (known.n > new.n or is_shorter):
                 continue
             content["claims"][content["claims"].index(old[0])] = claim
@@ -347,11 +494,15 @@ def main() -> int:
     if options.take:
         print("\n".join(take(options.take, into=options.into)))
     found = load()
-    before = PAGE.read_text(encoding="utf-8")
-    after = page(before, found)
+    differs = False
+    for path in PAGES:
+        before = path.read_text(encoding="utf-8")
+        after = page(before, found)
+        differs = differs or before != after
+        if not options.check:
+            path.write_text(after, encoding="utf-8")
     if options.check:
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
+        return int(differs)
     print(counts(found))
     return 0
 

@@ -17,6 +17,8 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the predictions for every node or graph to a file.",
+    "inspect": "Print what would be read of a data set, and the flags to train on it: gnn-depth "
+    "inspect NODES EDGES.",
     "partition": "Write the graph of a run as files, of which each process of strategy graph reads "
     "its part.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; "
@@ -108,10 +110,10 @@ def _dispatch(argv: list[str]) -> int:
         return code
 
     from gnn_depth.cli.catalogue import catalogue
-    from gnn_depth.cli.config import check_early, read_arguments
+    from gnn_depth.cli.config import check_early, files_as_flags, read_arguments
     from gnn_depth.cli.known import load_plugins
 
-    arguments = read_arguments(rest)
+    arguments = read_arguments(files_as_flags(rest))
     known = catalogue(arguments.plugins, command)
     asked = arguments.asked_help()
     if asked is not None:

@@ -70,7 +70,7 @@ class CommandLineInterface:
             trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
         self._options = self._merged(arguments, base)
-        if command != "partition":
+        if command not in ("partition", "inspect"):
             found = self.checkpoint and str(self.checkpoint.path)
             self._options["ckpt_path"] = found
         self.resolved = resolved_config(self._options, self.known)
@@ -96,7 +96,7 @@ class CommandLineInterface:
         before = resolved_config(self._merged(Arguments(), base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         run = checkpoint.path.parent.parent
-        changed = checkpoints.changes(run, self.resolved, trains)
+        changed = checkpoints.changes(run, self.resolved, trains, checkpoint.plugins)
         if changed:
             verb = "goes on" if trains else "is used"
             checkpoints.warn(
@@ -119,6 +119,12 @@ class CommandLineInterface:
         with explained():
             default = self.known.options["data"].default
             self.datamodule = made(self._options.get("data") or check("data", default))
+            if self.command == "inspect":
+                return
+            schema = self.checkpoint.schema if self.checkpoint else None
+            if schema is not None and self.command in ("validate", "test", "predict"):
+                targets = self.command != "predict"
+                self.datamodule = self.datamodule.read_as(schema, targets=targets)
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
             self.trainer = make_trainer(self._trainer_options(), self.recorder)

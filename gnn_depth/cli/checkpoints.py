@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
+from gnn_depth.data.schema import Schema
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.short_names import GIVEN_BY_DATA
@@ -60,6 +61,8 @@ class Checkpoint:
     resumable: bool  # it has the state of the optimizer
     not_finite: str | None = None  # the first weight with NaN or infinity
     ended: dict[str, Any] | None = None  # the options with which a callback ended the training
+    plugins: list[str] | None = None  # with which it was trained, with their checksums
+    schema: Schema | None = None  # what the model expects of data
 
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
         """True if nothing is left to train with these options of the trainer."""
@@ -182,10 +185,22 @@ def read(path: Path) -> Checkpoint:
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
         step, sha256 = content["global_step"], data.get("sha256")
         ended = content.get("callbacks", {}).get("RunRecorder", {}).get("ended")
+        schema = content.get("schema")
         return Checkpoint(
-            path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken, ended
+            path,
+            hparams,
+            data.get("data"),
+            sha256,
+            seed,
+            epochs,
+            step,
+            resumable,
+            broken,
+            ended,
+            data.get("plugins"),
+            schema=None if schema is None else Schema.from_dict(schema),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 
@@ -303,10 +318,16 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
     return not changed
 
 
-def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]:
+def changes(
+    run: Path,
+    config: dict[str, Any],
+    trains: bool = True,
+    before: list[str] | None = None,
+) -> list[str]:
     """The changes since a run that would change its numbers.
 
-    These are edited plugins and, where a training goes on, options of the trainer.
+    These are edited plugins and, where a training goes on, options of the trainer. ``before`` are
+    the plugins of a checkpoint, by default those of the run's result.
     """
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = []
@@ -316,7 +337,8 @@ def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]
                 "not set" if value is None else value for value in (there[name], here.get(name))
             )
             found.append(f"trainer.{name} was {was} and is {now}")
-    before = _result(run).get("plugins")
+    if before is None:
+        before = _result(run).get("plugins")
     plugins = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     if before is not None and sorted(before) != sorted(plugins):
         names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
@@ -326,14 +348,17 @@ def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]
 
 def _config(run: Path) -> dict[str, Any]:
     """The config of a run; a warning, and empty, if it is damaged."""
-    try:
-        found = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    path = run / "config.yaml"
+    if not path.exists():
         return {}
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise OSError
+        found = safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         found = None
     if not isinstance(found, dict):
-        warn(f"{run / 'config.yaml'} is damaged.")
+        warn(f"{path} is damaged.")
         return {}
     return found
 

@@ -8,6 +8,7 @@
     resolved_config(options, known)         # what ran: --print_config and the run's folder
 """
 
+import re
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -89,6 +90,33 @@ def read_arguments(argv: list[str]) -> Arguments:
     for text in own.plugins:
         plugins += full_plugin_paths(_structure(text), Path.cwd(), "--plugins")
     return Arguments(sources, list(dict.fromkeys(plugins)), rest, trusted, own.print_config)
+
+
+def files_as_flags(argv: list[str]) -> list[str]:
+    """A command line that begins with one or two files, with the flags that they stand for.
+
+    ``nodes.csv edges.csv``: a table of nodes and one of edges, in any order if the name of one
+    says that it has edges.
+    """
+    files = []
+    for word in argv[:2]:
+        if word.startswith("-"):
+            break
+        files.append(word)
+    if not files:
+        return argv
+    rest = argv[len(files) :]
+    if len(files) == 1:
+        return ["--data", "UserGraph", "--data.path", files[0], *rest]
+    nodes, edges = files
+    if _names_edges(nodes) and not _names_edges(edges):
+        nodes, edges = edges, nodes
+    return ["--data", "UserGraph", "--data.path", edges, "--data.nodes", nodes, *rest]
+
+
+def _names_edges(path: str) -> bool:
+    """True if the name of a file says that it has edges."""
+    return re.search(r"edge|link|cites|adjacency", path.rpartition("/")[2].lower()) is not None
 
 
 def add_own_options(add: Callable[..., Any]) -> None:

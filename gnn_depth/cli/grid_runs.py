@@ -69,6 +69,7 @@ class Resolver:
                     L.seed_everything(0, verbose=False)
                     module = build("data", config["data"])
                     known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
+                    known["schema"] = module.schema
                     self._data[key] = module.checksum, SimpleNamespace(**known)
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(innermost(error))) from error

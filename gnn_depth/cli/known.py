@@ -68,7 +68,7 @@ def options_of_run(command: str) -> dict[str, Option]:
 
 def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
     """The options that only some commands have."""
-    if command != "partition":
+    if command not in ("partition", "inspect"):
         yield "ckpt_path", _own(str | None, None, CKPT_HELP)
     if command in ("validate", "test", "predict"):
         about = "Use a checkpoint of a model that has diverged."

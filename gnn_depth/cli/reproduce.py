@@ -30,7 +30,15 @@ from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.store import ResultWarning
 
-KEYS = {"title": str, "source": str, "grid": str, "table": dict, "figure": dict, "published": list}
+KEYS = {
+    "title": str,
+    "source": str,
+    "grid": str,
+    "table": dict,
+    "measures": dict,
+    "figure": dict,
+    "published": list,
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,9 @@ class Item:
     source: str  # the paper
     grid: Path  # file of the grid of its runs
     table: dict[str, Any]  # axes of the table's rows and columns
+    measures: dict[
+        str, Any
+    ]  # names of measures of layers to print, and when; empty if there are none
     figure: dict[str, Any]  # kind of figure and its options; empty if there is none
     published: list[Any]  # the paper's numbers, see reports.published
 
@@ -135,7 +146,7 @@ def load_item(name: str) -> Item:
         config = read_config(str(item_files()[name]), labels=True)
     else:
         raise UsageError(unknown("item", name, item_files()))
-    content = {"figure": {}, "published": []} | config.data
+    content = {"measures": {}, "figure": {}, "published": []} | config.data
     for key in content:
         if key not in KEYS:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")
@@ -158,10 +169,16 @@ def _check(item: Item, grid: Grid) -> None:
     from gnn_depth.reports import figures
     from gnn_depth.reports.load import ReportError
     from gnn_depth.reports.published import parse_published
+    from gnn_depth.reports.sheets import check_measures
 
     try:
         parse_published(item.published, item.name)
         figures.check_options(*_figure(item))
+        if item.measures:
+            for key in item.measures:
+                if key not in ("names", "when"):
+                    raise ReportError(unknown("key of measures", key, ("names", "when")))
+            check_measures(item.measures.get("names", []), item.measures.get("when", "start"))
         for key in ("rows", "columns"):
             axes = item.table.get(key, [])
             for axis in axes if isinstance(axes, list) else [axes]:
@@ -179,7 +196,7 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     from gnn_depth.reports.formats import latex, markdown, terminal
     from gnn_depth.reports.load import ReportWarning
     from gnn_depth.reports.published import compare_published, parse_published
-    from gnn_depth.reports.sheets import agreement_sheet, table_sheet
+    from gnn_depth.reports.sheets import agreement_sheet, measures_sheet, table_sheet
     from gnn_depth.reports.table import tabulate, to_csv
 
     frame = load_runs([str(plan.store.folder)], [])
@@ -192,6 +209,8 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     sheets = [table_sheet(table)]
     if published:
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
+    if item.measures:
+        sheets.append(measures_sheet(frame, table.names, **item.measures))
     shown = terminal(sheets, styled=sys.stdout.isatty())
     print(f"\n{item.title}\n{item.source}\n\n{shown}", end="")
     folder = new_run_folder(root, item.name)

@@ -9,14 +9,14 @@ from typing import Any
 
 from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from torch import distributed
+from torch import Tensor, distributed
 
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.process import prepare_for_training, quiet
-from gnn_depth.data.base import FullBatch
+from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.partitioned import write_partition
 from gnn_depth.data.shards import division
@@ -24,9 +24,11 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_processes
+from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.prediction import predict
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import Run, run, title
-from gnn_depth.training.summary import rows
+from gnn_depth.training.summary import confusion_lines, rows
 
 REQUEUE_SECONDS = 30
 
@@ -46,6 +48,10 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     """Do what a command asks for, and return what it prints; only the first process prints."""
     if command == "partition":
         return f"{_partition(cli)}\n"
+    if command == "inspect":
+        from gnn_depth.cli.inspect import inspect_command
+
+        return f"{inspect_command(cli)}\n"
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 
@@ -95,20 +101,30 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
 def _evaluation(command: str, cli: CommandLineInterface) -> str:
     """Validate, test or predict, and describe the result."""
     model, data = cli.model, cli.datamodule
-    options: dict[str, Any] = {} if command == "predict" else {"verbose": False}
-    begin = getattr(cli.trainer, command)
     path = cli.config.ckpt_path
+    # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
+    options: dict[str, Any] = {"ckpt_path": path, "weights_only": True}
+
+    def forward(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
+        found: Any = cli.trainer.predict(model, datamodule=data, **options)
+        return found or []
+
     with keeping(), explained():
         check_processes(cli.trainer)
         check_parts(model.stack, model.hparams["in_channels"])
-        # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
-        result = begin(model, datamodule=data, ckpt_path=path, weights_only=True, **options)
+        if command == "predict":
+            table = predict(model, data, forward=forward)
+        else:
+            begin = getattr(cli.trainer, command)
+            result = begin(model, datamodule=data, verbose=False, **options)
     if not cli.trainer.is_global_zero:
         return ""
     if command == "predict":
-        said = predictions.write(result, data, model.task, cli.config.output)
+        said = predictions.write(table, model.task, cli.config.output)
         return f"{said}: {cli.config.output}\n"
     measured = rows({"": result[0]}, model)
+    if model.confusion is not None:
+        measured = "\n".join([measured, *confusion_lines(model.confusion, model)])
     return f"{title(model, data)}, {path or 'untrained'}\n{measured}\n"
 
 

@@ -3,6 +3,7 @@
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.generated import ContextualSBM, Minesweeper
+from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
 from gnn_depth.data.long_range import Distances, GraphTransfer
@@ -17,6 +18,8 @@ from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
 
 __all__ = [
+    "Amazon",
+    "Coauthor",
     "ContextualSBM",
     "DataError",
     "Distances",

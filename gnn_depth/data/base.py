@@ -1,5 +1,6 @@
 """The base classes of every data set: batches of nodes, their loaders and DataModules."""
 
+import copy
 import hashlib
 import logging
 from abc import ABC, abstractmethod
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import lightning as L
 import numpy as np
@@ -22,10 +23,12 @@ from gnn_depth.data.checks import (
     DataError,
     check_finite,
     check_nodes,
+    class_counts,
     class_notes,
     num_outputs_of,
     task_of,
 )
+from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.graph import Graph
 
 log = logging.getLogger(__name__)
@@ -133,6 +136,10 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     #: Accepted values of an argument ``name``, if there is one.
     names: ClassVar[tuple[str, ...]] = ()
+    #: The schema of the trained model that the data is read for; None if it is read to train.
+    adopted: Schema | None = None
+    #: What happens to columns and categories that a trained model misses or does not know.
+    on_unknown: Unknown = "error"
 
     @property
     @abstractmethod
@@ -164,6 +171,34 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Name of the task to train, unless another is asked for: ``multiclass``, ``binary``,
         ``multilabel`` or so."""
         return "multiclass"
+
+    @property
+    def schema(self) -> Schema:
+        """What a model that is trained on this data expects of other data."""
+        return Schema(
+            self.num_features,
+            self.task,
+            tuple(self.class_names),
+            self.per_graph,
+            num_edge_features=self.num_edge_features,
+        )
+
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> "GraphDataModule":
+        """This data, read for a model that was trained on data with another schema.
+
+        Args:
+            schema: That of the model.
+            unknown: Refuse columns and categories that the model misses or does not know
+                (``error``), or ``ignore`` them; by default as the data set's own option says.
+            targets: Read the targets and the split; predictions need neither.
+
+        Raises:
+            DataError: The model cannot use this data.
+        """
+        schema.check_like(self.schema)
+        return self
 
     @property
     def about(self) -> str:
@@ -199,8 +234,10 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Check that a checkpoint was trained on the same classes.
 
         Raises:
-            DataError: The class names differ.
+            DataError: The class names differ, or are none.
         """
+        if not isinstance(state_dict, dict) or not isinstance(state_dict.get("class_names"), list):
+            raise DataError("the checkpoint does not tell the classes it was trained on.")
         trained, here = state_dict["class_names"], self.class_names
         if trained != here:
             raise DataError(
@@ -258,7 +295,8 @@ class NodeDataModule(FullBatches, GraphDataModule):
             batch = self.load()
         rows = batch.graph.num_graphs if batch.per_graph else None
         with self.naming_origin():
-            check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
+            trained = self.adopted is not None
+            check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows, trained)
         self._notes = self.remarks(batch)
         for note in self._notes:
             rank_zero_only(log.warning)(note)
@@ -287,6 +325,12 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def task(self) -> str:
         return task_of(self.loaded.y)
+
+    @property
+    def schema(self) -> Schema:
+        batch = self.loaded
+        counts = class_counts(batch.y, batch.train_mask)
+        return replace(super().schema, train_counts=counts, train_rows=int(batch.train_mask.sum()))
 
     @property
     def per_graph(self) -> bool:
@@ -340,6 +384,13 @@ class WrapsSource:
     node_ids: Any = property(attrgetter("source.node_ids"))
     task: Any = property(attrgetter("source.task"))
     notes: Any = property(attrgetter("source.notes"))
+    schema: Any = property(attrgetter("source.schema"))
+
+    def read_as(self, schema: Schema, unknown: Unknown | None = None, targets: bool = True) -> Any:
+        """This data set made from its source, which is read for a trained model."""
+        other: Any = copy_unread(self)
+        other.source = self.source.read_as(schema, unknown, targets)
+        return other
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         """None: the source has said what is to be said."""
@@ -352,6 +403,19 @@ class WrapsSource:
                 f"{type(self).__name__} is for targets of nodes, and those of its source are of "
                 "graphs."
             )
+
+
+Module = TypeVar("Module")
+
+
+def copy_unread(data: Module) -> Module:
+    """A copy of a data set that has not read anything yet."""
+    other = copy.copy(data)
+    for cls in type(data).__mro__:
+        for name, value in vars(cls).items():
+            if isinstance(value, cached_property):
+                vars(other).pop(name, None)
+    return other
 
 
 def masks_of(stage: str, count: int) -> tuple[Tensor, Tensor, Tensor]:

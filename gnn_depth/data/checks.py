@@ -44,12 +44,14 @@ def check_nodes(
     num_nodes: int,
     masks: tuple[Tensor, Tensor, Tensor],
     num_targets: int | None = None,
+    trained: bool = False,
 ) -> None:
     """Check for faults that would not stop training but give wrong numbers.
 
     One class, one node, isolated nodes and no edges at all are legal.
     :class:`~gnn_depth.graph.Graph` checks the edges. The rows of targets and masks are
-    ``num_targets``, by default one for each node.
+    ``num_targets``, by default one for each node. For a model that is ``trained``, classes and
+    training nodes may be absent.
 
     Raises:
         DataError: There is a fault; the message names the first faulty index.
@@ -83,13 +85,13 @@ def check_nodes(
                 f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} "
                 f"{tuple(mask.shape)}."
             )
-    _check_targets(y, masks[0] | masks[1] | masks[2])
+    _check_targets(y, masks[0] | masks[1] | masks[2], trained)
     for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
         if (shared := _first(mask & other)) is not None:
             raise DataError(
                 f"node {shared} is in {name} and in {other_name}: the masks must be disjoint."
             )
-    if not masks[0].any():
+    if not trained and not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
 
 
@@ -123,6 +125,21 @@ def num_outputs_of(y: Tensor) -> int:
     return int(y.max()) + 1 if task_of(y) == "multiclass" else y[0].numel()
 
 
+def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
+    """How many of some rows have each class, or each label; empty for numbers.
+
+    Args:
+        y: The targets of all rows.
+        rows: A mask of the rows to count.
+    """
+    task = task_of(y)
+    if task == "multiclass":
+        return tuple(torch.bincount(y[rows], minlength=num_outputs_of(y)).tolist())
+    if task == "multilabel":
+        return tuple(y[rows].long().sum(0).tolist())
+    return ()
+
+
 def class_notes(y: Tensor, train_mask: Tensor, names: Sequence[str] | None = None) -> list[str]:
     """Sentences about classes that cannot be learned: a single one, or some without training rows.
 
@@ -147,7 +164,7 @@ def class_notes(y: Tensor, train_mask: Tensor, names: Sequence[str] | None = Non
     return [f"no training row has the class {shown}: it cannot be learned."]
 
 
-def _check_targets(y: Tensor, used: Tensor) -> None:
+def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
     if y.is_floating_point():
         row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
         if row is not None:
@@ -170,6 +187,8 @@ def _check_targets(y: Tensor, used: Tensor) -> None:
             f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
             "Give a node without a class any class, and leave it out of the masks."
         )
+    if trained:
+        return
     # There are at most as many classes as nodes; the limit keeps one huge number from making a huge
     # table of counts.
     missing = _first(torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0)

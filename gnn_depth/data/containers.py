@@ -109,11 +109,6 @@ def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
     arrays |= _attributes(f"{where}node", graph.nodes(data=True))
     edges = ((ends[:2], ends[-1]) for ends in graph.edges(data=True))
     of_edges = _attributes(f"{where}edge", edges)
-    if "y" not in arrays:
-        raise DataError(
-            f"{where}the graph of networkx has no y: set y (and x) as attributes of its nodes, or "
-            "of the Data that torch_geometric.utils.from_networkx(graph) gives."
-        )
     if "weight" in of_edges and "edge_weight" not in of_edges:
         of_edges["edge_weight"] = of_edges.pop("weight")
         notes.append("the attribute weight of the edges is read as edge_weight.")

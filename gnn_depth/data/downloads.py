@@ -89,6 +89,8 @@ def _wrong_checksum(path: Path, content: bytes) -> str | None:
 
 
 def _read_local(path: Path, url: str) -> bytes | None:
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise DataError(f"{str(path)!r} is not a file: move it away.")
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

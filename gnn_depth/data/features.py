@@ -8,9 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.schema import Column, Unknown
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 WHOLE = 2**24  # float32 holds every integer up to here
+SCALE = (
+    "subtract the mean of each column, and divide by its deviation, as the option standardize of "
+    "the data does with x (--data.standardize standard)."
+)
 UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
 
 
@@ -37,14 +42,52 @@ def read_features(
         width = math.prod(values.shape[1:])
         notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
         values = values.reshape(len(values), width)
-    integers = values.dtype not in (torch.bool, torch.float16, torch.bfloat16)
-    if integers and not values.is_floating_point() and values.shape[1] == 1 and len(values):
+    if _is_one_of_integers(values):
         return _one_hot(name, values[:, 0].long(), notes)
     x = values.float()
     if values.dtype in (torch.float64, torch.int64):
         _check_precision(name, values, x, notes, columns)
     _compare_sizes(name, x, notes, columns)
     return x
+
+
+def _is_one_of_integers(values: Tensor) -> bool:
+    """True for a single column of integers, shape (rows, 1)."""
+    is_integer = values.dtype != torch.bool and not values.is_floating_point()
+    return is_integer and values.dim() == 2 and values.shape[1] == 1 and len(values) > 0
+
+
+def one_column_of_integers(values: Tensor) -> tuple[str, ...] | None:
+    """The categories that a single column of integers becomes; None of other features."""
+    if values.dim() == 1:
+        values = values[:, None]
+    if not _is_one_of_integers(values):
+        return None
+    low, high = (int(extreme) for extreme in values.aminmax())
+    if (high - low + 1) * len(values) > LARGEST_ONE_HOT:
+        return ()  # refused when it is read
+    return tuple(str(value) for value in range(low, high + 1))
+
+
+def one_hot_as_trained(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
+    """A single column of integers as the categories of a trained model.
+
+    Raises:
+        DataError: The model does not know one of the integers.
+    """
+    position = {value: number for number, value in enumerate(column.values)}
+    found = [position.get(str(value), -1) for value in values.flatten().tolist()]
+    places = torch.tensor(found)
+    strange = (places < 0).nonzero().flatten()
+    if len(strange) and unknown == "error":
+        row = int(strange[0])
+        raise DataError(
+            f"x[{row}] is {int(values.flatten()[row])}, and the model knows the values "
+            f"{column.values[0]} to {column.values[-1]} only ({len(strange):,} such rows). With "
+            "unknown ignore they have none of these values."
+        )
+    one_hot = F.one_hot(places.clamp_min(0), len(column.values)).float()
+    return one_hot.masked_fill((places < 0)[:, None], 0)
 
 
 def _one_hot(name: str, values: Tensor, notes: list[str]) -> Tensor:
@@ -85,7 +128,7 @@ def _check_precision(
         notes.append(
             f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
             f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
-            "subtract the mean of the column, and divide by its deviation."
+            f"{SCALE}"
         )
 
 
@@ -105,7 +148,7 @@ def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str
         words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
-        "subtract the mean of each column, and divide by its deviation."
+        f"{SCALE}"
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ OTHER_NAMES = {
 }
 
 
+StandIn: TypeAlias = Literal["node", "graph"]
+
+
 @dataclass(eq=False)
 class Joined:
     """Several graphs as one.
@@ -46,13 +49,20 @@ class Joined:
     rows: list[int]
 
 
-def side_by_side(graphs: Sequence[Arrays], edge_features: bool, notes: list[str]) -> Joined:
+def side_by_side(
+    graphs: Sequence[Arrays],
+    edge_features: bool,
+    notes: list[str],
+    stand_in: StandIn | None = None,
+) -> Joined:
     """Check that graphs fit each other, and join them.
 
     Args:
         graphs: The arrays of each; one with ``batch`` holds several graphs.
         edge_features: Join ``edge_attr``.
         notes: Gets a sentence for each decision.
+        stand_in: What has a target that stands in for the graphs' own targets and masks, which
+            are not read: each ``node`` or each ``graph``.
 
     Raises:
         DataError: A graph lacks what others have, or its arrays have different lengths; the
@@ -63,7 +73,8 @@ def side_by_side(graphs: Sequence[Arrays], edge_features: bool, notes: list[str]
     several = len(graphs) > 1
     each = []
     for number, given in enumerate(graphs):
-        one = _OneGraph(f"graph {number}" if several else "the graph", given, edge_features)
+        name = f"graph {number}" if several else "the graph"
+        one = _OneGraph(name, given, edge_features, stand_in)
         each.append(one)
     _note_other_names(graphs, notes)
     first = each[0]
@@ -71,7 +82,9 @@ def side_by_side(graphs: Sequence[Arrays], edge_features: bool, notes: list[str]
         first.check_same_parts(one)
     count = sum(one.num_graphs for one in each)
     num_nodes = sum(one.num_nodes for one in each)
-    per_graph = _have_graphs_targets(each, count, num_nodes, notes)
+    per_graph = stand_in == "graph"
+    if stand_in is None:
+        per_graph = _have_graphs_targets(each, count, num_nodes, notes)
     arrays: dict[str, Any] = {}
     for name in first.arrays:
         parts = [one.arrays[name] for one in each]
@@ -101,18 +114,25 @@ class _OneGraph:
         name: What messages call it.
         given: Its arrays, as they were given.
         edge_features: Read ``edge_attr``.
+        stand_in: See :func:`side_by_side`.
     """
 
-    def __init__(self, name: str, given: Arrays, edge_features: bool) -> None:
+    def __init__(
+        self, name: str, given: Arrays, edge_features: bool, stand_in: StandIn | None
+    ) -> None:
         self.name = name
         there = {key: value for key, value in given.items() if value is not None}
-        missing = [key for key in ("edge_index", "y") if key not in there]
+        needed = ("edge_index",) if stand_in else ("edge_index", "y")
+        missing = [key for key in needed if key not in there]
         if missing:
             raise DataError(self._without(missing, there))
         self.edge_index = _edges(there["edge_index"])
-        self.y = _targets(there["y"])
+        self.y: Any = ()
+        if "y" in there:
+            self.y = _targets(there["y"])
         self.arrays: dict[str, Any] = {}
-        for key in ("x", *OF_EDGES, *MASKS):
+        masks = () if stand_in else MASKS
+        for key in ("x", *OF_EDGES, *masks):
             if key in there and (edge_features or key != "edge_attr"):
                 self.arrays[key] = as_tensor(key, there[key])
         self.num_nodes = self._count_nodes(there)
@@ -122,6 +142,8 @@ class _OneGraph:
             self.owner = as_tensor("batch", there["batch"]).long()
             if len(self.owner):
                 self.num_graphs = int(self.owner.max()) + 1
+        if stand_in:
+            self.y = torch.zeros(self.num_graphs if stand_in == "graph" else self.num_nodes)
         self._check_lengths()
         self.arrays["y"] = self.y
 
@@ -132,6 +154,8 @@ class _OneGraph:
             way_out = " Give edge_index beside adj_t: do not apply ToSparseTensor."
         elif other:
             way_out = f" Rename {other[0]}: it is read as {OTHER_NAMES[other[0]]}."
+        elif missing == ["y"]:
+            way_out = " Give a target for each node: y of a Data, or the attribute y of the nodes."
         has = ", ".join(sorted(there)) or "nothing"
         return f"{self.name} has no {' and no '.join(missing)}; it has {has}.{way_out}"
 

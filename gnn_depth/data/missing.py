@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, WrapsSource
 from gnn_depth.data.draws import Draws
+from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.ranges import Natural, Probability
 from gnn_depth.registry import register
 
@@ -54,6 +56,10 @@ class MissingFeatures(WrapsSource, NodeDataModule):
     def missing_hash(self) -> str:
         """SHA-256 of the mask as packed bits, in hex."""
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
+
+    def read_as(self, schema: Schema, unknown: Unknown | None = None, targets: bool = True) -> Any:
+        """As of its source; with the targets, because the training set decides what is missing."""
+        return super().read_as(schema, unknown)
 
     def load(self) -> NodeBatch:
         batch = self.source.loaded

@@ -55,6 +55,8 @@ class PartitionedGraph(FullBatches, GraphDataModule):
     @cached_property
     def _about(self) -> dict[str, Any]:
         try:
+            if not (self.path / "about.json").is_file():  # a pipe would be waited for
+                raise OSError("there is no file about.json")
             about: dict[str, Any] = json.loads((self.path / "about.json").read_text())
             sizes = {name: len(self._array(name)) for name in ("x", "numbers", "ptr")}
         except (OSError, ValueError) as error:

@@ -14,6 +14,7 @@ import torch
 from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
+from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
 from gnn_depth.registry import register, unknown
@@ -50,6 +51,7 @@ class PyG(GraphSource):
             test_mask only.
         missing_label: A value of y that marks rows without a target. By default -1 beside classes
             0, 1, ..., and NaN beside numbers.
+        standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -72,6 +74,7 @@ class PyG(GraphSource):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        standardize: PerColumn = "none",
     ) -> None:
         super().__init__(
             None,
@@ -84,6 +87,7 @@ class PyG(GraphSource):
             edge_features,
             val_share,
             missing_label,
+            standardize,
         )
         self.dataset = dataset
         self.name = name
@@ -147,8 +151,11 @@ def _class(dataset: str) -> Any:
 def _read_split(path: str | None) -> Mapping[str, Sequence[int]] | None:
     if path is None:
         return None
+    file = Path(path).expanduser()
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise DataError(f"split {path!r} is not a file.")
     try:
-        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"split {path!r} cannot be read: {error}.") from error
     if not isinstance(content, dict):

@@ -9,15 +9,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import GraphDataModule, NodeBatch
-from gnn_depth.data.checks import check_fractions, class_notes
+from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
+from gnn_depth.data.checks import (
+    DataError,
+    check_fractions,
+    class_counts,
+    class_notes,
+    num_outputs_of,
+    task_of,
+)
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
-from gnn_depth.data.features import read_features
+from gnn_depth.data.features import one_column_of_integers, one_hot_as_trained, read_features
 from gnn_depth.data.graph_sets import GraphSet
-from gnn_depth.data.joined import Joined, side_by_side
+from gnn_depth.data.inspection import Inspection
+from gnn_depth.data.joined import Joined, StandIn, side_by_side
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
-from gnn_depth.data.targets import read_targets
+from gnn_depth.data.scaling import (
+    METHODS,
+    PerColumn,
+    check_unnamed,
+    fit_columns,
+    flags_in,
+    scale,
+    words_of_columns,
+)
+from gnn_depth.data.schema import Column, Method, Scaling, Schema, Unknown, features_of
+from gnn_depth.data.targets import Targets, as_trained, no_targets, read_targets
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Finite, Natural, Probability, Range, in_range
 
@@ -32,16 +50,18 @@ class Given:
         graphs: The arrays of each graph, by the names of PyTorch Geometric.
         parts: Numbers of graphs to train, validate and test on, if the source divides them.
         node_ids: Names of the nodes.
-        feature_names: Names of the columns of x.
+        columns: The columns that x is made of; empty if it has no names.
         target_names: Names of numbers to predict.
+        of_schema: Further parts of the schema, by the names of its fields.
         notes: What was decided so far, one sentence each.
     """
 
     graphs: Sequence[Arrays]
     parts: Mapping[str, int] | None = None
     node_ids: np.ndarray | None = None
-    feature_names: Sequence[str] = ()
+    columns: Sequence[Column] = ()
     target_names: Sequence[str] = ()
+    of_schema: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -54,12 +74,14 @@ class GraphRecord:
         class_names: Names of the classes, or of numbers to predict; None if they have none.
         node_ids: Names of the nodes, integers or text; None if they have none.
         notes: What was decided where the data left a choice, one sentence each.
+        schema: What a model that is trained on it expects of other data.
     """
 
     batch: NodeBatch
     class_names: list[str] | None
     node_ids: np.ndarray | None
     notes: list[str]
+    schema: Schema
 
 
 class GraphSource(GraphSet):
@@ -85,6 +107,11 @@ class GraphSource(GraphSet):
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
+        standardize: How features are scaled: ``none``, ``standard``, ``robust`` or ``log1p`` (see
+            :class:`~gnn_depth.data.schema.Scaling`), fitted on the training rows; or a word for
+            each column, ``*`` for the rest.
+        scale_target: The same for numbers to predict; metrics and predictions stay in the units of
+            the data.
 
     Raises:
         ValueError: A number is out of its range.
@@ -103,6 +130,8 @@ class GraphSource(GraphSet):
         edge_features: bool = True,
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
+        standardize: PerColumn = "none",
+        scale_target: Method = "none",
     ) -> None:
         super().__init__(batch_size, seed)
         check_fractions(train_fraction, val_fraction)
@@ -116,6 +145,10 @@ class GraphSource(GraphSet):
         self.edge_features = edge_features
         self.val_share = val_share
         self.missing_label = missing_label
+        self.standardize = standardize
+        self.scale_target = scale_target
+        self.fill = "error"
+        self.reads_targets = True
         self._record: GraphRecord | None = None
 
     @staticmethod
@@ -154,6 +187,28 @@ class GraphSource(GraphSet):
         return self._record
 
     @property
+    def schema(self) -> Schema:
+        return self.adopted or self.record.schema
+
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> GraphDataModule:
+        wanted = schema, targets, unknown or self.on_unknown
+        if wanted == (self.adopted, self.reads_targets, self.on_unknown):
+            return self
+        other = copy_unread(self)
+        other.adopted, other.reads_targets, other.on_unknown = wanted
+        return other
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.adopted.outputs) if self.adopted else super().num_classes
+
+    @property
+    def task(self) -> str:
+        return self.adopted.task if self.adopted else super().task
+
+    @property
     def class_names(self) -> list[str]:
         return self.record.class_names or super().class_names
 
@@ -161,8 +216,16 @@ class GraphSource(GraphSet):
     def node_ids(self) -> np.ndarray | None:
         return self.record.node_ids
 
+    def inspect(self) -> Inspection:
+        """What would be read, and options that are proposed."""
+        found = Inspection(notes=list(self.notes))
+        found.look_at(self.batch, self.schema, directed=False)
+        return found
+
     def remarks(self, batch: NodeBatch) -> list[str]:
         assert self._record is not None
+        if self.adopted is not None:
+            return self._record.notes
         names = self._record.class_names
         return [*self._record.notes, *class_notes(batch.y, batch.train_mask, names)]
 
@@ -173,20 +236,28 @@ class GraphSource(GraphSet):
         return self._record.batch
 
     def _checked(self, given: Given) -> GraphRecord:
-        notes = given.notes
-        joined = side_by_side(given.graphs, self.edge_features, notes)
+        notes, trained = given.notes, self.adopted
+        stand_in: StandIn | None = None
+        if trained is not None and not self.reads_targets:
+            stand_in = "graph" if trained.per_graph else "node"
+        joined = side_by_side(given.graphs, self.edge_features, notes, stand_in)
         arrays, nodes = joined.arrays, joined.num_nodes
-        if "x" in arrays:
-            x = read_features("x", arrays["x"], notes, given.feature_names)
-        else:
-            x = torch.ones(nodes, 1)
-            notes.append("there is no x: every node gets the feature 1.")
-        rows = "graphs" if joined.per_graph else "nodes"
-        targets = read_targets(arrays["y"], rows, self.missing_label, given.target_names)
+        targets = self._targets(joined, given)
         notes += targets.notes
         masks = []
-        for mask in self._masks(joined, given.parts, targets.labelled, notes):
-            masks.append(mask & targets.labelled)
+        if self.reads_targets:
+            for mask in self._masks(joined, given.parts, targets.labelled, notes):
+                masks.append(mask & targets.labelled)
+        else:
+            masks = [targets.labelled] * 3
+        rows = masks[0]
+        if joined.per_graph and joined.node_to_graph is not None:
+            rows = rows[joined.node_to_graph]
+        if "x" in arrays:
+            x, columns, flags = self._features(arrays["x"], given, rows)
+        else:
+            x, columns, flags = torch.ones(nodes, 1), (), ()
+            notes.append("there is no x: every node gets the feature 1.")
         of_edges: dict[str, Any] = {}
         if "edge_weight" in arrays:
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
@@ -197,7 +268,85 @@ class GraphSource(GraphSet):
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
-        return GraphRecord(batch, targets.names, given.node_ids, notes)
+        if trained is not None:
+            trained.check_edges(graph)
+            return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
+        schema = self._own_schema(batch, targets, columns, flags, given)
+        return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
+
+    def _targets(self, joined: Joined, given: Given) -> Targets:
+        """The targets, or stand-ins for those that are not read."""
+        trained = self.adopted
+        if trained is not None and not self.reads_targets:
+            return no_targets(len(joined.arrays["y"]), trained)
+        rows = "graphs" if joined.per_graph else "nodes"
+        found = read_targets(joined.arrays["y"], rows, self.missing_label, given.target_names)
+        if trained is None:
+            return found
+        return as_trained(found, trained, self.on_unknown)
+
+    def _features(
+        self, values: Tensor, given: Given, train: Tensor
+    ) -> tuple[Tensor, tuple[Column, ...], tuple[int, ...]]:
+        """The features as a model gets them, their columns, and which of them are flags."""
+        trained, columns = self.adopted, tuple(given.columns)
+        integers = one_column_of_integers(values)
+        if trained is not None:
+            if not columns:
+                if integers is not None and trained.columns:
+                    values = one_hot_as_trained(values, trained.columns[0], self.on_unknown)
+                values = values.reshape(len(values), -1)
+                check_unnamed(values, trained, self.on_unknown)
+            x = read_features("x", scale(trained.columns, values), given.notes)
+            return x, trained.columns, trained.flags
+        if not columns and integers is not None:
+            columns = (Column("x", "category", integers),)
+        elif not columns and self.standardize != "none":
+            values = values.reshape(len(values), -1)
+            columns = tuple(Column(str(position)) for position in range(values.shape[1]))
+        if integers is None and columns:
+            names = [column.name for column in columns]
+            methods = words_of_columns("standardize", self.standardize, names, METHODS)
+            columns = fit_columns(columns, values, train, methods, self.fill)
+            values = scale(columns, values)
+        x = read_features("x", values, given.notes, features_of(columns))
+        flags = () if given.columns else flags_in(x)
+        return x, columns, flags
+
+    def _own_schema(
+        self,
+        batch: NodeBatch,
+        targets: Targets,
+        columns: tuple[Column, ...],
+        flags: tuple[int, ...],
+        given: Given,
+    ) -> Schema:
+        """The schema of data that is read to train on."""
+        count = num_outputs_of(batch.y)
+        names = targets.names or [str(number) for number in range(count)]
+        scalings = []
+        task = task_of(batch.y)
+        if self.scale_target != "none":
+            if task != "regression":
+                raise DataError(
+                    f"scale_target is for numbers to predict, and these are {task} targets."
+                )
+            known = batch.y[batch.train_mask].view(-1, count)
+            scalings = [Scaling.fit(self.scale_target, column) for column in known.T]
+        return Schema(
+            batch.x.shape[1],
+            task,
+            tuple(names),
+            batch.per_graph,
+            columns,
+            bool(given.columns),
+            flags,
+            targets_scaling=tuple(scalings),
+            train_counts=class_counts(batch.y, batch.train_mask),
+            train_rows=int(batch.train_mask.sum()),
+            num_edge_features=batch.graph.edge_channels,
+            **given.of_schema,
+        )
 
     def edges(
         self, edge_index: Tensor, of_edges: dict[str, Any], num_nodes: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
+from gnn_depth.data.schema import Schema, Unknown
+from gnn_depth.registry import unknown as unknown_word
 
 #: Ways to write a missing value; in a column of text only an empty value is missing.
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
@@ -78,6 +80,50 @@ def read_targets(
             "mask.",
         )
     return found
+
+
+def no_targets(rows: int, schema: Schema) -> Targets:
+    """Stand-ins for the targets of rows that only get predictions."""
+    labelled = torch.zeros(rows, dtype=torch.bool)
+    names = list(schema.outputs)
+    if schema.task == "multiclass":
+        return Targets(torch.zeros(rows, dtype=torch.long), labelled, names, [])
+    dtype = torch.long if schema.task == "multilabel" else torch.float32
+    y = torch.zeros(rows, len(schema.outputs), dtype=dtype)
+    return Targets(y, labelled, names, [])
+
+
+def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:
+    """Targets as a trained model counts them: its classes, by name.
+
+    Raises:
+        DataError: They are of another task, or have a class that the model does not know.
+    """
+    task = task_of(found.y)
+    if task != schema.task and not {task, schema.task} == {"multilabel", "regression"}:
+        raise DataError(f"the model was trained for {schema.task}, and these targets are {task}.")
+    outputs = len(schema.outputs)
+    if schema.task != "multiclass":
+        here = 1 if found.y.dim() == 1 else found.y.shape[1]
+        if here != outputs:
+            raise DataError(f"the model was trained on {outputs} targets, and here are {here}.")
+        y = found.y.float() if schema.task == "regression" else found.y.long()
+        return replace(found, y=y, names=list(schema.outputs))
+    assert found.names is not None, "classes have names"
+    numbers = {name: number for number, name in enumerate(schema.outputs)}
+    number_of = torch.tensor([numbers.get(name, -1) for name in found.names])
+    y = number_of[found.y]
+    strange = (y < 0) & found.labelled
+    notes = found.notes
+    if strange.any():
+        rows = strange.nonzero().flatten()
+        name = found.names[int(found.y[rows[0]])]
+        fault = unknown_word(f"class in {len(rows):,} rows, first y[{int(rows[0])}]", name, numbers)
+        if unknown == "error":
+            raise DataError(f"{fault} The model was trained on these classes only.")
+        notes = [*notes, f"{fault} These rows are in no mask."]
+    labelled = found.labelled & ~strange
+    return Targets(y.clamp_min(0), labelled, list(schema.outputs), notes)
 
 
 def _mark(values: Any, missing_label: float | str | None) -> str:
@@ -184,7 +230,7 @@ def _of_numbers(
     values: Tensor, missing_label: float | str | None, names: Sequence[str] | None
 ) -> Targets:
     """Numbers to predict, in one dimension or two."""
-    rows = values.view(len(values), -1)
+    rows = values.reshape(len(values), -1) if len(values) else values.new_empty(0, 1)
     number = _number(missing_label)
     absent = rows.isnan()
     if number is not None:
@@ -201,7 +247,7 @@ def _of_numbers(
     partly = int((~labelled & ~absent.all(1)).sum())
     if partly:
         notes.append(f"{partly:,} of them have some of their targets, which are not used.")
-    y = rows.masked_fill(~labelled[:, None], 0).view_as(values)
+    y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
     known = y[labelled]
     y = _as_float32(y, known, notes)
     listed = list(names or ()) or None
@@ -221,6 +267,8 @@ def _of_numbers(
 
 def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
     """Numbers in float32; unless that makes different ones equal, or infinite."""
+    if not len(known):  # which is refused
+        return y.float()
     # Only what has a target counts: the other rows are 0.
     narrow = known.float()
     if not narrow.isfinite().all():

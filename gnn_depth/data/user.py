@@ -1,24 +1,42 @@
 """A graph from the user's own files."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, normalize_rows
+from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.columns import LARGE
 from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.inspection import Inspection
+from gnn_depth.data.scaling import PerColumn
+from gnn_depth.data.schema import Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
-from gnn_depth.data.user_tables import EdgeColumns, NodeColumns, TableFile, is_table, read_tables
+from gnn_depth.data.user_tables import (
+    EdgeColumns,
+    NodeColumns,
+    TableFile,
+    Trained,
+    is_table,
+    look_at_nodes,
+    read_tables,
+    roles_of_edges,
+    roles_of_nodes,
+)
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
+
+#: What stands for missing numbers.
+Fill: TypeAlias = Literal["error", "mean", "median", "zero"]
 
 
 @register("data", "UserGraph")
@@ -64,10 +82,23 @@ class UserGraph(GraphSource):
         missing_label: A label or target that marks nodes without one, such as unknown or -999. By
             default -1 beside classes 0, 1, ..., NaN beside numbers, and empty text.
         mask_column: Which split to use, where the masks of a file have several columns.
+        drop: Columns of the table of nodes that are not read.
+        dates: How columns of dates become features: ``days`` since the first one, or ``cyclic``,
+            the day of the year and of the week as points on circles; or a word for each column.
+        fill: What stands for missing numbers: the ``mean`` or ``median`` of the training nodes, or
+            ``zero``; a missing category is none. ``error`` refuses them.
+        standardize: How columns of numbers are scaled: ``none``; ``standard``, to mean 0 and
+            deviation 1; ``robust``, by median and quartiles; ``log1p``, standard of the logarithm;
+            fitted on the training nodes. Or a word for each column, with ``*`` for the rest:
+            ``{age: robust, "*": standard}``.
+        scale_target: The same for numbers to predict. Metrics and predictions stay in the units of
+            the table.
+        unknown: For a trained model: refuse columns and categories that it misses or does not know
+            (``error``), or ``ignore`` them.
 
     Raises:
-        ValueError: A file does not exist, an option does not fit its type, or the fractions add up
-            to more than one.
+        ValueError: A file does not exist, an option does not fit its type or another option, or the
+            fractions add up to more than one.
     """
 
     def __init__(
@@ -91,7 +122,20 @@ class UserGraph(GraphSource):
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
         mask_column: Natural = 0,
+        drop: list[str] = [],  # noqa: B006
+        dates: PerColumn | None = None,
+        fill: Fill = "error",
+        standardize: PerColumn = "none",
+        scale_target: Method = "none",
+        unknown: Unknown = "error",
     ) -> None:
+        defaults = inspect.signature(UserGraph).parameters
+        self._written = {}  # the options that are not the defaults, for a command that has them
+        for name, value in locals().items():
+            if name in defaults and value != defaults[name].default:
+                self._written[name] = value
+        for name in ("path", "nodes"):
+            self._written.pop(name, None)
         self.path = _existing_file("graph file", path)
         of_tables = {
             "nodes": nodes,
@@ -102,6 +146,8 @@ class UserGraph(GraphSource):
             "categories": categories,
             "targets": targets,
             "ends": ends,
+            "drop": drop,
+            "dates": dates,
         }
         _check_options(path, of_tables)
         super().__init__(
@@ -114,23 +160,80 @@ class UserGraph(GraphSource):
             edge_features=edge_features != [],
             val_share=val_share,
             missing_label=missing_label,
+            standardize=standardize,
+            scale_target=scale_target,
         )
+        self.on_unknown = unknown
+        self.fill = fill
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
         self.origin = str(self.nodes or self.path)
-        self.columns = NodeColumns(label, id, split, features, categories, targets)
+        self.columns = NodeColumns(
+            label, id, split, features, categories, targets, drop, dates or "", fill != "error"
+        )
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.normalize_features = normalize_features
 
     def given(self) -> Given:
+        of_schema = {
+            "undirected": self.undirected,
+            "normalize_features": self.normalize_features,
+        }
         if self.nodes:
             tables = TableFile(self.path), TableFile(self.nodes)
-            return read_tables(*tables, self.columns, self.of_edges, self.missing_label)
+            trained = None
+            if self.adopted is not None:
+                trained = Trained(self.adopted, self.reads_targets, self.on_unknown)
+            scales = self.standardize != "none"
+            found = read_tables(
+                *tables, self.columns, self.of_edges, self.missing_label, trained, scales
+            )
+            return replace(found, of_schema={**found.of_schema, **of_schema})
         notes: list[str] = []
         with self.naming_origin():
             graphs = graphs_in(self.path, notes)
             renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
-        return Given(renamed, notes=notes)
+        return Given(renamed, of_schema=of_schema, notes=notes)
+
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> GraphDataModule:
+        other: Any = super().read_as(schema, unknown, targets)
+        other.undirected = schema.undirected
+        other.normalize_features = schema.normalize_features
+        return other
+
+    def inspect(self) -> Inspection:
+        if self.nodes is None:
+            found = super().inspect()
+            found.files = [str(self.path)]
+            return found
+        edges, nodes = TableFile(self.path), TableFile(self.nodes)
+        facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
+        found = Inspection(files=[str(self.nodes), str(self.path)])
+        written = {**self._written, **proposal.options}
+        found.options = {f"data.{name}": value for name, value in written.items()}
+        complete = UserGraph(str(self.path), str(self.nodes), **written)
+        proposed = set(proposal.options)
+        found.tables = [
+            (
+                f"{self.nodes}: {facts[0].rows:,} nodes",
+                roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed),
+            ),
+            (f"{self.path}: edges", roles_of_edges(edges, complete.of_edges)),
+        ]
+        try:
+            batch = complete.batch
+        except DataError as error:
+            found.open = [str(error)]
+            return found
+        found.notes = complete.notes
+        found.look_at(batch, complete.schema, not self.undirected)
+        sizes = {column.name: column.largest for column in facts}
+        is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
+        if is_large and self.scale_target == "none":
+            found.options["data.scale_target"] = "standard"
+        return found
 
     def load(self) -> NodeBatch:
         batch = super().load()
@@ -203,7 +306,7 @@ def _existing_file(name: str, path: str) -> Path:
     return file
 
 
-def _check_options(path: str, of_tables: Mapping[str, Sequence[str] | None]) -> None:
+def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     """Check that files are arrays or tables, and that options for tables are not combined with
     arrays."""
     given = [name for name, value in of_tables.items() if value]
@@ -228,7 +331,7 @@ def _check_options(path: str, of_tables: Mapping[str, Sequence[str] | None]) -> 
     missing = []
     if not nodes:
         missing.append("nodes")
-    if not label and not targets:
+    if not nodes and not label and not targets:
         missing.append("label")
     if missing:
         raise DataError(

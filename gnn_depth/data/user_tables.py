@@ -15,12 +15,25 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
+from gnn_depth.data.columns import ColumnFacts, Proposal, facts_of, propose
+from gnn_depth.data.encoding import (
+    Encoder,
+    category_column,
+    date_column,
+    in_text,
+    missing_columns,
+    refuse_faults,
+    stand_in,
+)
+from gnn_depth.data.scaling import METHODS, PerColumn, words_of_columns
+from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
 from gnn_depth.data.targets import INTEGER, MISSING
 from gnn_depth.registry import hint, unknown
 
 CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 SUFFIXES = (*CSV, ".parquet")
+DATES = ("days", "cyclic")
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
 ONE_ROLE = (
@@ -40,6 +53,10 @@ class NodeColumns:
         features: Columns of numbers; by default all that have no other role.
         categories: Columns of text; each value becomes a feature of 0 and 1.
         targets: Columns of numbers to predict, instead of a label.
+        drop: Columns that are not read.
+        dates: How dates become numbers, ``days`` or ``cyclic``, or a word for each column; empty if
+            they must not.
+        fills: Whether missing numbers and categories are filled in.
     """
 
     label: str | None
@@ -48,6 +65,9 @@ class NodeColumns:
     features: Sequence[str] | None = None
     categories: Sequence[str] = ()
     targets: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    dates: PerColumn = ""
+    fills: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,43 +90,69 @@ class EdgeColumns:
         return [name for name in (self.weight, *(self.features or ())) if name]
 
 
+@dataclass(frozen=True)
+class Trained:
+    """The model that tables are read for.
+
+    Attributes:
+        schema: What it expects.
+        targets: Whether targets and split are read.
+        unknown: What happens to columns and categories that it misses or does not know.
+    """
+
+    schema: Schema
+    targets: bool
+    unknown: Unknown
+
+
 def read_tables(
     edges: "TableFile",
     nodes: "TableFile",
     columns: NodeColumns,
     of_edges: EdgeColumns,
     missing_label: float | str | None = None,
+    trained: Trained | None = None,
+    scales: bool = False,
 ) -> Given:
     """Read a graph from two tables, with an edge or a node in each row.
+
+    Args:
+        edges: The table of edges.
+        nodes: The table of nodes.
+        columns: The roles of the columns of nodes.
+        of_edges: The roles of the columns of edges.
+        missing_label: A mark of nodes without a target.
+        trained: The model that the tables are read for; None to train one.
+        scales: Whether columns are scaled, for what a message proposes.
 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and row.
     """
     notes: list[str] = []
+    if trained is not None and trained.schema.named:
+        columns, of_edges = _as_trained(edges, nodes, columns, of_edges, trained)
     columns, masks = _roles(nodes, columns, notes)
+    if trained is not None and not trained.targets:
+        columns, masks = replace(columns, label=None, targets=(), split=None), []
     assert columns.id is not None
-    features = list(columns.features or ())
-    text = [columns.id, *masks, *columns.categories]
+    names = list(columns.features or ())
+    text = [columns.id, *masks]
     text += [name for name in (columns.label, columns.split) if name]
-    frame = nodes.read([*text, *features, *columns.targets], text)
+    frame = nodes.read([*text, *names, *columns.categories, *columns.targets], text)
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}
-    x = _numbers(
-        nodes,
-        frame[features],
-        "features must be finite numbers. Fill it in, or leave the column out: `features` lists "
-        "those to use. A column of text can be one of `categories`, whose values become features "
-        "of 0 and 1, or the `split`.",
-    )
-    if columns.categories:
-        one_hot = _one_hot(nodes, frame[list(columns.categories)])
-        features.extend(one_hot.columns)
-        x = np.concatenate([x, one_hot.to_numpy(np.float64)], 1)
-    arrays["x"] = x
+    if trained is not None and trained.schema.named:
+        arrays["x"] = _features_as_trained(nodes, frame, columns, trained, notes)
+        found: Sequence[Column] = trained.schema.columns
+    else:
+        needs_label = trained is None and not columns.label and not columns.targets
+        files = f"{nodes.path} {edges.path}"
+        _check_decided(nodes, frame, columns, needs_label, scales, files)
+        arrays["x"], found = _new_features(nodes, frame, columns)
     if columns.label:
         arrays["y"] = frame[columns.label].to_numpy(object)
-    else:
+    elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
     if columns.split:
         arrays |= _masks_of_split(nodes, frame[columns.split])
@@ -125,13 +171,266 @@ def read_tables(
     if of_edges.features:
         rule = "edge_features must be finite numbers."
         arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
+    of_schema = {
+        "label": (columns.label,) if columns.label else tuple(columns.targets),
+        "split": columns.split,
+        "id": columns.id,
+        "ids": "integers" if ids.dtype == np.int64 else "text",
+        "ends": tuple(of_edges.ends or edges.columns[:2]),
+        "edge_weight": of_edges.weight,
+        "edge_columns": tuple(of_edges.features or ()),
+    }
     return Given(
         [arrays],
         node_ids=ids.to_numpy(),
-        feature_names=features,
+        columns=found,
         target_names=columns.targets,
+        of_schema=of_schema,
         notes=notes,
     )
+
+
+def _as_trained(
+    edges: "TableFile",
+    nodes: "TableFile",
+    columns: NodeColumns,
+    of_edges: EdgeColumns,
+    trained: Trained,
+) -> tuple[NodeColumns, EdgeColumns]:
+    """The roles in tables that are read for a model: its columns, by name.
+
+    Only the columns of ids, ends and split may have other names, which the options say.
+    """
+    schema = trained.schema
+    id = columns.id if columns.id in nodes.columns else schema.id
+    nodes.distinct([id or ""])
+    ends = list(of_edges.ends)
+    if not ends or not set(ends) <= set(edges.columns):
+        ends = list(schema.ends)
+    edges.distinct([*ends, *(name for name in (schema.edge_weight, *schema.edge_columns) if name)])
+    label: str | None = None
+    targets: Sequence[str] = ()
+    split = None
+    if trained.targets:
+        nodes.distinct(schema.label)
+        if schema.task == "multiclass":
+            label = schema.label[0]
+        else:
+            targets = schema.label
+        for name in (schema.split, columns.split):
+            split = name if name in nodes.columns else split
+    here = [column for column in schema.columns if column.name in nodes.columns]
+    roles = NodeColumns(
+        label,
+        id,
+        split,
+        [column.name for column in here if column.kind != "category"],
+        [column.name for column in here if column.kind == "category"],
+        targets,
+    )
+    return roles, EdgeColumns(ends, schema.edge_weight or "", schema.edge_columns)
+
+
+def _features_as_trained(
+    nodes: "TableFile",
+    frame: pd.DataFrame,
+    columns: NodeColumns,
+    trained: Trained,
+    notes: list[str],
+) -> np.ndarray:
+    """The features that a model was trained on, shape (rows, features)."""
+    schema = trained.schema
+    known = {column.name for column in schema.columns}
+    known |= {*schema.label, columns.id or "", schema.split or ""}
+    extra = [name for name in nodes.columns if name not in known]
+    extra = [name for name in extra if name not in (*MASKS, "split", columns.split)]
+    if extra:
+        shown = ", ".join(map(repr, extra[:MAX_LISTED]))
+        if len(extra) > MAX_LISTED:
+            shown += f", ... {len(extra)} in all"
+        notes.append(f"not read, because the model does not know them: {shown}.")
+    encoder = Encoder(trained.unknown)
+    lacking = missing_columns(schema, nodes.columns, encoder)
+    parts = []
+    for column in schema.columns:
+        if column.name in lacking:
+            parts.append(stand_in(column, len(frame)))
+        else:
+            parts.append(encoder.encode(column, frame[column.name]))
+    refuse_faults(nodes, encoder.faults)
+    notes += encoder.notes
+    return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
+
+
+def _new_features(
+    nodes: "TableFile", frame: pd.DataFrame, columns: NodeColumns
+) -> tuple[np.ndarray, Sequence[Column]]:
+    """The features of a table to train on, shape (rows, features), and their columns."""
+    names = list(columns.features or ())
+    dates = [name for name in names if facts_of(name, frame[name]).kind == "dates"]
+    forms = words_of_columns("dates", columns.dates or "days", dates, DATES)
+    found = []
+    for name in names:
+        made = Column(name)
+        if name in dates:
+            made = date_column(name, frame[name], forms[name])
+        found.append(made)
+    found += [category_column(name, frame[name]) for name in columns.categories]
+    encoder = Encoder(fills=columns.fills)
+    parts = [encoder.encode(column, frame[column.name]) for column in found]
+    assert not encoder.faults, "refused before"
+    return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+
+
+def _check_decided(
+    nodes: "TableFile",
+    frame: pd.DataFrame,
+    columns: NodeColumns,
+    needs_label: bool,
+    scales: bool,
+    files: str,
+) -> None:
+    """Name all columns of a table that cannot be features as they are, and options that decide."""
+    facts = [facts_of(name, frame[name]) for name in columns.features or ()]
+    proposal = propose(facts, needs_label, bool(columns.dates), columns.fills, scales)
+    lines = []
+    for column in facts:
+        if column.name in proposal.why:
+            lines.append(f"  {_first(frame, column)}: {proposal.why[column.name]}")
+    for name in columns.categories:
+        column = facts_of(name, frame[name])
+        blank = np.flatnonzero(in_text(frame[name]) == "")
+        if len(blank) and not columns.fills:
+            lines.append(f"  row {blank[0]} (from 0): {name!r} is missing: {column.described}")
+            proposal.options["fill"] = "median"
+    if needs_label:
+        lines.insert(0, "  no column is the label (classes) or one of the targets (numbers)")
+    if not lines:
+        return
+    if needs_label and not {"label", "targets"} & set(proposal.options):
+        proposal.options["label"] = "COLUMN"
+    count = "a decision is" if len(lines) == 1 else f"{len(lines)} decisions are"
+    raise nodes.error(
+        f"{count} needed before training.\n" + "\n".join(lines) + "\n"
+        f"For example: {proposal.flags}\n"
+        f"`gnn-depth inspect {files}` shows every column and what would be read.\n"
+        "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
+        "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
+        "stands for missing values, and `split` has train, val and test."
+    )
+
+
+def look_at_nodes(
+    nodes: "TableFile", columns: NodeColumns, scales: bool
+) -> tuple[list[ColumnFacts], Proposal]:
+    """Every column of a table of nodes, and options for those that need a decision."""
+    frame = nodes.read(nodes.columns)
+    facts = [facts_of(name, frame[name]) for name in nodes.columns]
+    roles, _ = _roles(nodes, columns, [])
+    open_columns = [column for column in facts if column.name in (roles.features or ())]
+    needs_label = not roles.label and not roles.targets
+    proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
+    blank = [one.name for one in facts if one.name in roles.categories and len(one.missing)]
+    if blank and not roles.fills:
+        proposal.options["fill"] = "median"
+    return facts, proposal
+
+
+def roles_of_nodes(
+    nodes: "TableFile",
+    facts: Sequence[ColumnFacts],
+    columns: NodeColumns,
+    standardize: PerColumn,
+    proposed: Collection[str],
+) -> list[tuple[str, str, str]]:
+    """For each column of a table of nodes its name, what it holds, and what it is read as.
+
+    Args:
+        nodes: The table.
+        facts: Its columns.
+        columns: Their roles.
+        standardize: How numbers are scaled.
+        proposed: The names of the options that nobody has given yet.
+    """
+    roles, masks = _roles(nodes, columns, [])
+    numbers = [one.name for one in facts if one.is_numeric or one.kind == "dates"]
+    named = {} if isinstance(standardize, str) else standardize
+    known = {name: word for name, word in named.items() if name in numbers or name == "*"}
+    methods = words_of_columns(
+        "standardize", standardize if isinstance(standardize, str) else known, numbers, METHODS
+    )
+    rows = []
+    for column in facts:
+        name, option = column.name, ""
+        if name == roles.id:
+            role = "id"
+        elif name == roles.label:
+            role, option = "label", "label"
+        elif name in roles.targets:
+            role, option = "target", "targets"
+        elif name == roles.split or name in masks:
+            role, option = "split", "split"
+        elif name in roles.drop:
+            role, option = "not read", "drop"
+        elif name in roles.categories:
+            role, option = f"{column.distinct} features of 0 and 1", "categories"
+        elif name not in (roles.features or ()):
+            role = "not read"
+        else:
+            role, option = "feature", "standardize"
+            if column.kind == "dates":
+                word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
+                role, option = f"feature: {word}", "dates"
+            if methods[name] != "none" and word_is_scaled(column, roles):
+                role += f", {methods[name]}"
+            else:
+                option = option if column.kind == "dates" else ""
+            if len(column.missing):
+                role += ", filled"
+        if option in proposed:
+            role += " (proposed)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows
+
+
+def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
+    """True if a column becomes one number, which can be scaled."""
+    dates = columns.dates
+    if column.kind != "dates":
+        return True
+    return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
+
+
+def roles_of_edges(edges: "TableFile", columns: EdgeColumns) -> list[tuple[str, str, str]]:
+    """For each column of a table of edges its name, what it holds, and what it is read as."""
+    frame = edges.read(edges.columns)
+    ends = list(columns.ends or edges.columns[:2])
+    rows = []
+    for name in edges.columns:
+        column = facts_of(name, frame[name])
+        role = "not read"
+        if name in ends:
+            role = "source" if name == ends[0] else "target"
+        elif name == columns.weight:
+            role = "weight"
+        elif name in (columns.features or ()):
+            role = "feature of the edge"
+        elif column.is_numeric:
+            role = "not read (edge_weight, edge_features)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows
+
+
+def _first(frame: pd.DataFrame, column: ColumnFacts) -> str:
+    """The first row of a column that needs a decision, in words."""
+    faulty = [*column.strange, *column.missing] if column.is_numeric else []
+    row = int([*faulty, 0][0])
+    value = frame[column.name].iloc[row]
+    blank = pd.isna(value) or str(value).strip() in MISSING
+    said = "is missing" if blank else f"is {str(value)[:MAX_SHOWN]}"
+    return f"row {row} (from 0): {column.name!r} {said}"
 
 
 def _roles(
@@ -140,7 +439,7 @@ def _roles(
     """The roles with their defaults, and the columns that are masks."""
     columns = replace(columns, id=columns.id or nodes.columns[0])
     named = [name for name in (columns.id, columns.label, columns.split) if name]
-    named += [*columns.categories, *columns.targets]
+    named += [*columns.categories, *columns.targets, *columns.drop]
     found = [name for name in MASKS if name in nodes.columns and name not in named]
     masks = found
     if columns.split:
@@ -267,7 +566,7 @@ class TableFile:
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
                 )
-        texts = {name: _as_text(frame[name]) for name in text}
+        texts = {name: in_text(frame[name]) for name in text}
         return frame[list(columns)].assign(**texts)
 
     def error(self, reason: str) -> DataError:
@@ -395,14 +694,6 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
     return values
 
 
-def _one_hot(table: TableFile, frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of text as columns of 0 and 1, one for each value, in alphabetical order."""
-    for name in frame:
-        missing = f"category {name!r} is missing. Give it a value, such as `unknown`."
-        table.check_rows(frame[name] == "", lambda _, missing=missing: missing)
-    return pd.get_dummies(frame, dtype=np.float64)
-
-
 def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray]:
     """The masks that a column of train, val and test stands for."""
     split = column.str.lower()
@@ -424,16 +715,6 @@ def _is_true(table: TableFile, column: pd.Series) -> np.ndarray:
         lambda row: f"{column.name!r} is {_shown(column[row])}, and must be true or false.",
     )
     return words.isin(true).to_numpy(bool)
-
-
-def _as_text(column: pd.Series) -> pd.Series:
-    """Text without surrounding spaces, empty where the value is missing."""
-    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # integers with a missing value among them come as floats
-    column = column.astype("category")
-    texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
-    # A missing value has the code -1.
-    return pd.Series(texts[column.cat.codes], column.index, object)
 
 
 def _shown(value: str) -> str:

@@ -226,6 +226,9 @@ class CallRecorder:
         self._root, self._training_only = root, training_only
         self._inputs, self._layers = set(inputs), set(layers)
         self._layer_of = dict(zip(inputs, layers, strict=True))
+        # A forward pass is the outermost call of one of these. The step of a LightningModule calls
+        # a model inside it, not the module itself.
+        self._roots = _around(root, self._inputs)
         self._of_state, self._of_gradient = of_state, of_gradient
         self._keeps_calls = keeps_calls
         self.after_backward: Callable[[], None] | None = None
@@ -264,10 +267,10 @@ class CallRecorder:
         self._trained = [p for p in self._root.parameters() if p.requires_grad]
         of_layers = {p for layer in self._layers for p in layer.parameters()}
         self._witnesses = [p for p in self._trained if p in of_layers] or self._trained
-        for module in self._inputs | self._layers | {self._root}:
+        for module in self._inputs | self._layers | self._roots:
             handle = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             self._attached.callback(handle.remove)
-            if module is self._root or (self._keeps_calls and module in self._layers):
+            if module in self._roots or (self._keeps_calls and module in self._layers):
                 handle = module.register_forward_hook(self._leave, always_call=True)
                 self._attached.callback(handle.remove)
             # Looked up by copy and pickle, also on an instance: copies must not have our hooks.
@@ -280,7 +283,7 @@ class CallRecorder:
     def remove(self) -> None:
         """Remove all hooks."""
         self._attached.close()
-        for module in self._inputs | self._layers | {self._root}:
+        for module in self._inputs | self._layers | self._roots:
             if not any(map(_is_ours, module._forward_pre_hooks.values())):
                 module.__dict__.pop("__reduce_ex__", None)
         for handle in self._leaf_hooks:
@@ -305,7 +308,7 @@ class CallRecorder:
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         is_measured = module in self._inputs or module in self._layers
-        if not is_measured and module is not self._root:  # a copy that shares its hooks
+        if not is_measured and module not in self._roots:  # a copy that shares its hooks
             return
         if self._is_paused or in_backward():
             return
@@ -315,7 +318,7 @@ class CallRecorder:
             self.in_transform |= is_measured
             return
         self._running.clear()  # a backward pass that failed does not end
-        if module is self._root:
+        if module in self._roots:
             if self._depth == 0:
                 self._begin_pass(args)
             self._depth += 1
@@ -325,7 +328,7 @@ class CallRecorder:
             self._record(module, CallArguments(module, args, named))
 
     def _leave(self, module: nn.Module, args: object, out: Any) -> None:
-        if module is self._root and self._depth and not in_backward():
+        if module in self._roots and self._depth and not in_backward():
             self._depth -= 1
             self._over = self._over or self._depth == 0
         if not self._keeps_calls or module not in self._layers or self._is_paused or in_backward():
@@ -514,6 +517,19 @@ class CallRecorder:
         for part in parts[1:]:
             total = total + part
         return self._of_gradient(total)
+
+
+def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:
+    """The model, and the modules inside it that contain all layers and are none."""
+    found = {root}
+    inner: nn.Module | None = root
+    while inner is not None:
+        children, inner = list(inner.children()), None
+        for child in children:
+            if child not in layers and layers and layers <= set(child.modules()):
+                found.add(child)
+                inner = child
+    return found
 
 
 def _is_ours(hook: Any) -> bool:

@@ -10,7 +10,7 @@ from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.ranges import Probability
 from gnn_depth.registry import register
 
-__all__ = ["DropEdge", "DropNode", "NoGraphDropout"]
+__all__ = ["DropEdge", "DropNode", "DropSens", "NoGraphDropout"]
 
 
 @register("graph_dropout", "none")
@@ -80,3 +80,33 @@ class DropNode(GraphDropout):
             return graph
         stays = graph.draw_sources() >= self.p
         return graph.keeping(stays[graph.source] & stays[graph.target])
+
+
+@register("graph_dropout", "drop_sens")
+class DropSens(GraphDropout):
+    r"""DropSens: drop the edges into a node with a probability that grows with its degree.
+
+    An edge into a node with d incoming edges is dropped with probability :math:`\min(p^{1/d},
+    0.5)`; self-loops are kept and do not count in d. So a node of few neighbours keeps the
+    sensitivity to each of them that it loses with :class:`DropEdge`. Ghosh et al., *Effects of
+    Dropout on Performance in Long-range Graph Learning Tasks*, 2025.
+
+    Args:
+        p: The probability for a node of one neighbour.
+    """
+
+    takes_shards = True
+
+    def __call__(self, graph: Graph) -> Graph:
+        if self.p == 0:
+            return graph
+        probability = graph.once(("drop_sens", self.p), lambda: self._probabilities(graph))
+        is_loop = graph.source == graph.target
+        return graph.keeping((graph.draw_edges() >= probability) | is_loop)
+
+    def _probabilities(self, graph: Graph) -> torch.Tensor:
+        """The probability of dropping each edge, shape (edges,)."""
+        is_proper = (graph.source != graph.target).double()
+        degree = is_proper.new_zeros(graph.num_nodes).index_add_(0, graph.target, is_proper)
+        of_node = self.p ** degree.clamp_min(1).reciprocal()
+        return of_node.clamp_max(0.5)[graph.target]

@@ -4,18 +4,35 @@ To add one, subclass Skip and decorate it with ``@register("skip", name)``.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import dropout as drop_features
+from gnn_depth.nn.functional import segment_sum
 from gnn_depth.nn.parts import Skip, WeightChain
-from gnn_depth.ranges import Finite, Fraction
+from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
 from gnn_depth.registry import register
 
-__all__ = ["Dense", "Gated", "InitialResidual", "LayerScale", "NoSkip", "ReZero", "Residual"]
+__all__ = [
+    "AdaptiveInitial",
+    "Dense",
+    "FeedForward",
+    "Gated",
+    "GatedLocal",
+    "GradientGating",
+    "GraphCON",
+    "InitialResidual",
+    "LayerScale",
+    "LinearResidual",
+    "NoSkip",
+    "Ordered",
+    "ReZero",
+    "Residual",
+]
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 
@@ -75,6 +92,32 @@ class Residual(_Adding):
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return self.project(states[-1]) + update
+
+
+@register("skip", "linear")
+class LinearResidual(Skip):
+    r"""Linear residual: add a linear map of the layer's input, :math:`X^{l+1} = X^l R + F(X^l)`.
+
+    R is a learned matrix, also where the widths are equal. Luo, Shi & Wu, *Classic GNNs are Strong
+    Baselines*, NeurIPS 2024, and *Unlocking the Potential of Classic GNNs*, ICML 2025, whose norm
+    and activation act on the sum: that is ``root_weight`` of the layers gcn and sage.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+    """
+
+    adds = "input"
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
+        self.lin = nn.Linear(widths[-1], out_channels, bias=False)
+
+    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        return self.lin(states[-1]) + update
+
+    def weight_chain(self) -> WeightChain:
+        return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
 
 class _Scaled(_Adding):
@@ -200,6 +243,35 @@ class InitialResidual(_Adding):
         return f"alpha={self.alpha}"
 
 
+@register("skip", "adaptive_initial")
+class AdaptiveInitial(Skip):
+    r"""Adaptive initial residual: each node decides how much of its first state is mixed in.
+
+    .. math:: X^{l+1} = \lambda \odot F(X^l) + (1 - \lambda) \odot X^0 \Theta, \qquad
+        \lambda = \sigma(X^0 w)
+
+    with one number lambda for each node and a learned matrix Theta. Shirzadi, Dehkordi & Zehmakan,
+    *Adaptive Initial Residual Connections for GNNs with Theoretical Guarantees*, AAAI 2026. They
+    mix before the activation and share w over the layers; here, as with all skip connections, the
+    first state is mixed in after the activation, and each layer has its own w.
+
+    Args:
+        widths: Widths of all earlier states; the first one is that of the first state.
+        out_channels: Width of the layer's output.
+    """
+
+    reads = "first"
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
+        self.strength = nn.Linear(widths[0], 1, bias=False)
+        self.lin = nn.Linear(widths[0], out_channels, bias=False)
+
+    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        strength = torch.sigmoid(self.strength(states[0]))
+        return strength * update + (1 - strength) * self.lin(states[0])
+
+
 @register("skip", "dense")
 class Dense(Skip):
     r"""Dense connection: concatenate the layer's output to its input, :math:`X^{l+1} = [X^l,
@@ -221,3 +293,226 @@ class Dense(Skip):
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return torch.cat([states[-1], update], 1)
+
+
+@register("skip", "gradient_gating")
+class GradientGating(Skip):
+    r"""Gradient gating (G2): channels that differ little between neighbours stop changing.
+
+    .. math::
+        \tau_i = \tanh\Big( \frac{1}{|N(i)|} \sum_{j \in N(i)} |F_i - F_j|^p \Big), \qquad
+        X^{l+1} = (1 - \tau) \odot X^l + \tau \odot F(X^l)
+
+    with F the layer's output after its activation, for each node and channel. It also needs a
+    tensor of edges x channels. Rusch et al., *Gradient Gating for Deep Multi-Rate Learning on
+    Graphs*, ICLR 2023; the gate reads the layer itself, as by default there. If the widths differ,
+    the input passes a linear map without bias first.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+        p: The power of the differences, 1 or more.
+    """
+
+    takes_blocks = False
+
+    def __init__(
+        self,
+        widths: list[int],
+        out_channels: int,
+        p: Annotated[float, Range(1)] = 2.0,
+    ) -> None:
+        super().__init__(widths, out_channels)
+        self.p = p
+        self.project = _project(widths[-1], out_channels)
+
+    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        difference = update.index_select(0, graph.target) - update.index_select(0, graph.source)
+        # A power of 0 below 2 has no second derivative; its first one is 0 there, as abs gives it.
+        total = segment_sum(difference.abs().pow(self.p), graph)
+        gate = torch.tanh(total / graph.in_degree.clamp_min(1)[:, None].to(total.dtype))
+        return (1 - gate) * self.project(states[-1]) + gate * update
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+@register("skip", "graphcon")
+class GraphCON(Skip):
+    r"""GraphCON: an oscillator for each channel, driven by the layer's output.
+
+    .. math::
+        Y^{l+1} = Y^l + \Delta t \, (F(X^l) - \alpha Y^l - \gamma X^l), \qquad
+        X^{l+1} = X^l + \Delta t \, Y^{l+1}
+
+    The velocity Y is a second state, which starts as :math:`Y^0 = X^0`. If the widths differ, X and
+    Y pass the same linear map without bias first. Rusch et al., *Graph-Coupled Oscillator
+    Networks*, ICML 2022, whose best settings on WebKB take one or two steps.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+        step_size: Delta t.
+        damping: Alpha, which slows the velocity.
+        frequency: Gamma, which pulls the state back to zero.
+    """
+
+    carries = True
+
+    def __init__(
+        self,
+        widths: list[int],
+        out_channels: int,
+        step_size: Positive = 1.0,
+        damping: NonNegative = 1.0,
+        frequency: NonNegative = 1.0,
+    ) -> None:
+        super().__init__(widths, out_channels)
+        self.step_size = step_size
+        self.damping = damping
+        self.frequency = frequency
+        self.project = _project(widths[-1], out_channels)
+
+    def forward(
+        self,
+        update: Rows,
+        states: Sequence[Tensor],
+        graph: Graph,
+        velocity: Tensor | None = None,
+    ) -> tuple[Rows, Rows]:
+        x = self.project(states[-1])
+        if velocity is None:
+            y = x
+        elif velocity.shape[1] == x.shape[1]:
+            y = velocity
+        else:
+            y = self.project(velocity)
+        y = y + self.step_size * (update - self.damping * y - self.frequency * x)
+        return x + self.step_size * y, y
+
+
+@register("skip", "ordered")
+class Ordered(Skip):
+    r"""Ordered gating: a node's own state keeps more and more channels from layer to layer.
+
+    .. math::
+        g^l = g^{l-1} + (1 - g^{l-1}) \odot
+        \mathrm{cumsum}(\mathrm{softmax}(W [X^l \| M^l] + b)), \qquad
+        X^{l+1} = \mathrm{LN}(g^l \odot X^l + (1 - g^l) \odot M^l)
+
+    where M is the layer's output and g has an entry for each chunk of channels, which starts at 0.
+    Song et al., *Ordered GNN: Ordering Message Passing to Deal with Heterophily and
+    Over-smoothing*, ICLR 2023. There M is the mean of the neighbours: use layer ``mean`` and
+    activation identity.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+        chunks: Number of chunks; it must divide the width.
+
+    Raises:
+        ValueError: The widths differ, or are not divisible by the number of chunks.
+    """
+
+    carries = True
+
+    def __init__(self, widths: list[int], out_channels: int, chunks: Count = 8) -> None:
+        super().__init__(widths, out_channels)
+        if widths[-1] != out_channels:
+            raise ValueError(
+                f"skip 'ordered' mixes a state of width {widths[-1]} with a layer's output of "
+                f"width {out_channels}: use encoder linear, and layers of equal width."
+            )
+        if out_channels % chunks:
+            raise ValueError(
+                f"{chunks} chunks cannot share a width of {out_channels}: choose a divisor of "
+                f"{out_channels}."
+            )
+        self.chunks = chunks
+        self.gate = nn.Linear(2 * out_channels, chunks)
+        self.norm = nn.LayerNorm(out_channels)
+
+    def forward(
+        self,
+        update: Rows,
+        states: Sequence[Tensor],
+        graph: Graph,
+        kept: Tensor | None = None,
+    ) -> tuple[Rows, Rows]:
+        x = states[-1]
+        opened = self.gate(torch.cat([x, update], 1)).softmax(1).cumsum(1)
+        gate = opened if kept is None else kept + (1 - kept) * opened
+        of_channels = gate.repeat_interleave(self.width // self.chunks, 1)
+        return self.norm(of_channels * x + (1 - of_channels) * update), gate
+
+    def extra_repr(self) -> str:
+        return f"chunks={self.chunks}"
+
+
+@register("skip", "feed_forward")
+class FeedForward(_Adding):
+    r"""Residual connection and feed-forward block, as in GNN+ and transformers.
+
+    .. math::
+        H = X^l + F(X^l), \qquad
+        X^{l+1} = H + W_2 \, \mathrm{Dropout}(\mathrm{ReLU}(W_1 H + b_1)) + b_2
+
+    W_1 doubles the width. If the widths differ, the input passes a linear map without bias first.
+    Luo, Shi & Wu, *Unlocking the Potential of Classic GNNs for Graph-level Tasks*, ICML 2025, whose
+    block is this with norm batch, and a second batch norm after it.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+        dropout: Probability of dropping a hidden feature of the block in training.
+        norm: Apply a layer norm to H before the feed-forward block.
+    """
+
+    adds = None
+
+    def __init__(
+        self,
+        widths: list[int],
+        out_channels: int,
+        dropout: Probability = 0.0,
+        norm: bool = True,
+    ) -> None:
+        super().__init__(widths, out_channels)
+        self.dropout = dropout
+        self.norm = nn.LayerNorm(out_channels) if norm else nn.Identity()
+        self.inner = nn.Linear(out_channels, 2 * out_channels)
+        self.outer = nn.Linear(2 * out_channels, out_channels)
+
+    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        hidden = self.project(states[-1]) + update
+        inner = torch.relu(self.inner(self.norm(hidden)))
+        dropped = drop_features(inner, self.dropout, self.training, graph.node_numbers)
+        return hidden + self.outer(dropped)
+
+
+@register("skip", "gated_local")
+class GatedLocal(Skip):
+    r"""Gated local connection of Polynormer: a gate from the input multiplies the layer's output.
+
+    .. math:: X^{l+1} = (1 - \beta) \, \mathrm{LN}(\mathrm{ReLU}(X^l U) \odot F(X^l))
+        + \beta F(X^l), \qquad \beta = \sigma(b)
+
+    for each channel. Deng, Yue & Zhang, *Polynormer*, ICLR 2024, the local half. There F is a GAT
+    plus a linear map of its input, with ReLU and dropout, and the decoder reads the sum of all
+    states.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
+    """
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
+        self.gate = nn.Linear(widths[-1], out_channels)
+        self.norm = nn.LayerNorm(out_channels)
+        self.beta = nn.Parameter(torch.zeros(out_channels))
+
+    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        gated = self.norm(torch.relu(self.gate(states[-1])) * update)
+        beta = torch.sigmoid(self.beta)
+        return (1 - beta) * gated + beta * update

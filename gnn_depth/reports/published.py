@@ -15,15 +15,16 @@ from gnn_depth.reports.settings import Labels, label, resolve_name, same
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
-KEYS = ("source", "interval", "unit", "where", "over", "values")
+KEYS = ("source", "interval", "runs", "unit", "where", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
 UNITS = {"percent": 100.0, "fraction": 1.0}
 NUMBER = re.compile(
     r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*"
 )
 ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
+TOO_WIDE = 0.15  # an interval of 15 points on either side decides nothing
 
-Level: TypeAlias = Literal["inside", "overlapping", "outside", "no value"]
+Level: TypeAlias = Literal["inside", "overlapping", "outside", "undecided", "no value"]
 
 
 class PublishedNumber(NamedTuple):
@@ -31,6 +32,9 @@ class PublishedNumber(NamedTuple):
 
     mean: float
     half: float | None = None
+    #: How far the numbers behind the printed ones may lie from them: half a unit of the last digit
+    #: of the mean, and of the number after ±.
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Published:
 
     source: str  # the citation
     interval: Spread | None  # what stands after ±; None where the paper gives no interval
+    runs: int | None  # behind each mean; None where the paper does not say
     where: Mapping[str, str]  # axis -> label, for the axes that are fixed
     over: str  # the axis along which the numbers vary
     numbers: Mapping[str, PublishedNumber]  # label on that axis -> number
@@ -63,6 +68,8 @@ class Agreement:
 
 def read_published(path: str | Path) -> list[Published]:
     """Read the published numbers of a YAML file."""
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+        raise ReportError(f"{str(path)!r} is not a file.")
     try:
         content = safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -106,6 +113,9 @@ def _entry(entry: Any) -> Published:
     interval = str(entry.get("interval", "none"))
     if interval not in INTERVALS:
         raise ReportError(unknown("interval", interval, INTERVALS))
+    runs = entry.get("runs")
+    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
+        raise ReportError(f"'runs' must be the number of runs behind a mean, not {runs!r}.")
     unit = str(entry.get("unit", "percent"))
     if unit not in UNITS:
         raise ReportError(unknown("unit", unit, UNITS))
@@ -117,20 +127,30 @@ def _entry(entry: Any) -> Published:
                 f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}."
             )
         mean, half = match.groups()
-        if half is None:
-            numbers[_label(key)] = PublishedNumber(float(mean) / UNITS[unit])
-        elif interval == "none":
+        if half is not None and interval == "none":
             raise ReportError(
                 f"value of {key}: {value!r} has a +-, so give its meaning: interval: std or "
                 "interval: ci."
             )
-        else:
-            scaled = float(mean) / UNITS[unit], float(half) / UNITS[unit]
-            numbers[_label(key)] = PublishedNumber(*scaled)
+        width = None
+        rounding = _rounding(mean)
+        if half is not None:
+            width = float(half) / UNITS[unit]
+            rounding += _rounding(half)
+        number = PublishedNumber(float(mean) / UNITS[unit], width, rounding / UNITS[unit])
+        numbers[_label(key)] = number
     where = {}
     for axis, value in _mapping("'where'", entry.get("where") or {}).items():
         where[str(axis)] = _label(value)
-    return Published(str(entry["source"]), INTERVALS[interval], where, str(entry["over"]), numbers)
+    source, over = str(entry["source"]), str(entry["over"])
+    return Published(source, INTERVALS[interval], runs, where, over, numbers)
+
+
+def _rounding(text: str) -> float:
+    """Half a unit of the last digit of a number as it is printed: 0.05 for 82.1."""
+    digits, _, exponent = text.partition("e")
+    decimals = len(digits.partition(".")[2])
+    return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
 
 
 def _mapping(name: str, value: Any) -> dict[Any, Any]:
@@ -167,24 +187,41 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
                 continue
             for text, number in entry.numbers.items():
                 if same(here.get(axis, ""), text):
-                    level = agreement_of(cell, number, entry.interval)
+                    level = agreement_of(cell, number, entry.interval, entry.runs)
                     found.append(Agreement(row, column, entry, number, cell, level))
     return found
 
 
-def agreement_of(cell: Cell, number: PublishedNumber, interval: Spread | None) -> Level:
-    r"""The position of our mean m relative to a published number a ± h.
+def agreement_of(
+    cell: Cell, number: PublishedNumber, interval: Spread | None, runs: int | None = None
+) -> Level:
+    r"""The position of our mean m of k runs relative to a published number a ± h.
 
     ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is
-    our own interval of the same kind (the standard deviation, with h = 0, for a number without an
-    interval); ``outside`` otherwise; ``no value`` if we have none.
+    our own interval of the same kind (the standard deviation for a number without an interval);
+    ``outside`` otherwise; ``no value`` if we have none. Three things make this fair:
+
+    - The 95% confidence interval of a mean of ``runs`` runs is narrower than that of a mean of
+      fewer, so h is multiplied by :math:`\sqrt{runs / k}` for k < ``runs``: a single run is
+      compared with the interval of a single run. A standard deviation is that of one run already.
+    - What printing may have rounded away belongs to h, which is 0 for a number without an interval.
+    - ``undecided``: h, or the w that is needed, is more than 15 points, so that almost any number
+      would agree; or neither side has an interval.
     """
     distance = abs(cell.mean - number.mean) - ROUNDING
     if math.isnan(distance):
         return "no value"
-    if number.half is not None and distance <= number.half:
+    half = number.half or 0.0
+    if interval == "ci" and runs is not None and cell.n < runs:
+        half *= math.sqrt(runs / cell.n)
+    if half > TOO_WIDE:
+        return "undecided"
+    half += number.rounding
+    if distance <= half:
         return "inside"
     width = cell.half_width(interval or "std")
-    if width is not None and distance <= (number.half or 0.0) + width:
-        return "overlapping"
-    return "outside"
+    if width is None:
+        return "undecided" if number.half is None else "outside"
+    if distance > half + width:
+        return "outside"
+    return "undecided" if width > TOO_WIDE else "overlapping"

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+import pandas as pd
+
+from gnn_depth.registry import unknown
+from gnn_depth.reports.load import ReportError, read_measures
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
     Labels,
     counted,
     is_percent,
+    label,
     last_part,
     metric_words,
     number,
@@ -246,7 +252,7 @@ def agreement_sheet(
     lines = []
     for one in found:
         ours = format_cell(one.cell, table.metric, one.published.interval or table.spread)
-        theirs = format_mean(*one.number, table.metric)
+        theirs = format_mean(one.number.mean, one.number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
         difference = format_value(one.difference, table.metric, sign="+")
         lines.append((*one.row, *one.column, ours, cited, difference, one.level))
@@ -262,3 +268,67 @@ def agreement_sheet(
     names = short_words(table.names)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))
+
+
+def check_measures(names: Sequence[str], when: str = "start") -> None:
+    """Check the options of :func:`measures_sheet` before anything runs.
+
+    Raises:
+        ReportError: The names are no list of texts, or there is no such time.
+    """
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
+        raise ReportError(f"'names' must be a list of measures, not {names!r}.")
+    if when not in ("start", "end"):
+        raise ReportError(unknown("time of measures", str(when), ("start", "end")))
+
+
+def measures_sheet(
+    frame: pd.DataFrame, axes: Labels, names: Sequence[str], when: str = "start"
+) -> Sheet:
+    r"""Measures of runs in their first and in their last layer.
+
+    Runs that differ in their seed only share a line, with the geometric mean of their values.
+
+    Args:
+        frame: Runs, as ``read_runs`` returns them.
+        axes: Names of the axes whose labels tell the lines apart.
+        names: Names of the measures.
+        when: ``start`` for the first measured step, ``end`` for the last one.
+    """
+    lines: dict[Labels, list[str]] = {}
+    for labels in frame[list(axes)].itertuples(index=False, name=None):
+        lines[tuple(label(value) for value in labels)] = []
+    for name in names:
+        values = read_measures(frame, name)
+        for labels, line in lines.items():
+            is_here = pd.Series(True, index=frame.index)
+            for axis, text in zip(axes, labels, strict=True):
+                is_here &= frame[axis].map(label) == text
+            of_runs = values[values.run.isin(frame.index[is_here])]
+            line.append(_ends(of_runs, when, values.attrs["log10"]))
+    head = (*short_words(axes), *(name.replace("_", " ") for name in names))
+    numbers = tuple((*labels, *line) for labels, line in lines.items())
+    note = f"First layer -> last layer, at the {when} of training."
+    return Sheet("Measures of layers", head, len(axes), numbers, (note,))
+
+
+def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
+    """A measure of some runs in the first and in the last layer."""
+    first, last = [], []
+    for _, of_run in values.groupby("run"):
+        step = of_run.step.min() if when == "start" else of_run.step.max()
+        of_step = of_run[of_run.step == step].set_index("layer").value
+        first.append(of_step[of_step.index.min()])
+        last.append(of_step[of_step.index.max()])
+    if not first:
+        return "-"
+    texts = []
+    for side in (first, last):
+        logarithms = np.array(side, dtype=float)
+        if not log10:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logarithms = np.log10(logarithms)
+        mean = float(logarithms.mean())
+        texts.append("-" if math.isnan(mean) else f"{10.0**mean:.2g}")
+    return " -> ".join(texts)

@@ -54,6 +54,8 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 def read_metrics(run: Path) -> pd.DataFrame | None:
     """The metrics of a run, one row per step; None if it has none, with a warning if damaged."""
     path = run / "metrics.csv"
+    if not path.is_file():
+        return None
     try:
         table = pd.read_csv(path).groupby("step").last()
         table = table.drop(columns="epoch", errors="ignore").astype(float)

@@ -13,7 +13,13 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.metrics import accuracy, confusion, macro_f1
+from gnn_depth.training.metrics import (
+    accuracy,
+    balanced_accuracy,
+    confusion,
+    macro_f1,
+    predicted_classes,
+)
 from gnn_depth.training.tasks import Task
 
 
@@ -39,7 +45,7 @@ class NodeSets:
             set_of_node = torch.repeat_interleave(
                 torch.tensor(self.sizes, device=self.nodes.device), output_size=len(self.nodes)
             )
-            self.cells = (set_of_node * num_classes + self.targets) * num_classes
+            self.cells = (set_of_node * num_classes + self.targets) * (num_classes + 1)
 
 
 class BatchSets:
@@ -128,7 +134,7 @@ class EpochMetrics:
         self._began = True
         self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
         if sets.cells is not None:
-            cells = sets.cells + out.argmax(-1)
+            cells = sets.cells + predicted_classes(out)
             counts = confusion(cells, len(self.names), self.task.num_outputs)
             self._counts = counts if self._counts is None else self._counts + counts
         if loss is not None:
@@ -167,7 +173,11 @@ class EpochMetrics:
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         if counts is not None:
             self.counts = counts
-            accuracies, f1s = accuracy(counts), macro_f1(counts)
+            of_counts = {
+                "acc": accuracy(counts),
+                "f1": macro_f1(counts),
+                "bacc": balanced_accuracy(counts),
+            }
         with warnings.catch_warnings():
             # torchmetrics warns of a process that had no batch, and of sums from a checkpoint.
             warnings.simplefilter("ignore", UserWarning)
@@ -175,8 +185,8 @@ class EpochMetrics:
                 if not sizes[place]:
                     continue
                 if counts is not None:
-                    values[f"{name}/acc"] = accuracies[place]
-                    values[f"{name}/f1"] = f1s[place]
+                    for own, of_sets in of_counts.items():
+                        values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
                     value = metric.compute()
                     values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()

@@ -4,56 +4,108 @@ Sums are float64 and counts are integers. The classes are torchmetrics' ``Metric
 processes merge by their states.
 """
 
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
+import pandas as pd
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
+NAN_OUTPUT = "an output of the model is NaN"
+
+
+def predicted_classes(out: Float[Tensor, "nodes classes"]) -> Int[Tensor, "nodes"]:
+    """The class with the largest output; the number of classes for a row with a NaN."""
+    largest, prediction = out.max(-1)  # NaN wins every comparison, and would be class 0
+    return prediction.masked_fill(largest.isnan(), out.shape[-1])
+
 
 def confusion(
     cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int
-) -> Int[Tensor, "sets classes classes"]:
-    """Count nodes by set, class and predicted class.
+) -> Int[Tensor, "sets classes predictions"]:
+    """Count nodes by set, class and predicted class; a last column counts those without prediction.
 
-    A node's cell is ``(set * classes + class) * classes + prediction``.
+    A node's cell is ``(set * classes + class) * (classes + 1) + prediction``.
     """
     # Not bincount, which makes the host wait for a GPU.
-    counts = torch.zeros(num_sets * num_classes**2, dtype=torch.int64, device=cells.device)
+    shape = (num_sets, num_classes, num_classes + 1)
+    counts = torch.zeros(math.prod(shape), dtype=torch.int64, device=cells.device)
     counts.index_add_(0, cells, torch.ones_like(cells))
-    return counts.view(num_sets, num_classes, num_classes)
+    return counts.view(shape)
 
 
-def accuracy(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    """Share of the nodes whose class is predicted correctly."""
+def accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
+    """Share of the nodes whose class is predicted correctly; NaN if a node has no prediction."""
     correct = counts.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return (correct.double() / counts.sum((-2, -1))).float()
+    return _where_predicted(counts, correct.double() / counts.sum((-2, -1)))
 
 
-def macro_f1(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
+def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
     r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur.
 
-    A class occurs if it is among the labels or the predictions.
+    A class occurs if it is among the labels or the predictions. NaN if a node has no prediction.
     """
-    seen = counts.sum(-1) + counts.sum(-2)
-    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).float() / seen.clamp_min(1)
-    number_of_classes = (seen > 0).float().sum(-1, keepdim=True)
-    return (f1 / number_of_classes).sum(-1)
+    seen = counts.sum(-1) + counts[..., :-1].sum(-2)
+    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
+    number_of_classes = (seen > 0).double().sum(-1, keepdim=True)
+    return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
 
 
-class RocAuc(Metric):
-    """ROC AUC: the probability that a true row has a higher score than a false one.
+def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
+    """Values of sets, with NaN for those in which a node has no prediction."""
+    without = counts[..., -1].sum(-1)
+    return values.masked_fill(without > 0, torch.nan).float()
 
-    Ties count half. Scores are ranked as they are, so logits do not saturate as probabilities do.
-    With several labels it is the mean over those that are true in some rows and false in others.
+
+def balanced_accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
+    """Mean over the classes that occur of the share of their nodes that is predicted correctly.
+
+    NaN if a node has no prediction.
+    """
+    nodes = counts.sum(-1)
+    recall = counts.diagonal(dim1=-2, dim2=-1).double() / nodes.clamp_min(1)
+    return _where_predicted(counts, recall.sum(-1) / (nodes > 0).sum(-1))
+
+
+def confusion_table(
+    counts: Int[Tensor, "sets classes predictions"], names: Sequence[str]
+) -> pd.DataFrame:
+    """Confusion matrices as a table: a row for each set and class, a column for each prediction.
+
+    Args:
+        counts: As of :func:`confusion`, for validation and test, or for one of them.
+        names: Of the classes.
+    """
+    tables = {}
+    for of_set, matrix in zip(("val", "test"), counts, strict=True):
+        if matrix.any():
+            predicted = matrix[:, : len(names)]  # the last column has no prediction
+            table = pd.DataFrame(predicted.numpy(), index=list(names), columns=list(names))
+            tables[of_set] = table
+    if not tables:
+        return pd.DataFrame(columns=list(names))
+    return pd.concat(tables, names=["set", "class"])
+
+
+class RankMetric(Metric):
+    """A metric of how scores rank the rows in which a label is true and those in which it is not.
+
+    Scores are ranked as they are, so logits do not saturate as probabilities do. With several
+    labels it is the mean over those for which it is defined.
     """
 
     full_state_update = False
     higher_is_better = True
     #: Why it is undefined, in words.
-    undefined: ClassVar[str] = "it needs both values of a label"
+    undefined: ClassVar[str]
+    #: What the labels do that it leaves out.
+    left_out: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,18 +123,16 @@ class RocAuc(Metric):
         # One row for each label: searchsorted searches in the last dimension.
         scores = scores.view(len(scores), -1).t().contiguous()
         labels = labels.view(len(labels), -1).t()
-        ranked = scores.sort(-1).values
-        below = torch.searchsorted(ranked, scores)
-        not_above = torch.searchsorted(ranked, scores, right=True)
-        twice_mean_rank = below + not_above - 1  # of all rows with the same score, from 0
-        ones = labels.sum(-1)
-        zeros = labels.shape[-1] - ones
-        twice_wins = (twice_mean_rank * labels).sum(-1) - ones * (ones - 1)
-        areas = twice_wins.double() / (2 * ones * zeros)
-        # Where a label has one value only, this divides zero by zero; NaN has no rank.
-        self._is_defined = (ones > 0) & (zeros > 0)
-        areas = areas.masked_fill(scores.isnan().any(-1), torch.nan)
-        return (areas.where(self._is_defined, 0.0).sum() / self._is_defined.sum()).float()
+        # Where a label has one value only, this may divide zero by zero; NaN has no rank.
+        values, self._is_defined = self.of_labels(scores, labels)
+        values = values.masked_fill(scores.isnan().any(-1), torch.nan)
+        return (values.where(self._is_defined, 0.0).sum() / self._is_defined.sum()).float()
+
+    @abstractmethod
+    def of_labels(
+        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
+    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
+        """The value for each label, and where it is defined."""
 
     def remark(self) -> str:
         """How many labels the last value leaves out, in words; empty if none."""
@@ -90,7 +140,54 @@ class RocAuc(Metric):
         number = len(self._is_defined)
         if left_out in (0, number):
             return ""
-        return f"leaves out {left_out} of {number} labels, which have one value in all rows"
+        return f"leaves out {left_out} of {number} labels, which {self.left_out}"
+
+
+class RocAuc(RankMetric):
+    """ROC AUC: the probability that a true row has a higher score than a false one.
+
+    Ties count half. Defined for labels that are true in some rows and false in others.
+    """
+
+    undefined: ClassVar[str] = f"it needs both values of a label, or {NAN_OUTPUT}"
+    left_out: ClassVar[str] = "have one value in all rows"
+
+    def of_labels(
+        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
+    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
+        ranked = scores.sort(-1).values
+        below = torch.searchsorted(ranked, scores)
+        not_above = torch.searchsorted(ranked, scores, right=True)
+        twice_mean_rank = below + not_above - 1  # of all rows with the same score, from 0
+        ones = labels.sum(-1)
+        zeros = labels.shape[-1] - ones
+        twice_wins = (twice_mean_rank * labels).sum(-1) - ones * (ones - 1)
+        return twice_wins.double() / (2 * ones * zeros), (ones > 0) & (zeros > 0)
+
+
+class AveragePrecision(RankMetric):
+    r"""Average precision: the mean over the true rows of the precision at their score.
+
+    .. math:: \tfrac1P \sum_{i: y_i = 1} |\{j: y_j = 1, s_j \ge s_i\}| / |\{j: s_j \ge s_i\}|
+
+    Defined for labels that are true in some row. Of rare labels it says more than ROC AUC: a random
+    order gets their share.
+    """
+
+    undefined: ClassVar[str] = f"no row has the label, or {NAN_OUTPUT}"
+    left_out: ClassVar[str] = "are true in no row"
+
+    def of_labels(
+        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
+    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
+        ranked, order = scores.sort(-1)
+        below = torch.searchsorted(ranked, scores)
+        # The true rows among the lowest ones, from none to all.
+        true_below = F.pad(labels.gather(-1, order).cumsum(-1), (1, 0)).gather(-1, below)
+        ones = labels.sum(-1, keepdim=True)
+        precision = (ones - true_below).double() / (scores.shape[-1] - below)
+        ones = ones[:, 0]
+        return (precision * labels).sum(-1) / ones, ones > 0
 
 
 class MicroF1(Metric):
@@ -98,13 +195,14 @@ class MicroF1(Metric):
 
     full_state_update = False
     higher_is_better = True
-    undefined: ClassVar[str] = "no label is true, and none is predicted"
+    undefined: ClassVar[str] = f"no label is true, and none is predicted, or {NAN_OUTPUT}"
 
-    counts: Tensor  # true positives, and twice those with false positives and false negatives
+    # True positives; twice those with false positives and false negatives; outputs that are NaN.
+    counts: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_state("counts", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("counts", torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(
         self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
@@ -112,11 +210,12 @@ class MicroF1(Metric):
         predicted = logits > 0
         true = labels > 0
         hits = (predicted & true).sum()
-        self.counts = self.counts + torch.stack([hits, predicted.sum() + true.sum()])
+        both = predicted.sum() + true.sum()
+        self.counts = self.counts + torch.stack([hits, both, logits.isnan().sum()])
 
     def compute(self) -> Float[Tensor, ""]:
-        hits, predicted_and_true = self.counts.double()
-        return (2 * hits / predicted_and_true).float()
+        hits, predicted_and_true, without = self.counts.double()
+        return (2 * hits / predicted_and_true).masked_fill(without > 0, torch.nan).float()
 
 
 class R2(Metric):
@@ -131,7 +230,7 @@ class R2(Metric):
 
     full_state_update = False
     higher_is_better = True
-    undefined: ClassVar[str] = "it needs targets that differ, in every output"
+    undefined: ClassVar[str] = f"it needs targets that differ, in every output, or {NAN_OUTPUT}"
 
     moments: Tensor  # outputs x (rows, mean, squares about the mean, squared errors)
 

@@ -58,7 +58,9 @@ def build_model(options: Mapping[str, Any], data: Any) -> NodeClassifier:
         if key in GIVEN_BY_DATA:
             message = f"'model.{key}' is taken from the data and cannot be set."
             raise PartError(message, ("model", key))
-    return NodeClassifier(**known_to_model(data), **resolved_model(options))
+    model = NodeClassifier(**known_to_model(data), **resolved_model(options))
+    model.adopt(data.schema)
+    return model
 
 
 def resolved_model(options: Mapping[str, Any]) -> dict[str, Any]:

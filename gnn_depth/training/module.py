@@ -1,8 +1,8 @@
 """The LightningModule that trains a stack of parts."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn
 
 import lightning as L
 import torch
@@ -13,7 +13,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.builder import Named, build
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.base import GraphDataModule, NodeBatch
+from gnn_depth.data.schema import Schema
 from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
@@ -33,7 +34,7 @@ from gnn_depth.training.memory import check_weights
 from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare_schedule
 from gnn_depth.training.optimizers import decay_apart, fused
 from gnn_depth.training.resume import SeededSteps
-from gnn_depth.training.tasks import TaskFactory, make_task
+from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
 ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
 
@@ -42,8 +43,8 @@ class NodeClassifier(PlainModule):
     """Assemble a deep GNN from named parts and train it, by default to classify nodes.
 
     On a full batch an epoch is one step, and one forward pass in evaluation mode serves the
-    validation and the test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``,
-    ``test/f1``, or those of another task.
+    validation and the test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``val/bacc``,
+    ``test/acc`` and so on, or those of another task.
 
     Args:
         in_channels: Number of input features; for integer features, of the values of each column.
@@ -55,6 +56,9 @@ class NodeClassifier(PlainModule):
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
+        class_weight: Weights of the classes in the loss: ``balanced``, by the training rows of each
+            class; or a weight for some classes by name.
+        best_metric: The metric that chooses the best epoch; by default that of the task.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where
@@ -78,6 +82,8 @@ class NodeClassifier(PlainModule):
         scheduler: Named[LRSchedulerCallable] | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",
+        class_weight: Literal["balanced"] | dict[str, float] | None = None,
+        best_metric: str | None = None,
         pool: Pool = "mean",
         compile: Compile = "auto",
         **stack_options: Any,
@@ -85,6 +91,9 @@ class NodeClassifier(PlainModule):
         super().__init__()
         self._save_plain_hyperparameters(options_of=DeepGNN)
         self.task = make_task(task, default_task, num_classes)
+        if best_metric is not None:
+            self.task.choose_best(best_metric)
+        self.class_weight = class_weight
         check_weights(in_channels, num_classes, **stack_options)
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
         check_choice(compile, self.stack.graph_dropout)
@@ -95,6 +104,8 @@ class NodeClassifier(PlainModule):
             self.scheduler = build("scheduler", scheduler)
         self.pool = pool
         self.compiling = compile
+        #: What the model expects of data; None before it was trained.
+        self.schema: Schema | None = None
         self.kernel_path = KernelPath()
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
@@ -107,6 +118,11 @@ class NodeClassifier(PlainModule):
         """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows,
         outputs)."""
         return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
+
+    @property
+    def confusion(self) -> Tensor | None:
+        """Nodes of validation and test, each by class and predicted class, when last evaluated."""
+        return self.eval_metrics.counts
 
     @property
     def chance(self) -> float | None:
@@ -126,6 +142,9 @@ class NodeClassifier(PlainModule):
         self._sets = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(data, GraphDataModule) and (stage == "fit" or self.schema is None):
+            self.adopt(data.schema)
         if stage == "fit":
             prepare_callbacks(self.trainer, self.task)
             self._patience = [
@@ -135,8 +154,23 @@ class NodeClassifier(PlainModule):
             ]
             OneBatchValidation.replace(self.trainer)
 
+    def adopt(self, schema: Schema) -> None:
+        """Take over what the data says of its columns, classes and targets."""
+        self.schema = schema
+        if schema.targets_scaling:
+            self.task.scale_targets(schema.targets_scaling)
+        if self.class_weight is not None:
+            self.task.weigh(class_weights(self.class_weight, schema))
+
+    def read_schema(self, checkpoint: Mapping[str, Any]) -> None:
+        """Take over the schema of a checkpoint, if it has one."""
+        if "schema" in checkpoint:
+            self.adopt(Schema.from_dict(checkpoint["schema"]))
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
+        if self.schema is not None:
+            checkpoint["schema"] = self.schema.as_dict()
         checkpoint["kernels"] = self.kernel_path.key
         # With several processes each has its own sums, but only the first one writes the
         # checkpoint.
@@ -145,6 +179,7 @@ class NodeClassifier(PlainModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
+        self.read_schema(checkpoint)
         # Before there were kernels, every run was one of PyTorch alone.
         self.kernel_path.key = checkpoint.get("kernels")
         if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
@@ -251,6 +286,9 @@ class NodeClassifier(PlainModule):
                 )
             prepare_schedule(schedule, self.task)
             config["monitor"] = schedule.monitor
+            if self.attached_trainer is not None and not schedule.monitor.startswith("train/"):
+                # In between, the metric is that of an earlier epoch.
+                config["frequency"] = self.trainer.check_val_every_n_epoch or 1
         return {"optimizer": optimizer, "lr_scheduler": config}
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:

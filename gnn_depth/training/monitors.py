@@ -121,6 +121,13 @@ def prepare_schedule(schedule: ReduceLROnPlateau, task: Task) -> None:
         schedule.load_state_dict(schedule.state_dict() | {"mode": LARGEST, "best": -math.inf})
 
 
+def is_new(monitor: str, trainer: L.Trainer) -> bool:
+    """False in epochs without validation for a metric of it, whose last value is an old one."""
+    every = trainer.check_val_every_n_epoch
+    is_of_validation = monitor.partition("/")[0] in ("val", "test")
+    return not is_of_validation or every is None or (trainer.current_epoch + 1) % every == 0
+
+
 def _is_to_change(watcher: Any, task: Task) -> bool:
     """True if a watcher has the default mode, and it is the wrong one."""
     kind = next(cls for cls in type(watcher).__mro__ if cls.__name__ in WATCHERS)
@@ -134,13 +141,14 @@ def _is_to_change(watcher: Any, task: Task) -> bool:
 
 
 def _where_defined(hook: Callable[..., None], monitor: str) -> Callable[..., None]:
-    """A hook that does nothing in epochs in which a metric is undefined."""
+    """A hook that does nothing in epochs in which a metric is undefined, or an old one."""
     if getattr(hook, "where_defined", False):  # from an earlier fit with the same callback
         return hook
 
     @wraps(hook)
     def called(trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not is_undefined(trainer.callback_metrics.get(monitor)):
+        value = trainer.callback_metrics.get(monitor)
+        if is_new(monitor, trainer) and not is_undefined(value):
             hook(trainer, pl_module)
 
     called.where_defined = True  # type: ignore[attr-defined]
@@ -151,7 +159,8 @@ def _save_where_defined(callback: ModelCheckpoint) -> None:
     check = callback.check_monitor_top_k
 
     def is_among_best(trainer: L.Trainer, current: Tensor | None = None) -> bool:
-        return not is_undefined(current) and check(trainer, current)
+        is_known = is_new(str(callback.monitor), trainer) and not is_undefined(current)
+        return is_known and check(trainer, current)
 
     callback.check_monitor_top_k = is_among_best  # type: ignore[method-assign]
 

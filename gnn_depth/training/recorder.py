@@ -39,6 +39,7 @@ from gnn_depth.training.lightning_internals import (
     save_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
+from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.resume import ENDS
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
@@ -62,6 +63,8 @@ class BestEpoch:
     epoch: int | None = None  # counted from 0; None before the first validation
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
+    # Nodes of validation and test by class and predicted class; None where there are no classes.
+    confusion: Tensor | None = None
     _saved: tuple[Path, int] | None = None
 
     def see(
@@ -79,6 +82,8 @@ class BestEpoch:
             if not is_better:
                 return
         self.epoch, self.metrics = epoch, floats(metrics)
+        counts = getattr(module, "confusion", None)
+        self.confusion = None if counts is None else counts.cpu()
         self.weights = {}
         for name, weight in module.state_dict().items():
             self.weights[name] = weight.detach().clone()
@@ -96,10 +101,16 @@ class BestEpoch:
             self._saved = path, self.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "metrics": self.metrics, "weights": self.weights}
+        return {
+            "epoch": self.epoch,
+            "metrics": self.metrics,
+            "weights": self.weights,
+            "confusion": self.confusion,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
+        self.confusion = state.get("confusion")
 
 
 def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
@@ -152,8 +163,10 @@ class Autosave:
 class RunRecorder(L.Callback):
     """Make a run's folder, and write its config, metrics, checkpoints and result there.
 
-    The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``,
-    TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation epoch),
+    The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``schema.yaml``
+    (what the model expects of data), ``metrics.csv``, ``confusion.csv`` (nodes of the best epoch by
+    class and predicted class), TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation
+    epoch),
     ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two
     epochs, after the step in which a signal came, and at the end), and ``result.json``: status
     (running, finished, diverged, interrupted, failed), metrics, versions, seed, under ``kernels``
@@ -271,6 +284,9 @@ class RunRecorder(L.Callback):
                 np.save(self.folder / "missing_mask.npy", missing.cpu().numpy())
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        schema = getattr(pl_module, "schema", None)
+        if schema is not None and self.folder is not None and trainer.is_global_zero:
+            write_atomically(self.folder / "schema.yaml", schema.text())
         resume_epoch(trainer)
         # Schedules may watch the metrics of a validation before a resume.
         for name, value in self._last.items():
@@ -335,9 +351,11 @@ class RunRecorder(L.Callback):
         status = "failed"
         if isinstance(exception, Diverged):
             status = "diverged"
-        elif isinstance(exception, KeyboardInterrupt | SystemExit):
+        elif isinstance(exception, KeyboardInterrupt | SIGTERMException):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
+        if type(exception) is SystemExit:  # a signal raises a class of its own
+            self.result["reason"] = f"its code ends the program: sys.exit({exception.code!r})"
         self._close(trainer, status)
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive. A signal that was handled at once may have
@@ -379,6 +397,10 @@ class RunRecorder(L.Callback):
             self.result["findings"] = findings
         if trainer.is_global_zero:
             write_result(self.folder, self.result)
+            schema = getattr(trainer.lightning_module, "schema", None)
+            if schema is not None and self.best.confusion is not None:
+                table = confusion_table(self.best.confusion, schema.outputs)
+                write_atomically(self.folder / "confusion.csv", table.to_csv(lineterminator="\n"))
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
                 axes = {
@@ -392,7 +414,7 @@ class RunRecorder(L.Callback):
         """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for
         each."""
         ends = tuple(
-            f"{name}_at_best_val"
+            f"_{name}_at_best_val"
             for name in ("acc", "auroc", self.best.monitor.removeprefix("val/"))
         )
         found: dict[str, float] = self.result["metrics"]

@@ -6,6 +6,7 @@ workers of a sweep call it.
 
 import inspect
 import json
+import logging
 import os
 import re
 import sys
@@ -57,6 +58,8 @@ from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 
+log = logging.getLogger(__name__)
+
 #: Errors of Lightning's trainer, as patterns, and the clearer messages that replace them; {0} is
 #: the pattern's first group.
 REWORDED = {
@@ -69,6 +72,8 @@ REWORDED = {
     r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
     "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
 }
+#: The sections of a config file that :func:`fit` uses; the others are its own arguments.
+OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
 # Callbacks that cannot work with these models, and why. Without this check they would fail after
 # the run has a folder, and ModelPruning only at the end of the training.
@@ -300,8 +305,11 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)
         origin = Origin(facts)
-    # Every checkpoint records which data its model was trained on.
-    of_data = {"sha256": origin.facts["data_sha256"]}
+    # Every checkpoint records which data its model was trained on, and with which plugins.
+    of_data = {
+        "sha256": origin.facts["data_sha256"],
+        "plugins": origin.facts.get("plugins") or [],
+    }
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
@@ -336,7 +344,7 @@ def fit(
     Args:
         model: Options of the model, as in the ``model`` section of a config; a config file, or the
             name of a shipped one; or a :class:`NodeClassifier`. Of a config file the sections
-            ``model``, ``trainer`` and ``plugins`` and the seed are used.
+            ``model``, ``trainer`` and ``plugins`` and the seed are used; a warning names others.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
         seed: Determines the weights, dropout, and a random split; by default that of the config
@@ -358,6 +366,15 @@ def fit(
     if isinstance(model, str | Path):
         source = read_config(str(model))
         plugins, from_file = source.plugins, source.data
+        unused = [section for section in from_file if section not in OF_FILE]
+        if unused:
+            log.warning(
+                "%s: %s of the file %s not used: the data and the run's folder are the arguments "
+                "of fit. gnn-depth fit --config uses all of it.",
+                source.name,
+                " and ".join(unused),
+                "is" if len(unused) == 1 else "are",
+            )
         model = from_file.get("model") or {}
         name = name or Path(source.name).stem
     for plugin in plugins:

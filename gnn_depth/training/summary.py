@@ -3,13 +3,17 @@
 import math
 from collections.abc import Mapping
 
+from torch import Tensor
+
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
-SHARES = ("auroc", "acc", "f1")  # metrics between 0 and 1
+SHARES = ("auroc", "acc", "f1", "bacc", "ap")  # metrics between 0 and 1
+MAX_CLASSES = 8  # of a confusion table that is printed
+MAX_NAME = 16  # characters of a class's name in it
 NEAR_CHANCE = 0.02  # this little above chance is no result
 # A last epoch this much worse than the best one is worth a warning; relative for errors.
 FALLS = 0.1
@@ -20,7 +24,10 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     epochs = result["epochs"]
     words = _words(module.task)
+    # The loss of the test set is not measured: the task's own metric is then the answer.
     measure = best.monitor.partition("/")[2]
+    if f"test/{measure}" not in {**last, **best.metrics}:
+        measure = type(module.task).best
     if best.epoch is None:
         shown, where = last, f"the last epoch, {epochs}"
     else:
@@ -45,6 +52,8 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
     columns = _columns(recorder)
     if any(column.keys() - {"train/lr"} for column in columns.values()):
         lines += ["", rows(columns, module)]
+    if best.confusion is not None:
+        lines += confusion_lines(best.confusion, module)
     lines += [
         "",
         f"{result['status']} after {epochs} epochs in {result['seconds']:.1f} s; "
@@ -84,6 +93,30 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     return "\n".join(lines + notes)
 
 
+def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
+    """The confusion table of the test nodes, or of the validation nodes; none if it is large."""
+    schema = module.schema
+    if schema is None or len(schema.outputs) > MAX_CLASSES:
+        return []
+    of_set = "test" if counts[-1].any() else "validation"
+    matrix = counts[-1] if counts[-1].any() else counts[0]
+    if not matrix.any():
+        return []
+    names = [
+        name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in schema.outputs
+    ]
+    first = max(len("class"), *map(len, names))
+    width = max(len(f"{int(matrix.max()):,}"), *map(len, names)) + 2
+    head = "".join(f"{name:>{width}}" for name in names)
+    lines = ["", f"  {of_set} nodes by class (rows) and predicted class (columns)"]
+    lines.append(f"  {'class':<{first}}{head}{'found':>9}")
+    for number, row in enumerate(matrix.tolist()):
+        cells = "".join(f"{count:>{width},}" for count in row)
+        found = f"{100 * row[number] / sum(row):.1f}%" if any(row) else "none"
+        lines.append(f"  {names[number]:<{first}}{cells}{found:>9}")
+    return lines
+
+
 def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
     """The metrics of the best epoch, of the last validated one, and of the last one."""
     of_epoch: dict[int, Mapping[str, float]] = {}
@@ -98,7 +131,8 @@ def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
 
 def _words(task: Task) -> dict[str, str]:
     """Metrics in words, in the order in which they are shown."""
-    measures = {**task.words, "loss": "loss"}
+    loss = "loss (scaled)" if task.scales_targets else "loss"
+    measures = {**task.words, "loss": loss}
     words = {}
     for which, of_set in SETS.items():
         for name, word in measures.items():

@@ -1,7 +1,7 @@
 """Tasks: the loss of a model, its metrics, and the metric that chooses the best epoch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 
 from gnn_depth.builder import build
-from gnn_depth.registry import get, register, registered
-from gnn_depth.training.metrics import R2, MicroF1, RocAuc
+from gnn_depth.data.schema import Scaling, Schema
+from gnn_depth.registry import get, register, registered, unknown
+from gnn_depth.training.metrics import NAN_OUTPUT, R2, AveragePrecision, MicroF1, RocAuc
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
@@ -31,8 +32,8 @@ class Task(ABC):
         targets: The kind of targets that it accepts.
         best: Name of the validation metric that chooses the best epoch.
         lower_is_better: True if the best epoch has the smallest value of ``best``.
-        counts_classes: True for tasks with one class per row: accuracy and macro F1 are computed
-            for them.
+        counts_classes: True for tasks with one class per row: accuracy, macro F1 and balanced
+            accuracy are computed for them.
         words: The display name of each metric, in display order.
         chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
             data.
@@ -42,8 +43,8 @@ class Task(ABC):
     """
 
     targets: ClassVar[Targets]
-    best: ClassVar[str]
-    lower_is_better: ClassVar[bool] = False
+    best: str
+    lower_is_better: bool = False
     counts_classes: ClassVar[bool] = False
     words: ClassVar[Mapping[str, str]] = {}
     chance: ClassVar[float | None] = None
@@ -79,7 +80,7 @@ class Task(ABC):
         """
         modes: dict[str, str | None] = {"loss": "min"}
         if self.counts_classes:
-            modes |= {"acc": "max", "f1": "max"}
+            modes |= {"acc": "max", "f1": "max", "bacc": "max"}
         for name, metric in self.metrics().items():
             if metric.higher_is_better is None:
                 modes[name] = None
@@ -90,6 +91,41 @@ class Task(ABC):
             modes[self.best] = "min" if self.lower_is_better else "max"
         return modes
 
+    def choose_best(self, metric: str) -> None:
+        """Let another metric choose the best epoch, ``loss`` among them.
+
+        Raises:
+            ValueError: There is no such metric, or nobody knows which of its values are best.
+        """
+        modes = self.directions()
+        if modes.get(metric) is None:
+            known = [name for name, mode in modes.items() if mode is not None]
+            raise ValueError(unknown("best_metric", metric, known))
+        self.best, self.lower_is_better = metric, modes[metric] == "min"
+
+    #: True if the loss is that of scaled targets.
+    scales_targets: bool = False
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Weigh the classes, or the labels where they are true, in the loss.
+
+        Raises:
+            ValueError: The loss has no classes.
+        """
+        raise ValueError(
+            f"task {type(self).__name__} cannot weigh classes: leave class_weight out."
+        )
+
+    def scale_targets(self, scalings: Sequence[Scaling]) -> None:
+        """Learn scaled numbers, one scaling for each; metrics and predictions keep their units.
+
+        Raises:
+            ValueError: The task does not learn numbers.
+        """
+        raise ValueError(
+            f"task {type(self).__name__} cannot scale its targets: leave scale_target out."
+        )
+
     def metric_names(self) -> list[str]:
         """Names of all metrics, the loss included."""
         return list(self.directions())
@@ -97,6 +133,8 @@ class Task(ABC):
     def undefined(self, name: str) -> str:
         """Why a metric that is NaN is undefined, in words."""
         known = getattr(self.metrics().get(name), "undefined", None)
+        if known is None and name in ("acc", "bacc", "f1", "mae", "rmse", "loss"):
+            known = NAN_OUTPUT
         return known or "it is not defined on this data"
 
 
@@ -107,20 +145,47 @@ TaskFactory: TypeAlias = Callable[[int], Task]
 class MultiClass(Task):
     r"""One of several classes: cross-entropy; accuracy chooses the best epoch.
 
-    .. math:: L = -\tfrac1N \sum_i \log \mathrm{softmax}(o_i)_{y_i}
+    .. math:: L = -\tfrac1N \sum_i w_{y_i} \log \mathrm{softmax}(o_i)_{y_i}
+
+    The weights w are 1 unless the model's ``class_weight`` gives others.
 
     Args:
         num_outputs: Number of classes.
+        average_precision: Measure the mean over the classes of the average precision, too; it keeps
+            all scores of an epoch.
     """
 
     targets = "classes"
     best = "acc"
     counts_classes = True
-    words: ClassVar[Mapping[str, str]] = {"acc": "accuracy", "f1": "macro F1"}
+    words: ClassVar[Mapping[str, str]] = {
+        "acc": "accuracy",
+        "f1": "macro F1",
+        "bacc": "balanced accuracy",
+        "ap": "average precision",
+    }
     constant = "the most frequent class for every node"
 
+    def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
+        super().__init__(num_outputs)
+        self.average_precision = average_precision
+        self.weights: Tensor | None = None
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        self.weights = torch.tensor(weights)
+
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
-        return F.cross_entropy(out, y)
+        if self.weights is None:
+            return F.cross_entropy(out, y)
+        self.weights = self.weights.to(out)
+        # The mean of the rows, not of the weights: parts of a batch and processes add up.
+        return (self.weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"ap": AveragePrecision()} if self.average_precision else {}
+
+    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+        return out.double().log_softmax(-1), F.one_hot(y, self.num_outputs)
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         return out.softmax(-1)
@@ -138,7 +203,13 @@ class Binary(MultiClass):
     """
 
     best = "auroc"
-    words: ClassVar[Mapping[str, str]] = {"auroc": "ROC AUC", "acc": "accuracy", "f1": "macro F1"}
+    words: ClassVar[Mapping[str, str]] = {
+        "auroc": "ROC AUC",
+        "ap": "average precision",
+        "acc": "accuracy",
+        "f1": "macro F1",
+        "bacc": "balanced accuracy",
+    }
     chance = 0.5
     constant = "a coin"
 
@@ -151,7 +222,7 @@ class Binary(MultiClass):
             )
 
     def metrics(self) -> dict[str, Metric]:
-        return {"auroc": RocAuc()}
+        return {"auroc": RocAuc(), "ap": AveragePrecision()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         # The difference of the logits ranks rows as the probability does. It does not saturate:
@@ -176,16 +247,29 @@ class MultiLabel(Task):
 
     targets = "labels"
     best = "f1"
-    words: ClassVar[Mapping[str, str]] = {"f1": "micro F1", "auroc": "ROC AUC"}
+    words: ClassVar[Mapping[str, str]] = {
+        "f1": "micro F1",
+        "auroc": "ROC AUC",
+        "ap": "average precision",
+    }
     chance = 0.5
     chance_metric = "auroc"
     constant = "a coin"
 
+    def __init__(self, num_outputs: int) -> None:
+        super().__init__(num_outputs)
+        self.weights: Tensor | None = None
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        self.weights = torch.tensor(weights)
+
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
-        return F.binary_cross_entropy_with_logits(out, y.to(out.dtype))
+        if self.weights is not None:
+            self.weights = self.weights.to(out)
+        return F.binary_cross_entropy_with_logits(out, y.to(out.dtype), pos_weight=self.weights)
 
     def metrics(self) -> dict[str, Metric]:
-        return {"f1": MicroF1(), "auroc": RocAuc()}
+        return {"f1": MicroF1(), "auroc": RocAuc(), "ap": AveragePrecision()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         return out, y.long()  # logits, because probabilities that round to 0 or 1 would tie
@@ -198,7 +282,8 @@ class MultiLabel(Task):
 class Regression(Task):
     r"""One or several numbers: squared or absolute error; MAE chooses the best epoch.
 
-    MAE is the mean absolute error.
+    MAE is the mean absolute error. Where the data has ``scale_target``, o and y in the loss are
+    scaled, and in the metrics and predictions they are not.
 
     .. math:: L = \tfrac{1}{NK} \sum_{ik} (o_{ik} - y_{ik})^2 \quad \mathrm{or} \quad
         \tfrac{1}{NK} \sum_{ik} |o_{ik} - y_{ik}|
@@ -223,10 +308,25 @@ class Regression(Task):
     def __init__(self, num_outputs: int, error: Literal["squared", "absolute"] = "squared") -> None:
         super().__init__(num_outputs)
         self.error = error
+        self.scalings: tuple[Scaling, ...] = ()
+
+    def scale_targets(self, scalings: Sequence[Scaling]) -> None:
+        self.scalings = tuple(scalings)
+        self.scales_targets = True
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
-        y = y.view_as(out).to(out.dtype)  # a single number per row may have shape (rows,)
+        y = y.view_as(out)  # a single number per row may have shape (rows,)
+        if self.scalings:
+            scaled = [each.apply(y[:, place]) for place, each in enumerate(self.scalings)]
+            y = torch.stack(scaled, -1)
+        y = y.to(out.dtype)
         return F.mse_loss(out, y) if self.error == "squared" else F.l1_loss(out, y)
+
+    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+        if not self.scalings:
+            return out
+        numbers = [each.undo(out[:, place]) for place, each in enumerate(self.scalings)]
+        return torch.stack(numbers, -1)
 
     def metrics(self) -> dict[str, Metric]:
         # torchmetrics adds in single precision unless it is told otherwise.
@@ -235,7 +335,7 @@ class Regression(Task):
         return {"mae": mae, "rmse": rmse, "r2": R2(self.num_outputs)}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        return out.double(), y.view_as(out).double()
+        return self.prediction(out).double(), y.view_as(out).double()
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
@@ -261,3 +361,49 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
             f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
         )
     return made
+
+
+def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[float]:
+    """The weight of each class, or of each label where it is true.
+
+    Args:
+        asked: ``balanced``, where all classes have the same weight in total, and the true rows of a
+            label that of its false ones; or weights by name, 1 for those that are not named.
+        schema: Classes and their numbers of training rows.
+
+    Returns:
+        The weights; those of classes are scaled so that their mean over the training rows is 1.
+
+    Raises:
+        ValueError: A class does not exist, a weight is negative, or the rows are not counted.
+    """
+    counts, rows = schema.train_counts, schema.train_rows
+    of_labels = schema.task == "multilabel"
+    if schema.task == "regression":
+        raise ValueError("class_weight is for classes and labels, and these targets are numbers.")
+    if isinstance(asked, str):
+        if asked != "balanced":
+            raise ValueError(unknown("class_weight", asked, ["balanced"]))
+        if not counts:
+            raise ValueError(
+                "class_weight balanced needs the number of training rows of each class, which this "
+                "data set does not count: give weights by name."
+            )
+        weights = []
+        for count in counts:
+            rest = rows - count if of_labels else rows
+            weights.append(rest / count if count else 1.0)
+    else:
+        given = {str(name): weight for name, weight in asked.items()}
+        for name, weight in given.items():
+            if name not in schema.outputs:
+                raise ValueError(unknown("class of class_weight", name, schema.outputs))
+            if not 0 <= weight < float("inf"):
+                raise ValueError(f"class_weight of {name} must be at least 0, not {weight}.")
+        weights = [float(given.get(name, 1.0)) for name in schema.outputs]
+    if of_labels or not counts:
+        return weights
+    total = sum(count * weight for count, weight in zip(counts, weights, strict=True))
+    if total == 0:
+        raise ValueError("class_weight is 0 for every class of the training rows.")
+    return [weight * rows / total for weight in weights]

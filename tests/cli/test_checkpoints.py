@@ -3,6 +3,7 @@
 import fcntl
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
@@ -10,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 import torch
 
+from gnn_depth import registry
 from gnn_depth.reports import read_runs
 from gnn_depth.runs import read_result, write_result
 from tests.cli.conftest import BOMB, DEEP, QUIET, SHORT
@@ -206,6 +208,7 @@ def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_diffe
     assert answer.code == 0
     assert "gradient_clip_val was not set and is 0.5" in answer.err
     Path("plug_own.py").write_text(PLUGIN.replace("2 * x", "3 * x"))
+    del sys.modules["plug_own"], registry._TABLE["norm"]["own"]
     answer = gnn_depth(*words, *TWO, *clipped, "--ckpt_path", "auto")
     newest = max(Path("runs/mine").iterdir())
     assert "resumed_from" not in json.loads((newest / "result.json").read_text())

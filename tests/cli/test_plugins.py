@@ -1,6 +1,7 @@
 """Plugins: files, modules and installed packages that bring parts of their own."""
 
 import importlib
+import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from gnn_depth import registry
 from tests.cli.conftest import SHORT
+
+ONE = [*SHORT, "--trainer.max_epochs", "1"]
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
@@ -68,6 +72,50 @@ def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_it_whe
     assert "unknown norm 'shrink'" in answer.err
     assert "--plugins FILE" in answer.err
     assert "Namespace" not in answer.err
+
+
+@pytest.mark.parametrize("command", ["test", "predict", "validate"])
+def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_it_lies(
+    gnn_depth: Callable, plugin: Path, command: str
+):
+    words = ["--plugins", str(plugin)]
+    assert gnn_depth("fit", *ONE, *words, "--model.norm", "shrink").code == 0
+    (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
+    moved = Path("moved.ckpt")
+    moved.write_bytes(best.read_bytes())
+    options = ["--output", "p.csv"] if command == "predict" else []
+    assert "edited" not in gnn_depth(command, *words, *options, "--ckpt_path", str(best)).err
+    del sys.modules["plug_shrink"], registry._TABLE["norm"]["shrink"]
+    # As long as before, within the same second: cached bytecode would count as that of this file.
+    plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
+    for path in (best, moved):
+        Path("p.csv").unlink(missing_ok=True)
+        answer = gnn_depth(command, *words, *options, "--ckpt_path", str(path))
+        assert answer.code == 0, answer.err
+        assert "the plugin plug_shrink.py was edited" in answer.err
+    (norm,) = [cls for cls in registry.registered("norm").values() if cls.__name__ == "Shrink"]
+    assert float(norm(3).forward(torch.ones(1), None)) == 2
+
+
+def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin: Path):
+    registry.load_plugin(str(plugin))
+    registry.load_plugin(str(plugin))
+    plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
+    with pytest.raises(registry.RegistryError, match="edited after this process had imported it"):
+        registry.load_plugin(str(plugin))
+
+
+def test_a_part_that_ends_the_program_in_training_is_named_and_its_run_has_failed(
+    gnn_depth: Callable, plugin: Path
+):
+    # The self-check computes no gradients: only the training reaches this.
+    leave = "if x.requires_grad:\n            raise SystemExit(3)\n        return x"
+    plugin.write_text(SOURCE.replace("return x / self.by", leave))
+    answer = gnn_depth("fit", *ONE, "--plugins", str(plugin), "--model.norm", "shrink")
+    assert answer.code == 1
+    assert "plug_shrink.py:20 ends the program: raise SystemExit(3)" in answer.err
+    (result,) = Path("runs").glob("*/*/result.json")
+    assert json.loads(result.read_text())["status"] == "failed"
 
 
 def test_the_saved_config_runs_again_from_another_folder(

@@ -67,14 +67,15 @@ def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
         np.testing.assert_array_equal(table[chances].to_numpy(np.float32), arrays["probabilities"])
     assert gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables)).code == 0
     Path("new.csv").write_text((tmp_path / "nodes.csv").read_text().replace("graph theory", "art"))
-    words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv", "--output", "new.npz"]
-    answer = gnn_depth("predict", *QUIET, *words)
+    words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv"]
+    answer = gnn_depth("test", *QUIET, *words)
     assert answer.code == 2
-    assert (
-        "trained on the classes graph theory, learning, deep, and this data has art, learning, deep"
-        in answer.err
-    )
-    assert not Path("new.npz").exists()
+    assert "unknown class in 10 rows, first y[0] 'art'" in answer.err
+    assert "trained on these classes only" in answer.err
+    answer = gnn_depth("predict", *QUIET, *words, "--output", "new.csv.gz")
+    assert answer.code == 2
+    assert gnn_depth("predict", *QUIET, *words, "--output", "same.csv").code == 0
+    pd.testing.assert_frame_equal(pd.read_csv("same.csv"), table), "labels are not read"
 
 
 def test_parquet_is_refused_before_any_work_where_its_library_is_missing(

@@ -58,7 +58,7 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
     assert answer.code == 0, answer.err
     assert "done: 8 finished" in answer.out
-    assert "1 inside, 1 outside" in answer.out
+    assert "1 outside, 1 undecided" in answer.out
     assert "Nobody, Nowhere 2020" in answer.out
     (folder,) = Path("runs/reproduced/nobody/depth").iterdir()
     written = {path.name for path in folder.iterdir()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.data import heterophilous
+from gnn_depth.data import Amazon, Coauthor, heterophilous
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.downloads import (
     CHECKSUMS,
@@ -40,7 +40,11 @@ def test_every_published_file_has_a_checksum():
         for name in ("cora", "citeseer", "pubmed")
         for i in range(10)
     }
-    assert set(CHECKSUMS) == planetoid | splits | {
+    benchmark = set()
+    for data_set in (Amazon, Coauthor):
+        for files in data_set.files.values():
+            benchmark |= set(files)
+    assert set(CHECKSUMS) == planetoid | splits | benchmark | {
         f"{name}.npz" for name in heterophilous.HeterophilousGraphs.names
     }
     assert {len(checksum) for checksums in CHECKSUMS.values() for checksum in checksums} == {40, 64}

@@ -14,8 +14,8 @@ from torch_geometric.loader import DataLoader, RandomNodeLoader
 
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
 from gnn_depth.data.checks import MASKS
-from tests.data.entrances import ENTRANCES, of_tables
 from tests.pages import ROOT
+from tools.attack.numbers.entrances import ENTRANCES, of_tables
 
 NAN, INF = float("nan"), float("inf")
 
@@ -411,3 +411,48 @@ def test_a_cell_of_any_length_is_read(tmp_path):
     nodes = (tmp_path / "nodes.csv").read_text()
     (tmp_path / "nodes.csv").write_text(nodes.replace("id,", f"{'i' * 131_073},"))
     assert data.batch.x.shape == (20, 3)
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_standardized_columns_have_mean_0_and_deviation_1_over_the_training_nodes(
+    tmp_path, entrance
+):
+    arrays = changed(x=random_graph()["x"] * [1.0, 1e9, 0.0] + [0, 1e12, 3])
+    data = ENTRANCES[entrance](arrays, tmp_path, standardize="standard")
+    x = data.batch.x
+    assert not any("very different size" in note or "rounds" in note for note in data.notes)
+    trained = x[data.batch.train_mask].double()
+    assert trained.mean(0).tolist() == pytest.approx([0, 0, 0], abs=1e-6)
+    assert trained.std(0, correction=0).tolist() == pytest.approx([1, 1, 0], abs=1e-6)
+    exact = arrays["x"][:, 1]
+    of_training = exact[arrays["train_mask"]]
+    expected = (exact - of_training.mean()) / of_training.std()
+    assert x[:, 1].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_other_data_is_standardized_by_what_a_checkpoint_was_trained_on():
+    first, other = random_graph(0, masks=True), random_graph(1, masks=True)
+    trained, tested = (
+        GraphSource(first, standardize="standard"),
+        GraphSource(other, standardize="standard"),
+    )
+    own = tested.batch.x.clone()
+    tested = tested.read_as(trained.schema)
+    of_training = first["x"][first["train_mask"]]
+    expected = (other["x"] - of_training.mean(0)) / of_training.std(0)
+    assert tested.batch.x.numpy() == pytest.approx(expected, abs=1e-6)
+    assert not torch.allclose(tested.batch.x, own)
+
+
+def test_the_training_graphs_standardize_where_graphs_have_targets():
+    graphs = side_by_side()
+    for number, graph in enumerate(graphs):
+        graph.y = torch.tensor([number])
+        graph.x = graph.x + 100 * number
+        for name in MASKS:
+            del graph[name]
+    split = {"train": [1], "val": [0], "test": [2]}
+    data = GraphSource(graphs, split, standardize="standard")
+    of_graph = data.batch.x[data.batch.graph.node_to_graph == 1].double()
+    assert of_graph.mean(0).tolist() == pytest.approx([0, 0, 0], abs=1e-5)
+    assert of_graph.std(0, correction=0).tolist() == pytest.approx([1, 1, 1], abs=1e-5)

@@ -285,13 +285,13 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (
             NODES + "p6,ml,,1\n",
             EDGES,
-            "'nodes.csv', row 5 .*'cites' is missing.*`features`",
+            "'nodes.csv': .*row 5 .from 0.: 'cites' is missing.*fill median.*`features`",
         ),
         (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv' .*x.5, 0. is 1e.300 .'cites'.*float32"),
         (
             NODES + "p6,ml,1,old\n",
             EDGES,
-            "row 5 .*'age' is old; .*`features`.*`categories`",
+            "row 5 .from 0.: 'age' is old: .*text in 1 rows.*drop .*age.*`features`",
         ),
         (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv' .*y.5. is 'NA'.*missing_label 'NA'"),
         (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv' .*none of the 5 nodes"),
@@ -304,7 +304,7 @@ def test_columns_are_chosen_by_name(graph: Callable):
             "s,t\n1,2\n",
             "y has 300 different classes.*`targets`",
         ),
-        (SPLIT, "s,t\n1,20\n", "row 0 .from 0.: 'set' is train; .*`split`"),
+        (SPLIT, "s,t\n1,20\n", "row 0 .from 0.: 'set' is train: .*--data.split set"),
     ],
 )
 def test_a_faulty_table_is_refused_by_file_and_line(
@@ -322,7 +322,9 @@ def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable
 
 
 def test_a_category_is_there(graph: Callable):
-    with pytest.raises(DataError, match="'nodes.csv', row 0 .from 0.: .*'city' is missing"):
+    with pytest.raises(
+        DataError, match="(?s)'nodes.csv': .*row 0 .from 0.: 'city' is missing.*fill"
+    ):
         _ = graph("id,topic,city\n1,0,\n2,1,Rome\n", "s,t\n1,2\n", categories=["city"]).batch
 
 

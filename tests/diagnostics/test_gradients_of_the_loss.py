@@ -1,18 +1,13 @@
-"""A state's gradient is that of the loss that is minimised, whatever model and loop.
-
-Models are drawn: layers of their own, shared, under two names, called with keywords or a tuple, or
-checkpointed. The same draws give the states of a twin, whose gradients ``torch.autograd.grad``
-computes in float64.
-"""
+"""A state's gradient is that of the loss that is minimised, whatever model and loop."""
 
 import copy
 import pickle
-import random
 import re
 import subprocess
 import sys
 import warnings
 
+import lightning as L
 import numpy as np
 import pytest
 import torch
@@ -21,243 +16,75 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn import GCNConv
 
 import gnn_depth
+from gnn_depth.diagnostics import LayerMeasures
 from tests.diagnostics.conftest import is_hooked
+from tools.attack.numbers import layers
+from tools.attack.numbers.models import (
+    KINDS,
+    LOOPS,
+    NODES,
+    WIDTH,
+    Data,
+    Drawn,
+    accumulated,
+    evaluated_again,
+    exhausted,
+    is_possible,
+    one_pass,
+    two_losses,
+)
 
-NODES, WIDTH = 9, 3
 MEASURES = ["representation_norm", "gradient_norm_hidden", "gradient_similarity"]
 
 
-class Aliased(nn.Module):
-    """Another name for a layer."""
-
-    def __init__(self, conv):
-        super().__init__()
-        self.conv = conv
-
-    def forward(self, x, edge_index):
-        return self.conv(x, edge_index)
-
-
-class OfTuple(nn.Module):
-    """A layer that is called with a tuple of features and edges."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = GCNConv(WIDTH, WIDTH)
-
-    def forward(self, pair):
-        return self.conv(*pair)
-
-
-class Drawn(nn.Module):
-    """A model of one of the kinds; ``states`` has what entered its layers in the last pass."""
-
-    def __init__(self, kind, seed):
-        super().__init__()
-        draws = random.Random(seed)
-        torch.manual_seed(seed)
-        self.kind, self.enter = kind, nn.Linear(WIDTH, WIDTH)
-        kinds = {"tuple": OfTuple}
-        count = 1 if kind == "shared" else draws.randint(2, 4)
-        make = kinds.get(kind, lambda: GCNConv(WIDTH, WIDTH))
-        self.convs = nn.ModuleList(make() for _ in range(count))
-        if kind == "aliased":
-            self.other = Aliased(self.convs[0])
-        rounds = draws.randint(2, 3) if kind in ("shared", "aliased") else 1
-        self.order = [place for _ in range(rounds) for place in range(count)]
-        self.skips = [draws.random() < 0.5 for _ in self.order]
-        self.leave = nn.Linear(WIDTH, 2)
-        self.states = []
-        self.double()
-
-    def forward(self, x, edge_index):
-        self.states = []
-        x = self.enter(x)
-        for place, skip in zip(self.order, self.skips):
-            self.states.append(x)
-            out = torch.tanh(self.call(place, x, edge_index))
-            x = x + out if skip else out
-        return self.leave(x)
-
-    def call(self, place, x, edge_index):
-        conv = self.convs[place]
-        if self.kind == "keyword":
-            return conv(edge_index=edge_index, x=x)
-        if self.kind == "tuple":
-            return conv((x, edge_index))
-        if self.kind == "aliased" and place == 0:
-            return self.other(x, edge_index)
-        if self.kind in ("checkpoint", "reentrant"):
-            return checkpoint(conv, x, edge_index, use_reentrant=self.kind == "reentrant")
-        return conv(x, edge_index)
-
-
-KINDS = ("separate", "shared", "aliased", "keyword", "tuple", "checkpoint", "reentrant")
-
-
-class Data:
-    """Batches of one graph each, and targets."""
-
-    def __init__(self, seed):
-        draws = torch.Generator().manual_seed(seed)
-        self.edges = torch.randint(NODES, (2, 20), generator=draws)
-        self.x = torch.randn(2, NODES, WIDTH, generator=draws, dtype=torch.float64)
-        self.y = torch.randint(2, (2, NODES), generator=draws)
-
-    def loss(self, model, batch=0):
-        return nn.functional.cross_entropy(model(self.x[batch], self.edges), self.y[batch])
-
-
-def one_pass(model, data):
-    """The plain loop. Each way yields what is differentiated, and the states of every batch."""
-    loss = data.loss(model)
-    yield model.states, loss
-    loss.backward()
-
-
-def two_losses(model, data):
-    """Two backward passes through the same states."""
-    out = model(data.x[0], data.edges)
-    first, second = nn.functional.cross_entropy(out, data.y[0]), out.square().mean()
-    yield model.states, first + second
-    first.backward(retain_graph=True)
-    second.backward()
-
-
-def accumulated(model, data):
-    """A batch after the other."""
-    for batch in range(2):
-        loss = data.loss(model, batch)
-        yield model.states, loss
-        loss.backward()
-
-
-def one_backward_of_two_batches(model, data):
-    """Two forward passes, and one backward pass of the sum of their losses."""
-    losses = []
-    for batch in range(2):
-        losses.append(data.loss(model, batch))
-        yield model.states, losses[-1]
-    sum(losses).backward()
-
-
-def penalty(model, data):
-    """A gradient penalty: an additional backward pass that is not the loss's."""
-    x = data.x[0].clone().requires_grad_()
-    out = model(x, data.edges)
-    (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
-    loss = nn.functional.cross_entropy(out, data.y[0]) + 0.1 * slope.square().sum()
-    yield model.states, loss
-    loss.backward()
-
-
-def perturbed(model, data):
-    """Adversarial inputs, by a pass before that is not the loss's."""
-    x = data.x[0].clone().requires_grad_()
-    loss = nn.functional.cross_entropy(model(x, data.edges), data.y[0])
-    (slope,) = torch.autograd.grad(loss, x)
-    loss = nn.functional.cross_entropy(model(data.x[0] + 0.1 * slope.sign(), data.edges), data.y[0])
-    yield model.states, loss
-    loss.backward()
-
-
-def evaluated_again(model, data):
-    """A loss whose gradients are reset, as by the closure of an optimizer, before the last one."""
-    data.loss(model, 1).backward()
-    model.zero_grad()
-    yield from one_pass(model, data)
-
-
-def evaluated_again_in_place(model, data):
-    """The same, with gradients set to zero instead of None, after the forward pass."""
-    data.loss(model, 1).backward()
-    loss = data.loss(model)
-    yield model.states, loss
-    model.zero_grad(set_to_none=False)
-    loss.backward()
-
-
-def monitored(model, data):
-    """A look at a gradient after the optimizer has reset them, which is no part of the step."""
-    yield from one_pass(model, data)
-    model.zero_grad()
-    torch.autograd.grad(data.loss(model), model.enter.weight)
-
-
-def without_autograd(model, data):
-    """A pass for the accuracy, in training mode."""
-    with torch.no_grad():
-        model(data.x[1], data.edges)
-    yield from one_pass(model, data)
-
-
-WAYS = (
-    one_pass,
-    two_losses,
-    accumulated,
-    one_backward_of_two_batches,
-    penalty,
-    perturbed,
-    evaluated_again,
-    evaluated_again_in_place,
-    monitored,
-    without_autograd,
-)
-
-
-def exhausted(way, model, data):
-    for _ in way(model, data):
-        pass
-
-
-def expected_of(way, model, data):
-    """Every measure's values, by ``torch.autograd.grad`` of each batch's loss."""
-    batches = []
-    for states, loss in way(model, data):
-        gradients = torch.autograd.grad(loss, states, retain_graph=True)
-        batches.append(([x.detach() for x in states], gradients))
-    found = []
-    for of_layer in range(len(batches[0][0])):
-        x = torch.cat([states[of_layer] for states, _ in batches])
-        g = torch.cat([gradients[of_layer] for _, gradients in batches])
-        found.append([float(x.norm()), float(g.norm()), float((g - g.mean(0)).norm())])
-    return np.array(found).T
-
-
-# Re-entrant checkpoints do not go with torch.autograd.grad, and warn without autograd.
-UNSUPPORTED = ("penalty", "perturbed", "monitored", "without_autograd")
-
-
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("kind", KINDS)
-def test_measures_of_every_model_and_loop_are_those_of_autograd(kind, way):
-    if kind == "reentrant" and way.__name__ in UNSUPPORTED:
-        pytest.skip("PyTorch refuses it")
-    for seed in range(3):
-        model, data = Drawn(kind, seed), Data(seed)
-        twin = copy.deepcopy(model)
-        if kind == "reentrant":
-            twin.kind = "checkpoint"  # for torch.autograd.grad, which gives the same numbers
-        with gnn_depth.watch(model, "convs.*", MEASURES) as watched:
-            exhausted(way, model, data)
-            watched.step()
-        assert watched.notes == []
-        expected = expected_of(way, twin, data)
-        values = watched.frame().pivot_table(index="measure", columns="layer", values="value")
-        assert values.columns.tolist() == list(range(1, expected.shape[1] + 1))
-        assert values.loc[MEASURES].to_numpy() == pytest.approx(expected, rel=1e-11)
+def test_measures_of_every_model_in_every_loop_are_those_of_autograd(kind):
+    for loop in LOOPS:
+        if is_possible(kind, loop):
+            assert layers.watched(Drawn(kind, 0), loop, Data(0)) == [], loop.__name__
 
 
-@pytest.mark.parametrize("way", [one_pass, two_losses, accumulated, evaluated_again])
-def test_every_call_of_a_module_under_two_names_is_a_layer_in_the_order_of_the_calls(way):
+@pytest.mark.parametrize("loop", [one_pass, two_losses, accumulated, evaluated_again])
+def test_every_call_of_a_module_under_two_names_is_a_layer_in_the_order_of_the_calls(loop):
     model, data = Drawn("aliased", 1), Data(1)
-    expected = expected_of(way, copy.deepcopy(model), data)
+    columns, _ = layers.autograd(model, loop, data, by_call=True)
+    expected = layers.expected_values(columns, data.edges.numpy())
     with gnn_depth.watch(model, None, MEASURES) as watched:
-        exhausted(way, model, data)
+        exhausted(loop, model, data)
         watched.step()
     assert len(watched.layers) == len(model.order)
-    values = watched.frame().pivot_table(index="measure", columns="layer", values="value")
-    assert values.loc[MEASURES].to_numpy() == pytest.approx(expected, rel=1e-11)
+    assert list(layers.different(watched.frame(), {m: expected[m] for m in MEASURES})) == []
+
+
+class InsideModule(L.LightningModule):
+    """Calls its model, and is not called itself."""
+
+    def __init__(self, model, data, looks):
+        super().__init__()
+        self.model, self.data, self.looks = model, data, looks
+
+    def train_dataloader(self):
+        return torch.utils.data.DataLoader([0])
+
+    def training_step(self, batch, batch_idx):
+        if self.looks:
+            with torch.no_grad():
+                self.model(self.data.x[1], self.data.edges)
+        return self.data.loss(self.model)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def test_a_look_at_the_model_without_autograd_in_a_lightning_step_is_not_measured(make_trainer):
+    frames = []
+    for looks in (False, True):
+        measures = LayerMeasures(MEASURES, "model.convs.*")
+        module = InsideModule(Drawn("separate", 0).float(), Data(0), looks)
+        module.data.x = module.data.x.float()
+        make_trainer([measures], max_epochs=1).fit(module)
+        frames.append(measures.frame())
+    assert frames[0].value.tolist() == frames[1].value.tolist()
 
 
 def test_without_a_backward_pass_of_the_loss_gradients_are_empty_and_a_note_says_why():

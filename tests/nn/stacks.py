@@ -9,8 +9,13 @@ from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, Residual, ReZ
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
-WITHOUT_CHAIN = ("ggnn", "sage_of_one_length", "pyg")
-WITH_CHAIN = [name for name in VARIANTS if name not in WITHOUT_CHAIN]
+#: Layers without a weight chain, and a variant of a layer that has none.
+WITHOUT_CHAIN = ("acm", "antisymmetric", "ggnn", "mean", "pyg", "reaction", "swan", "unitary")
+WITH_CHAIN = [
+    variant
+    for variant, (layer, _) in VARIANTS.items()
+    if layer not in WITHOUT_CHAIN and variant != "sage_of_one_length"
+]
 
 
 class Oscillator(Residual):

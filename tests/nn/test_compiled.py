@@ -15,11 +15,13 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_compiled_code_does_what_it_does_uncompiled(speed):
+@pytest.mark.parametrize(
+    "file", ["nn/compiled_stack.py", "nn/functional/compiled.py", "testing/built_in.py"]
+)
+def test_compiled_code_does_what_it_does_uncompiled(file, speed):
     without_shape_checks = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command = [sys.executable, "-m", "pytest", "-q", *without_shape_checks, "-m", speed]
-    files = ["nn/compiled_stack.py", "nn/functional/compiled.py", "testing/built_in.py"]
-    command += [str(HERE.parent / file) for file in files]
+    command.append(str(HERE.parent / file))
     child = subprocess.run(
         command, cwd=HERE.parent.parent, capture_output=True, text=True, check=False
     )

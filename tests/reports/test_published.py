@@ -1,8 +1,11 @@
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.published import (
@@ -18,10 +21,11 @@ from tests.reports.conftest import cell
 ENTRY = {
     "source": "Mustafa et al. 2023, table 6",
     "interval": "std",
+    "runs": 5,
     "unit": "percent",
     "where": {"data": "Cora", "norm": "lipschitz"},
     "over": "depth",
-    "values": {2: 82.1, 5: "77.1 ± 0.5", 10: "78 +- 1.25", 20: "72.2+/-2"},
+    "values": {2: 82.1, 5: "77.1 ± 0.5", 10: "78.0 +- 1.25", 20: "72.2+/-2"},
 }
 
 
@@ -31,6 +35,7 @@ def test_numbers_are_read_in_the_unit_of_our_metrics():
     assert means == pytest.approx({"2": 0.821, "5": 0.771, "10": 0.78, "20": 0.722})
     assert [number.half for number in entry.numbers.values()] == [None, 0.005, 0.0125, 0.02]
     assert (entry.source, entry.interval, entry.over) == (ENTRY["source"], "std", "depth")
+    assert entry.runs == 5
     assert entry.where == {"data": "Cora", "norm": "lipschitz"}
 
 
@@ -38,15 +43,29 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
     (fractions,) = parse_published(
         [ENTRY | {"unit": "fraction", "values": {2: 0.5, None: -1.5e-3, True: 1}}]
     )
-    assert fractions.numbers == {
-        "2": PublishedNumber(0.5),
-        "null": PublishedNumber(-0.0015),
-        "true": PublishedNumber(1.0),
-    }
+    means = {label: number.mean for label, number in fractions.numbers.items()}
+    assert means == {"2": 0.5, "null": -0.0015, "true": 1.0}
     (entry,) = parse_published(
         {"published": [{"source": "A", "over": "depth", "values": {2: 50}}], "grid": "other keys"}
     )
-    assert (entry.numbers, entry.interval, entry.where) == ({"2": PublishedNumber(0.5)}, None, {})
+    assert (entry.interval, entry.where, entry.runs) == (None, {}, None)
+    assert entry.numbers == {"2": PublishedNumber(0.5, None, 0.005)}
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "rounding"),
+    [
+        ("82.1", "percent", 0.0005),
+        ("78", "percent", 0.005),
+        ("77.1 +- 0.5", "percent", 0.001),
+        ("56.76 +- 0.00", "percent", 0.0001),
+        ("0.70", "fraction", 0.005),
+        ("1.5e-2", "fraction", 0.0005),
+    ],
+)
+def test_rounding_is_half_a_unit_of_the_last_printed_digits(text: str, unit: str, rounding: float):
+    (entry,) = parse_published([ENTRY | {"unit": unit, "values": {2: text}}])
+    assert entry.numbers["2"].rounding == pytest.approx(rounding)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +77,8 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
         ({"values": {2: True}}, "value of 2 .*not True"),
         ({"values": [82.1]}, r"'values' .*not \[82.1\]"),
         ({"over": None}, r"'over'"),
+        ({"runs": 0}, "'runs'.*not 0"),
+        ({"runs": "5"}, "'runs'.*not '5'"),
         ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' .*std"),
     ],
 )
@@ -84,25 +105,17 @@ def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
         ([0.80, 0.82], PublishedNumber(0.82, 0.01), "std", "inside"),  # exactly on the edge
         ([0.80, 0.82], PublishedNumber(0.825, 0.005), "std", "overlapping"),  # ours 0.81 +- 0.01414
         ([0.80, 0.82], PublishedNumber(0.85, 0.01), "std", "outside"),
-        (
-            [0.80, 0.82],
-            PublishedNumber(0.90, 0.01),
-            "ci",
-            "overlapping",
-        ),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
-        (
-            [0.80, 0.82],
-            PublishedNumber(0.81),
-            None,
-            "overlapping",
-        ),  # no published interval: never inside
+        # Ours is 0.81 +- 0.127: t(0.975, 1) = 12.7.
+        ([0.80, 0.82], PublishedNumber(0.90, 0.01), "ci", "overlapping"),
+        # Without an interval only rounding makes a number "inside".
+        ([0.80, 0.82], PublishedNumber(0.811), None, "overlapping"),
+        ([0.80, 0.82], PublishedNumber(0.811, None, 0.001), None, "inside"),
         ([0.81], PublishedNumber(0.815, 0.01), "std", "inside"),
-        (
-            [0.81],
-            PublishedNumber(0.81),
-            None,
-            "outside",
-        ),  # one run against one number: nothing to say
+        # One run against one number: nothing to say.
+        ([0.82], PublishedNumber(0.81), None, "undecided"),
+        # Almost any number would agree.
+        ([0.81], PublishedNumber(0.815, 0.16), "std", "undecided"),
+        ([0.5, 0.9], PublishedNumber(0.8, 0.01), "std", "undecided"),
         ([], PublishedNumber(0.81, 0.01), "std", "no value"),
     ],
 )
@@ -110,6 +123,41 @@ def test_the_agreement_of_a_cell(
     ours: list[float], number: PublishedNumber, interval: Any, word: str
 ):
     assert agreement_of(cell(*ours), number, interval) == word
+
+
+values = st.floats(0, 1)
+numbers = st.builds(PublishedNumber, values, st.floats(0, 0.15), st.floats(0, 0.005))
+
+
+@given(st.lists(values, min_size=1, max_size=6), numbers, st.integers(1, 20))
+def test_runs_are_compared_with_the_interval_of_as_many_runs(ours, number, runs):
+    level = agreement_of(cell(*ours), number, "ci", runs)
+    k = min(len(ours), runs)
+    half = number.half * (runs / k) ** 0.5
+    distance = abs(math.fsum(ours) / len(ours) - number.mean)
+    assume(abs(distance - half - number.rounding) > 1e-6 and abs(half - 0.15) > 1e-6)
+    if half > 0.15:
+        assert level == "undecided"
+    else:
+        assert (level == "inside") == (distance <= half + number.rounding)
+    if k == runs:
+        assert level == agreement_of(cell(*ours), number, "ci")
+
+
+@given(values, numbers, st.integers(1, 20), st.integers(1, 20))
+def test_a_standard_deviation_is_that_of_one_run_whatever_the_number_of_runs(
+    value, number, runs, other
+):
+    one = agreement_of(cell(value), number, "std", runs)
+    assert one == agreement_of(cell(value), number, "std", other)
+    assert one == agreement_of(cell(value), number, "ci", 1)
+
+
+@given(values, numbers, st.integers(2, 20))
+def test_widening_an_interval_never_makes_an_agreeing_run_disagree(value, number, runs):
+    order = ("outside", "inside", "undecided")
+    narrow, wide = (agreement_of(cell(value), number, "ci", count) for count in (1, runs))
+    assert order.index(wide) >= order.index(narrow)
 
 
 def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: Path):
@@ -123,7 +171,7 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: 
         "source": "B",
         "where": {"norm": "lipschitz"},
         "interval": "none",
-        "values": {"10.0": 81},
+        "values": {"10.0": 80.4},
     }
     found = compare_published(table, parse_published([ENTRY, other]))
     assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
@@ -155,7 +203,7 @@ def test_a_cell_without_runs_is_shown_beside_its_published_number(run: Callable,
     run(0.8, data="Cora", norm="lipschitz", depth=2)
     run(0.8, data="Cora", norm="none", depth=10)
     found = compare_published(tabulate(read_runs(runs), "depth", "norm"), parse_published([ENTRY]))
-    assert [(one.row, one.level) for one in found] == [(("2",), "outside"), (("10",), "no value")]
+    assert [(one.row, one.level) for one in found] == [(("2",), "undecided"), (("10",), "no value")]
 
 
 def test_runs_that_record_no_settings_are_compared_by_their_columns(run: Callable, runs: Path):

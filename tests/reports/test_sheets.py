@@ -5,23 +5,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.reports import read_runs
+from gnn_depth.measurements import MeasureValues
+from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.formats import html_page, latex, latex_text, markdown, terminal
 from gnn_depth.reports.published import compare_published, parse_published
 from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
     agreement_sheet,
+    check_measures,
     comparison_sheet,
     format_value,
+    measures_sheet,
     table_sheet,
 )
 from gnn_depth.reports.table import ResultTable, compare, tabulate
-from tests.reports.made import METRIC
+from tests.reports.made import METRIC, make_run
 
 
 @pytest.mark.parametrize(
@@ -281,3 +285,32 @@ def test_text_on_a_page_is_text_whatever_it_contains():
         "x &amp; y",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("log10", [True, False])
+def test_measures_of_the_first_and_the_last_layer_are_geometric_means(runs: Path, log10: bool):
+    for norm, seed, values in (
+        ("none", 0, [1e-8, 1e-4, 1e-2]),
+        ("none", 1, [1e-6, 1e-4, 1e-2]),
+        ("pair", 0, [2.0, 1.0, 0.0]),
+    ):
+        numbers = np.array([values, [5.0, 5.0, 5.0]])
+        with np.errstate(divide="ignore"):
+            kept = np.log10(numbers) if log10 else numbers
+        measure = MeasureValues("mu", np.array([0, 3]), kept, "mu", log10)
+        make_run(runs, {"norm": norm}, seed, measures=[measure])
+    frame = read_runs(runs)
+    sheet = measures_sheet(frame, ("norm",), ["mu"])
+    assert sheet.head == ("norm", "mu")
+    # 10^-7 is the geometric mean of the first layers.
+    assert set(sheet.lines) == {("none", "1e-07 -> 0.01"), ("pair", "2 -> 0")}
+    at_the_end = measures_sheet(frame, ("norm",), ["mu"], "end")
+    assert set(at_the_end.lines) == {("none", "5 -> 5"), ("pair", "5 -> 5")}
+
+
+def test_options_of_measures_are_checked_before_anything_runs():
+    check_measures(["mu"], "end")
+    with pytest.raises(ReportError, match="'names' must be a list of measures, not 'mu'"):
+        check_measures("mu")
+    with pytest.raises(ReportError, match="Did you mean 'start'"):
+        check_measures(["mu"], "star")

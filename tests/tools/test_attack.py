@@ -1,7 +1,9 @@
-"""A sample of the attacks; the whole is run by hand before a release."""
+"""A sample of the attacks; the continuous integration runs the whole."""
+
+import pytest
 
 from tools.attack import configs
-from tools.attack.__main__ import call, run
+from tools.attack.__main__ import NUMBERS, call, quiet, run
 from tools.attack.stops import stops
 from tools.attack.table import GROUPS
 
@@ -34,3 +36,11 @@ def test_configs_drawn_at_random_are_trained_or_refused_in_one_screen():
 def test_trainings_stopped_at_random_go_on_to_the_last_bit(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [(result, fault) for _, result, fault in stops(1, 1, call)] == [("0, 143, 0", "")]
+
+
+@pytest.mark.parametrize("part", NUMBERS)
+def test_a_sample_of_the_numbers_is_the_same_computed_another_way(part):
+    with quiet():
+        found = list(NUMBERS[part](1, 20))
+    assert len(found) > 2
+    assert [trial for trial in found if trial[1]] == []

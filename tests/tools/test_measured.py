@@ -1,6 +1,7 @@
 """Claims as data: the page follows from the files, and every claim can be run again."""
 
 import json
+import random
 import statistics
 
 import pytest
@@ -17,11 +18,16 @@ OF_A = {"source": "A 2020, table 1", "interval": "std", "over": "depth"}
 PUBLISHED = [OF_A | {"values": {"2": "80 +- 1"}}]
 
 
-def test_the_page_is_what_the_results_give():
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", measured.PAGES, ids=lambda path: path.name)
+def test_a_page_is_what_the_results_give(path):
+    text = path.read_text(encoding="utf-8")
     assert page(text, STATED) == text, "run python -m tools.measured"
     shown = {match[2] for match in measured.BLOCK.finditer(text)}
-    assert shown == {"counts", *(results.path.stem for results in STATED)}
+    if path == PAGE:
+        stated = {results.path.stem for results in STATED}
+        assert shown == {"counts", "authors", "papers", *stated}
+    else:
+        assert shown == {"papers"}
 
 
 @pytest.mark.parametrize("results", STATED, ids=[results.path.stem for results in STATED])
@@ -65,7 +71,9 @@ def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
             PublishedNumber(0.825, 0.01),
             PublishedNumber(0.9, 0.01),
         ):
-            assert agreement_of(stated, number, spread) == agreement_of(cell, number, spread)
+            for runs in (None, 5, 10):
+                expected = agreement_of(cell, number, spread, runs)
+                assert agreement_of(stated, number, spread, runs) == expected
 
 
 def made(folder, claims, **head):
@@ -83,7 +91,43 @@ def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
     claims.append({"at": at, "values": [70, 71], "commit": "abc"})
     results = made(tmp_path, claims, published=PUBLISHED)
     assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) | 70.5 ±" in results.table()
-    assert "| A 2020 | made | 1 | 0 | 2 | 1 | 0 |" in measured.counts([results])
+    assert "| A 2020 | made | 1 | 0 | 2 | 0 | 0 |" in measured.counts([results])
+
+
+def test_a_cell_counts_once_for_the_first_source_and_the_first_file(tmp_path):
+    at = {"data": "Cora", "depth": 2}
+    other = {"source": "B 2021, replication", "over": "depth", "values": {"2": 60}}
+    claim = {"at": at, "mean": 80.5, "spread": 1, "n": 3, "commit": "abc"}
+    results = made(tmp_path / "a", [claim], published=[*PUBLISHED, other], item="x")
+    repeated = made(tmp_path / "b", [claim | {"mean": 50}], published=PUBLISHED, item="x")
+    same_runs = made(tmp_path / "c", [claim], published=PUBLISHED, item="y")
+    found = measured.counted([results, repeated, same_runs])
+    assert found == {("A 2020", "x"): {"inside": 1}}
+
+
+def ours_and_theirs(ours, theirs):
+    def claim(values):
+        return Claim({"at": {}, "values": values}, "std")
+
+    return measured.Authors("A", "x", claim(theirs).data, claim(ours), None)
+
+
+def test_ours_is_as_the_authors_code_if_the_difference_is_within_noise():
+    seeds = [80.0, 81.0, 82.0]
+    assert ours_and_theirs(seeds, [82.0, 83.0, 84.0]).verdict == "as the authors' code"
+    assert ours_and_theirs(seeds, [84.0, 85.0, 86.0]).verdict == "not as the authors' code"
+    assert ours_and_theirs([80.0], [84.0]).verdict == "one seed each"
+
+
+def test_the_noise_of_two_means_is_the_interval_of_the_two_sample_t_test():
+    from scipy.stats import ttest_ind
+
+    draw = random.Random(0)
+    for _ in range(50):
+        ours = [draw.gauss(80, 1) for _ in range(draw.choice([2, 3, 5]))]
+        theirs = [draw.gauss(81, 1) for _ in range(draw.choice([2, 3]))]
+        is_same = ours_and_theirs(ours, theirs).verdict == "as the authors' code"
+        assert is_same == (ttest_ind(ours, theirs).pvalue >= 0.05)
 
 
 def finished(folder, at, *runs, options=()):
@@ -143,6 +187,14 @@ def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are
     assert not load(tmp_path / "elsewhere")[0].claims
 
 
+def test_steps_that_end_a_run_early_count_as_fewer_epochs(tmp_path):
+    at = {"data": "Cora", "depth": 2}
+    claim = {"at": at, "values": [80.0], "commit": "a", "options": ["--trainer.max_steps", "9"]}
+    results = made(tmp_path, [claim], published=PUBLISHED)
+    assert "80.0 (9 steps; 80.0 ± 1.0 inside)" in results.table()
+    assert "| A 2020 | made | 0 | 0 | 0 | 0 | 1 |" in measured.counts([results])
+
+
 @pytest.mark.parametrize("first", ["short", "whole"])
 def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tmp_path, first):
     at = {"data": "Cora", "depth": 2}
@@ -152,7 +204,7 @@ def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tm
     for folder in (first, "whole", "short"):
         list(take(tmp_path / folder, tmp_path / "results"))
     (claim,) = load(tmp_path / "results")[0].claims
-    assert (claim.values, claim.epochs()) == ([0.8], [])
+    assert (claim.values, claim.shorter()) == ([0.8], [])
     made(tmp_path / "both", [])
     list(take(tmp_path, tmp_path / "both"))
     assert load(tmp_path / "both")[0].claims[0].values == [0.8]

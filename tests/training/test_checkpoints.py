@@ -200,9 +200,22 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
         {"optimizer_states": "text"},
         {"optimizer_states": [{"state": {0: {"step": "text"}}, "param_groups": []}]},
         {"optimizer_states": [{"state": {}, "param_groups": [{"lr": "text", "params": [0]}]}]},
+        {"loops": {"fit_loop": {"epoch_progress": {"current": {"completed": -1}}}}},
+        {"loops": {"fit_loop": {"epoch_progress": {"current": {"completed": 10**30}}}}},
+        {"loops": {"fit_loop": {"epoch_progress": {"current": []}}}},
+        {"loops": {"fit_loop": None}},
+        {
+            "optimizer_states": [
+                {"state": {0: {"m": torch.ones(1)}, 1: {"m": 1.0}}, "param_groups": []}
+            ]
+        },
+        {"callbacks": []},
+        {"callbacks": {"RunRecorder": {"metrics": {"val/acc": "text"}}}},
+        {"callbacks": {"RunRecorder": {"last": {"val/acc": 1.0}}}},
+        {"callbacks": {"RunRecorder": {"ended": -1}}},
     ],
 )
-def test_text_in_the_progress_of_a_training_is_refused_in_one_line(content):
+def test_a_progress_that_is_none_is_refused_in_one_line(content):
     with pytest.raises(DamagedError) as error:
         check_progress(content)
     assert "\n" not in str(error.value)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torchmetrics.utilities import dim_zero_cat
 
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
-from gnn_depth.training.metrics import R2, MicroF1, RocAuc
+from gnn_depth.training.metrics import R2, AveragePrecision, MicroF1, RocAuc
 from gnn_depth.training.tasks import make_task
 
 ALONE = SimpleNamespace(world_size=1)
@@ -21,7 +21,8 @@ SCALES = st.sampled_from([1e-100, 1e-30, 1e-5, 1.0, 1e5, 1e30, 1e100])
 
 def measure(out, y, task="multiclass", cut=None, parts=1):
     """The metrics of all rows, or of those before and after a cut, seen in parts."""
-    made = make_task(None, task, out.shape[1])
+    default = "multiclass" if isinstance(task, dict) else task
+    made = make_task(task, default, out.shape[1])
     names = ("val",) if cut is None else ("val", "test")
     metrics = EpochMetrics(names, made)
     for rows in torch.arange(len(y)).chunk(parts):
@@ -100,13 +101,20 @@ def area_of(scores, labels):
     return sum(areas) / len(areas) if areas else math.nan
 
 
+def precision_of(scores, labels):
+    """The mean of scikit-learn's average precisions over labels that some row has."""
+    there = [column for column in range(labels.shape[1]) if labels[:, column].any()]
+    found = [sk.average_precision_score(labels[:, one], scores[:, one]) for one in there]
+    return sum(found) / len(found) if found else math.nan
+
+
 def close(value, rel=1e-6):
     return pytest.approx(value, rel=rel, abs=1e-7, nan_ok=True)
 
 
 @given(classified(), st.data())
 @settings(max_examples=50)
-def test_accuracy_and_macro_f1_of_each_set(drawn, data):
+def test_accuracies_and_macro_f1_of_each_set(drawn, data):
     out, classes = drawn
     cut = data.draw(st.integers(0, len(classes)))
     ours = measure(out, classes, cut=cut, parts=data.draw(st.integers(1, 3)))
@@ -118,6 +126,8 @@ def test_accuracy_and_macro_f1_of_each_set(drawn, data):
         else:
             assert ours[f"{name}/acc"] == close(sk.accuracy_score(y, guess))
             assert ours[f"{name}/f1"] == close(sk.f1_score(y, guess, average="macro"))
+            recall = sk.recall_score(y, guess, average="macro", labels=y.unique(), zero_division=0)
+            assert ours[f"{name}/bacc"] == close(recall)
 
 
 @given(classified(num_classes=2), st.integers(1, 3))
@@ -125,7 +135,21 @@ def test_accuracy_and_macro_f1_of_each_set(drawn, data):
 def test_the_area_under_the_curve_of_two_classes(drawn, parts):
     out, classes = drawn
     expected = area_of((out[:, 1] - out[:, 0])[:, None], classes[:, None])
-    assert measure(out, classes, "binary", parts=parts)["val/auroc"] == close(expected)
+    ours = measure(out, classes, "binary", parts=parts)
+    assert ours["val/auroc"] == close(expected)
+    precision = precision_of((out[:, 1] - out[:, 0])[:, None], classes[:, None])
+    assert ours["val/ap"] == close(precision)
+
+
+@given(classified(), st.integers(1, 3))
+@settings(max_examples=50)
+def test_average_precision_of_classes_is_the_mean_of_each_against_the_rest(drawn, parts):
+    out, classes = drawn
+    asked = {"name": "multiclass", "average_precision": True}
+    labels = torch.nn.functional.one_hot(classes, out.shape[1])
+    # Scores of one class are compared across rows, so they are the probabilities.
+    expected = precision_of(out.log_softmax(-1), labels)
+    assert measure(out, classes, asked, parts=parts)["val/ap"] == close(expected)
 
 
 @given(labelled(), st.integers(1, 3))
@@ -134,7 +158,8 @@ def test_metrics_of_labels(drawn, parts):
     out, labels = drawn
     ours = measure(out, labels, "multilabel", parts=parts)
     f1 = sk.f1_score(labels.flatten(), out.flatten() > 0, zero_division=math.nan)
-    assert ours == {"val/f1": close(f1), "val/auroc": close(area_of(out, labels))}
+    expected = {"val/f1": close(f1), "val/auroc": close(area_of(out, labels))}
+    assert ours == {**expected, "val/ap": close(precision_of(out, labels))}
 
 
 @given(numbered(), st.integers(1, 3))
@@ -151,8 +176,13 @@ def test_metrics_of_numbers(drawn, parts):
 
 @pytest.mark.parametrize(
     ("make", "drawn"),
-    [(RocAuc, labelled()), (MicroF1, labelled()), (R2, numbered())],
-    ids=["auc", "f1", "r2"],
+    [
+        (RocAuc, labelled()),
+        (AveragePrecision, labelled()),
+        (MicroF1, labelled()),
+        (R2, numbered()),
+    ],
+    ids=["auc", "ap", "f1", "r2"],
 )
 @given(st.data())
 @settings(max_examples=50)
@@ -195,9 +225,9 @@ def test_labels_without_an_area_are_left_out_and_counted():
     metrics = EpochMetrics(("test",), make_task(None, "multilabel", 3))
     metrics.add(NodeSets(y, [torch.ones(4, dtype=torch.bool)], None), 4.0 * (2 * y - 1))
     assert metrics.compute(ALONE)["test/auroc"] == 1
-    ((name, remark),) = metrics.remarks()
-    assert name == "test/auroc"
-    assert "2 of 3 labels" in remark
+    remarks = dict(metrics.remarks())
+    assert "2 of 3 labels" in remarks["test/auroc"]
+    assert "1 of 3 labels" in remarks["test/ap"], "one is true in no row"
 
 
 def test_scores_that_are_not_numbers_have_no_rank():
@@ -206,10 +236,29 @@ def test_scores_that_are_not_numbers_have_no_rank():
     assert area.compute().isnan()
 
 
+@pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel", "regression"])
+def test_an_output_that_is_nan_makes_every_metric_of_its_set_undefined_and_no_other(task):
+    torch.manual_seed(0)
+    out, y = torch.randn(8, 2), torch.tensor([0, 1] * 4)
+    if task in ("multilabel", "regression"):
+        y = torch.stack([y, 1 - y], 1)
+    with_nan = out.clone()
+    with_nan[1, 1] = math.nan
+    ours, without = measure(with_nan, y, task, cut=4, parts=2), measure(out, y, task, cut=4)
+    made = make_task(None, task, 2)
+    for name, value in ours.items():
+        of_set, _, metric = name.partition("/")
+        if of_set == "val":
+            assert math.isnan(value), name
+            assert "an output of the model is NaN" in made.undefined(metric)
+        else:
+            assert value == pytest.approx(without[name])
+
+
 def test_more_nodes_than_single_precision_counts_are_counted():
     metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
     one = NodeSets(torch.tensor([0]), [torch.tensor([True])], 2)
-    counts = torch.tensor([[[2**24, 0], [0, 0]]])
+    counts = torch.tensor([[[2**24, 0, 0], [0, 0, 0]]])
     state = {"sizes": [2**24], "counts": counts, "losses": [], "own": []}
     metrics.restore(state, torch.device("cpu"))
     metrics.add(one, torch.tensor([[1.0, 0.0]]))

@@ -60,16 +60,21 @@ class Rates(Callback):
 
 @pytest.fixture
 def fit(make_trainer, tiny, tmp_path):
-    """``fit(values, callbacks)``: a training whose metric has these values; its recorder."""
+    """``fit(values, callbacks)``: a training whose metric has these values; its recorder.
 
-    def run(values, callbacks=(), **options):
+    With ``every`` 2 they are those of every second epoch.
+    """
+
+    def run(values, callbacks=(), every=1, **options):
         recorder = RunRecorder(str(tmp_path / "runs"))
         loggers = recorder.open("", {}, "run", seed=0)
-        task = partial(Own, values=values)
+        # Training has a value in each epoch, of which none is watched.
+        task = partial(Own, values=[*values, *[0.0] * (every - 1) * len(values)])
         model = NodeClassifier(4, 2, hidden_channels=8, task=task, optimizer=SGD, **options)
         saves = any(isinstance(one, ModelCheckpoint) for one in callbacks)
         trainer = make_trainer(
-            len(values),
+            every * len(values),
+            check_val_every_n_epoch=every,
             callbacks=[recorder, *callbacks],
             logger=loggers,
             enable_checkpointing=saves,
@@ -100,6 +105,15 @@ def test_a_schedule_takes_no_step_where_its_metric_is_undefined(fit):
     rates = Rates()
     fit([NAN, NAN, 0.5, NAN, 0.4, NAN], [rates], scheduler=schedule)
     assert rates.seen == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.1, 0.05])
+
+
+def test_a_value_counts_once_where_only_every_second_epoch_is_validated(fit):
+    schedule = partial(ReduceLROnPlateau, monitor="val/own", mode="max", patience=0, factor=0.5)
+    stopping = EarlyStopping("val/own", mode="max", patience=2, check_on_train_epoch_end=True)
+    rates = Rates()
+    recorder = fit([0.5, 0.4, 0.6], [rates, stopping], every=2, scheduler=schedule)
+    assert rates.seen == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
+    assert recorder.result["epochs"] == 6
 
 
 def test_no_checkpoint_of_an_undefined_metric_is_among_the_best(fit, tmp_path):

@@ -59,13 +59,18 @@ def test_the_number_of_nodes_is_learned_by_summing_over_them(run):
     assert run.metrics["train/loss"] < 0.5
 
 
-def test_a_config_file_gives_model_and_epochs(graphs, tmp_path):
+def test_a_config_file_gives_model_and_epochs_and_its_other_sections_are_named(
+    graphs, tmp_path, caplog
+):
     config = tmp_path / "small.yaml"
-    config.write_text(
-        "model: {layer: gcn, num_layers: 3, hidden_channels: 4}\ntrainer: {max_epochs: 2}\n"
-    )
+    text = "model: {layer: gcn, num_layers: 3, hidden_channels: 4}\ntrainer: {max_epochs: 2}\n"
+    config.write_text(text)
     run = gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
     assert (len(run.model.stack.layers), len(run.curves)) == (3, 2)
+    assert "not used: the data" not in caplog.text
+    config.write_text(f"{text}data: Cora\nrun: {{name: mine}}\n")
+    gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
+    assert "small.yaml: data and run of the file are not used" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,23 @@
 """Tasks: the best epoch follows their metrics, and one that does not fit is refused."""
 
+import math
+
+import hypothesis
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torchmetrics import MeanAbsoluteError
 
 from gnn_depth import NodeClassifier, Task
+from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.graph import Graph
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
-from gnn_depth.training.tasks import Regression, make_task
+from gnn_depth.training.tasks import Regression, class_weights, make_task
 from tests.training.conftest import Tiny
 from tests.training.test_metrics import ALONE
 
@@ -139,3 +147,100 @@ def test_an_epoch_that_a_stop_cut_goes_on_with_what_it_had_summed():
     rest.restore(first.state(), torch.device("cpu"))
     rest.add(sets[1].train, out, torch.tensor(1.0))
     assert rest.compute(ALONE) == whole.compute(ALONE)
+
+
+def counted(counts, task="multiclass", rows=None):
+    names = tuple(f"c{number}" for number in range(len(counts)))
+    return Schema(3, task, names, train_counts=tuple(counts), train_rows=rows or sum(counts))
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    st.one_of(
+        st.just("balanced"), st.dictionaries(st.sampled_from(["c0", "c1"]), st.floats(0.1, 9))
+    ),
+)
+@hypothesis.settings(max_examples=30, deadline=None)
+def test_weighted_classes_have_the_loss_and_gradient_of_the_plain_formula(counts, asked):
+    y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    out = torch.randn(len(y), len(counts), dtype=torch.double, requires_grad=True)
+    task = make_task(None, "multiclass", len(counts))
+    task.weigh(class_weights(asked, counted(counts)))
+    given = [
+        1 / n if asked == "balanced" else asked.get(f"c{c}", 1.0) for c, n in enumerate(counts)
+    ]
+    # torch divides by the sum of the weights, which is the number of training rows here.
+    expected = torch.nn.functional.cross_entropy(out, y, torch.tensor(given, dtype=torch.double))
+    mine = torch.autograd.grad(task.loss(out, y), out)[0]
+    torch.testing.assert_close(task.loss(out, y), expected, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(mine, torch.autograd.grad(expected, out)[0], rtol=1e-6, atol=1e-7)
+
+
+def test_balanced_labels_weigh_true_rows_as_much_as_false_ones():
+    schema = counted([1, 4], "multilabel", rows=5)
+    assert class_weights("balanced", schema) == [4.0, 0.25]
+    assert class_weights({"c1": 3}, schema) == [1.0, 3.0]
+    task = make_task(None, "multilabel", 2)
+    task.weigh([4.0, 0.25])
+    out, y = torch.zeros(5, 2), torch.tensor([[1, 0], *[[0, 1]] * 4])
+    assert task.loss(out, y).item() == pytest.approx(math.log(2) * (4 + 4 + 1 + 1) / 10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "schema", "words"),
+    [
+        ("balance", counted([1, 2]), "'balance'.*'balanced'"),
+        ({"c3": 1.0}, counted([1, 2]), "class of class_weight 'c3'.*c0, c1"),
+        ({"c0": -1.0}, counted([1, 2]), "at least 0, not -1"),
+        ({"c0": 0.0, "c1": 0.0}, counted([1, 2]), "0 for every class"),
+        ("balanced", Schema(3, "multiclass", ("a", "b")), "does not count.*by name"),
+        ("balanced", Schema(3, "regression", ("a",)), "targets are numbers"),
+    ],
+)
+def test_weights_of_no_class_are_refused(asked, schema, words):
+    with pytest.raises(ValueError, match=words):
+        class_weights(asked, schema)
+
+
+def test_a_task_that_cannot_weigh_or_scale_says_so():
+    with pytest.raises(ValueError, match="Regression cannot weigh"):
+        make_task(None, "regression", 1).weigh([1.0])
+    with pytest.raises(ValueError, match="MultiClass cannot scale"):
+        make_task(None, "multiclass", 2).scale_targets([Scaling("standard", 0.0, 1.0)])
+
+
+@given(st.sampled_from(["standard", "robust", "log1p"]), st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
+@hypothesis.settings(max_examples=30, deadline=None)
+def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(method, shift, spread):
+    y = shift + spread * torch.arange(5, dtype=torch.double)
+    scaling = Scaling.fit(method, y)
+    task = make_task(None, "regression", 1)
+    task.scale_targets([scaling])
+    exact = scaling.apply(y)[:, None]
+    assert task.loss(exact, y).item() < 1e-12
+    assert task.loss(exact + 1, y).item() == pytest.approx(1)
+    predicted = task.prediction(exact)[:, 0]
+    torch.testing.assert_close(predicted, y, rtol=1e-9, atol=1e-9 * (abs(shift) + spread))
+    metrics = task.metrics()
+    out, targets = task.compared(exact, y)
+    metrics["mae"].update(out, targets)
+    assert metrics["mae"].compute().item() <= 1e-9 * (abs(shift) + 5 * spread)
+
+
+def test_another_metric_chooses_the_best_epoch(fit):
+    _, recorder, epochs = fit(Tiny(), best_metric="loss")
+    losses = [values["val/loss"].item() for values in epochs]
+    assert recorder.best.monitor == "val/loss"
+    assert recorder.best.epoch == losses.index(min(losses))
+    with pytest.raises(ValueError, match="best_metric 'f2'.*f1"):
+        NodeClassifier(4, 2, best_metric="f2")
+
+
+def test_the_confusion_table_counts_the_best_epoch(fit):
+    model, recorder, _ = fit(Tiny())
+    table = pd.read_csv(recorder.folder / "confusion.csv", index_col=["set", "class"])
+    assert table.loc["test"].to_numpy().tolist() == recorder.best.confusion[1].tolist()
+    assert table.loc["test"].to_numpy().sum() == 8
+    right = np.trace(table.loc["test"].to_numpy()) / 8
+    assert right == pytest.approx(recorder.best.metrics["test/acc"])
+    assert "test nodes by class (rows)" in report(recorder, model)

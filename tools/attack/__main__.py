@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import io
+import logging
 import os
 import shutil
 import signal
@@ -18,12 +19,19 @@ from typing import Any
 
 from gnn_depth.cli import main as gnn_depth
 from tools.attack import configs
+from tools.attack.numbers import graphs, layers, scores
 from tools.attack.stops import stops
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
-DRAWN = ("configs", "resume")  # groups that are drawn at random
+DRAWN = ("configs", "resume")  # groups of which one says how many are drawn
+NUMBERS = {
+    "metrics and scikit-learn": scores.trials,
+    "measures and autograd": layers.trials,
+    "entrances of data": graphs.trials,
+}
 SHOWN = 110  # characters of a name
+LONGEST = 600  # characters of a difference
 
 
 class Hung(BaseException):
@@ -57,7 +65,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run the attacks of a command line; 1 if one falls short."""
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument(
-        "--group", choices=[*GROUPS, *DRAWN], help="by default all but configs and resume"
+        "--group",
+        choices=[*GROUPS, "numbers", *DRAWN],
+        help="by default all but configs and resume",
     )
     parser.add_argument(
         "--examples", type=int, default=40, help="how many configs or stops are drawn"
@@ -66,10 +76,21 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.group == "resume":
         return _stops(given.examples, given.seed)
-    drawn = configs.draw(given.examples, given.seed) if given.group == "configs" else None
-    chosen = drawn or [
-        attack for name, group in GROUPS.items() if given.group in (None, name) for attack in group
-    ]
+    if given.group == "numbers":
+        return _numbers(given.seed)
+    if given.group == "configs":
+        return _attacks(configs.draw(given.examples, given.seed))
+    chosen = []
+    for name, group in GROUPS.items():
+        if given.group in (None, name):
+            chosen += group
+    short = _attacks(chosen)
+    if given.group is None:
+        short |= _numbers(given.seed)
+    return short
+
+
+def _attacks(chosen: list[Attack]) -> int:
     counts, short = Counter[Any](), 0
     for attack, outcome in run(chosen):
         fault = outcome.fault(attack)
@@ -85,8 +106,35 @@ def main(argv: list[str] | None = None) -> int:
                 flush=True,
             )
     by_code = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items(), key=str))
-    print(f"{len(chosen)} attacks ({by_code}), {short} fell short")
+    print(f"{len(chosen)} attacks ({by_code}), {short} fell short", flush=True)
     return 1 if short else 0
+
+
+def _numbers(seed: int) -> int:
+    different = 0
+    for name, trials in NUMBERS.items():
+        began, count, here = time.process_time(), 0, 0
+        with quiet():
+            for trial, difference in trials(seed):
+                count += 1
+                if difference:
+                    here += 1
+                    print(f"{trial} -> {difference[:LONGEST]}", flush=True)
+        seconds = time.process_time() - began
+        print(f"{name}: {count} trials in {seconds:.0f} s, {here} differ", flush=True)
+        different += here
+    return 1 if different else 0
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing below an error is logged."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _stops(count: int, seed: int) -> int:

@@ -5,6 +5,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
@@ -24,6 +25,12 @@ def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "n
     if graph.num_sources == graph.num_nodes:
         return x
     return x[: graph.num_nodes]
+
+
+def padded(x: Float[Tensor, "rows channels"], width: int) -> Float[Tensor, "rows width"]:
+    """The rows with zeros in further columns, up to this width."""
+    missing = width - x.shape[1]
+    return F.pad(x, (0, missing)) if missing else x
 
 
 def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:

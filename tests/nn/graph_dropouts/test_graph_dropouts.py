@@ -5,7 +5,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
+from gnn_depth.nn.graph_dropouts import DropEdge, DropNode, DropSens
 from gnn_depth.nn.layers import GCN
 from gnn_depth.registry import registered
 
@@ -67,6 +67,22 @@ def test_drop_node_drops_all_edges_of_a_share_p_of_the_nodes(large):
     assert abs(cut_off.double().mean() - 0.3) < 5 * (0.21 / 300) ** 0.5
     stays = ~cut_off[large.source] & ~cut_off[large.target]
     assert torch.equal(kept.edge_index, large.edge_index[:, stays])
+
+
+def test_drop_sens_drops_more_edges_into_nodes_of_more_neighbours_and_no_self_loop():
+    # Node i hears from i + 1 others: nodes 0, 1, 2 and 9 are dropped with 0.1, 0.1^(1/2), ..., 0.5.
+    pairs = [(100 + other, node) for node in range(10) for other in range(node + 1)]
+    loops = [(node, node) for node in range(10)]
+    graph = Graph(torch.tensor(pairs + loops).t(), 200)
+    kept = torch.zeros(10)
+    for _ in range(400):
+        thin = DropSens(0.1)(graph)
+        proper = thin.source != thin.target
+        assert int((~proper).sum()) == 10
+        kept += torch.bincount(thin.target[proper], minlength=200)[:10]
+    dropped = 1 - kept / 400 / torch.arange(1, 11)
+    wanted = (0.1 ** (1 / torch.arange(1, 11))).clamp_max(0.5)
+    assert (dropped - wanted).abs().max() < 0.06
 
 
 def test_both_directions_of_repeated_edges_and_self_loops_are_dropped_together(graph):

@@ -74,6 +74,9 @@ def test_blocks_are_not_taken_by_what_looks_at_all_nodes(graph):
     assert {name for name in VARIANTS if not make(name).takes_blocks} == {
         "gin_with_batch_norm",
         "pyg",
+        "reaction",
+        "swan",
+        "unitary",
     }
     layer, x, block = make("transformer"), features(graph), graph.prefix(2)
     layer.add_score_norm(LipschitzNorm(2, form="released"))

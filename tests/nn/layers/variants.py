@@ -7,6 +7,10 @@ from gnn_depth.registry import registered
 
 #: Name of a variant: the registered name and the options.
 VARIANTS = {
+    "acm": ("acm", {}),
+    "acm_with_layer_norm": ("acm", {"layer_norm": True}),
+    "antisymmetric": ("antisymmetric", {}),
+    "antisymmetric_with_a_sum": ("antisymmetric", {"aggregation": "sum"}),
     "gcn": ("gcn", {}),
     "gcnii": ("gcnii", {"alpha": 0.3}),
     "gat": ("gat", {"heads": 2}),
@@ -20,14 +24,20 @@ VARIANTS = {
         "transformer",
         {"heads": 2, "root_weight": False, "self_loops": True},
     ),
+    "gate": ("gate", {"heads": 2}),
     "ggnn": ("ggnn", {}),
     "gin": ("gin", {"eps": 0.3}),
     "gin_learning_eps": ("gin", {"train_eps": True}),
     "gin_with_batch_norm": ("gin", {"batch_norm": True}),
+    "mean": ("mean", {}),
+    "reaction": ("reaction", {}),
+    "reaction_with_source": ("reaction", {"reaction": "source"}),
     "pyg": ("pyg", {"conv": "GraphConv"}),
     "sage": ("sage", {}),
     "sage_of_neighbours": ("sage", {"root_weight": False}),
     "sage_of_one_length": ("sage", {"normalize": True}),
+    "swan": ("swan", {}),
+    "unitary": ("unitary", {}),
 }
 
 ATTENTION = [

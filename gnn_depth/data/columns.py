@@ -1,0 +1,303 @@
+"""What the columns of a table hold, which of them need a decision, and options that decide."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.checks import SPLITS
+from gnn_depth.data.targets import MISSING
+
+#: Dates that are read as dates: year, month and day, with a time of day or without.
+ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
+OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
+FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
+FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
+LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
+EXAMPLES = 3  # values that a sentence shows
+MAX_SHOWN = 30  # characters of a value in a message
+LARGE = 10.0  # numbers beyond this train better when they are scaled
+SKEWED = 3.0  # a skewness beyond this is proposed for log1p
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What a column of a table holds.
+
+    Attributes:
+        name: Its name.
+        kind: ``integers``, ``numbers``, ``flags`` (0 and 1), ``text``, ``dates``, ``other dates``
+            (not year-month-day), or ``nothing``.
+        rows: Number of rows.
+        missing: Rows without a value.
+        strange: Rows of a column of numbers that hold other text.
+        distinct: Number of different values.
+        examples: Some of its values, or the lowest and the highest number.
+        counts: The rows of each value, if they are few; empty otherwise.
+        largest: The largest absolute number.
+        skewness: Of the numbers.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    missing: np.ndarray
+    strange: np.ndarray
+    distinct: int
+    examples: tuple[str, ...] = ()
+    counts: Mapping[str, int] | None = None
+    largest: float = 0.0
+    skewness: float = 0.0
+
+    @property
+    def is_numeric(self) -> bool:
+        """True for numbers of any kind."""
+        return self.kind in ("integers", "numbers", "flags")
+
+    @property
+    def described(self) -> str:
+        """The values in words."""
+        shown = ", ".join(value[:MAX_SHOWN] for value in self.examples)
+        if self.kind == "dates" and self.examples:
+            text = f"dates from {self.examples[0]} to {self.examples[-1]}"
+        elif self.is_numeric and self.distinct > 2:
+            text = f"{self.kind} from {self.examples[0]} to {self.examples[-1]}"
+        elif self.kind == "nothing":
+            text = "no value"
+        else:
+            dots = ", ..." if self.distinct > len(self.examples) else ""
+            text = f"{self.kind}, {self.distinct:,} different: {shown}{dots}"
+        return text
+
+    @property
+    def share_missing(self) -> str:
+        """How much is missing, in words; empty if nothing is."""
+        count = len(self.missing)
+        if not count:
+            return ""
+        return f"{count:,} missing ({percent(count, self.rows)})"
+
+
+def percent(part: int, whole: int) -> str:
+    """A part of something, such as 0.3%."""
+    return f"{100 * part / max(whole, 1):.3g}%"
+
+
+def facts_of(name: str, column: pd.Series) -> ColumnFacts:
+    """Look at a column as it was read; NaN, None and the usual marks are missing values."""
+    nothing = np.array([], np.int64)
+    blank = column.isna()
+    if column.dtype.kind == "M":
+        dates = column[~blank].dt.strftime("%Y-%m-%d")
+        ends = (str(dates.min()), str(dates.max())) if len(dates) else ()
+        missing = np.flatnonzero(blank)
+        return ColumnFacts(name, "dates", len(column), missing, nothing, dates.nunique(), ends)
+    if column.dtype.kind in "biuf":
+        missing = np.flatnonzero(blank)
+        return _of_numbers(name, column, missing, nothing)
+    texts = column.where(~blank, "").astype(str).str.strip()
+    blank |= texts.isin(MISSING)
+    missing, there = np.flatnonzero(blank), texts[~blank]
+    numbers = pd.to_numeric(there, errors="coerce")
+    is_number = numbers.notna()
+    if len(there) and is_number.mean() > 0.5:
+        every = pd.to_numeric(texts, errors="coerce")
+        strange = np.flatnonzero(every.isna() & ~blank)
+        return _of_numbers(name, every, missing, strange)
+    kind = "text"
+    if not len(there):
+        kind = "nothing"
+    elif there.str.fullmatch(ISO_DATE).all():
+        kind = "dates"
+    elif there.str.fullmatch(OTHER_DATE).all():
+        kind = "other dates"
+    counts = there.value_counts()
+    few = {str(value): int(count) for value, count in counts.head(FEW_CLASSES).items()}
+    examples: tuple[str, ...] = tuple(sorted(map(str, counts.index[:EXAMPLES])))
+    if kind == "dates":
+        examples = str(there.min()), str(there.max())
+    return ColumnFacts(
+        name,
+        kind,
+        len(column),
+        missing,
+        nothing,
+        len(counts),
+        examples,
+        few if len(counts) <= FEW_CLASSES else None,
+    )
+
+
+def _of_numbers(
+    name: str, column: pd.Series, missing: np.ndarray, strange: np.ndarray
+) -> ColumnFacts:
+    values = column.dropna().astype(np.float64)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return ColumnFacts(name, "nothing", len(column), missing, strange, 0)
+    low, high = values.min(), values.max()
+    is_whole = bool((values == values.round()).all())
+    kind = "integers" if is_whole else "numbers"
+    if is_whole and low >= 0 and high <= 1:
+        kind = "flags"
+    distinct = values.value_counts()
+    counts = None
+    if len(distinct) <= FEW_CLASSES:
+        counts = {f"{value:g}": int(count) for value, count in distinct.sort_index().items()}
+    # The third moment of numbers near 1e200 would overflow.
+    with np.errstate(all="ignore"):
+        skewness = float(values.skew()) if len(distinct) > 2 else 0.0
+    return ColumnFacts(
+        name,
+        kind,
+        len(column),
+        missing,
+        strange,
+        len(distinct),
+        (f"{low:,g}", f"{high:,g}"),
+        counts,
+        float(max(abs(low), abs(high))),
+        skewness if np.isfinite(skewness) else 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Options that would decide what a table leaves open.
+
+    Attributes:
+        options: Options of ``UserGraph`` by name.
+        why: For each column that needs a decision, why, in words.
+    """
+
+    options: dict[str, Any]
+    why: dict[str, str]
+
+    @property
+    def flags(self) -> str:
+        """The options as flags of a command."""
+        return " ".join(f"--data.{name} {flag(value)}" for name, value in self.options.items())
+
+
+def propose(
+    facts: Sequence[ColumnFacts], needs_label: bool, dates: bool, fill: bool, scales: bool
+) -> Proposal:
+    """Propose options for columns that have no role yet.
+
+    Args:
+        facts: The columns.
+        needs_label: Whether no column is the label or a target yet.
+        dates: Whether an option says how dates become numbers.
+        fill: Whether an option says what stands for missing numbers.
+        scales: Whether an option says how numbers are scaled.
+    """
+    options: dict[str, Any] = {}
+    why: dict[str, str] = {}
+    label = _label_among(facts) if needs_label else None
+    if label is not None:
+        key = "label" if _looks_like_classes(label) else "targets"
+        options[key] = label.name if key == "label" else [label.name]
+    categories: list[str] = []
+    left_out: list[str] = []
+    undated: list[str] = []
+    unfilled: list[str] = []
+    large: list[str] = []
+    skewed: list[str] = []
+    for column in facts:
+        if column is label:
+            continue
+        words = {value.lower() for value in column.counts or ()}
+        if column.kind == "text" and words and words <= set(SPLITS):
+            options["split"] = column.name
+            why[column.name] = column.described
+        elif column.kind == "text":
+            few = column.distinct <= FEW_CATEGORIES and column.distinct < column.rows / 2
+            (categories if few else left_out).append(column.name)
+            why[column.name] = column.described
+            if few and len(column.missing) and not fill:
+                unfilled.append(column.name)
+                why[column.name] += f"; {column.share_missing}"
+        elif column.kind in ("nothing", "other dates"):
+            left_out.append(column.name)
+            why[column.name] = column.described
+            if column.kind == "other dates":
+                why[column.name] += " (dates are read as 2024-12-31)"
+        elif column.kind == "dates":
+            undated.append(column.name)
+            if not dates:
+                why[column.name] = column.described
+        else:
+            if column.largest > LARGE and column.kind != "flags":
+                (skewed if column.skewness > SKEWED else large).append(column.name)
+            if len(column.strange):
+                left_out.append(column.name)
+                why[column.name] = f"{column.described}, and text in {len(column.strange):,} rows"
+            elif len(column.missing) and not fill:
+                unfilled.append(column.name)
+                why[column.name] = f"{column.described}; {column.share_missing}"
+    if categories:
+        options["categories"] = categories
+    if left_out:
+        options["drop"] = left_out
+    if undated and not dates:
+        options["dates"] = "days"
+    if unfilled:
+        options["fill"] = "median"
+    if (large or skewed or undated) and not scales:
+        options["standardize"] = "standard"
+        if skewed:
+            options["standardize"] = {**dict.fromkeys(skewed, "log1p"), "*": "standard"}
+    return Proposal(options, why)
+
+
+def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
+    """The column that is most likely the class, or the number to predict."""
+    for name in LABELS:
+        for column in facts:
+            if column.name.lower() == name:
+                return column
+    for name in LABELS:
+        for column in facts:
+            if name in re.split(r"[^a-z]+", column.name.lower()):
+                return column
+    few = [column for column in facts if 2 <= column.distinct <= FEW_CLASSES]
+    texts = [column for column in few if column.kind == "text"]
+    whole = [column for column in few if column.kind in ("integers", "flags")]
+    for found in (texts, whole):
+        if found:
+            return found[-1]
+    return None
+
+
+def _looks_like_classes(column: ColumnFacts) -> bool:
+    if column.kind == "text":
+        return True
+    return column.kind in ("integers", "flags") and column.distinct <= max(FEW_CLASSES, 2)
+
+
+def flag(value: Any) -> str:
+    """A value as a shell takes it."""
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[\w.*-]+", value) and value != "*" else _quoted(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_item(key)}: {_item(item)}" for key, item in value.items())
+        return _quoted("{" + inner + "}")
+    return _quoted("[" + ", ".join(_item(item) for item in value) + "]")
+
+
+def _item(word: str) -> str:
+    """A word inside a list or mapping, in quotes where YAML would read it otherwise."""
+    if re.fullmatch(r"[A-Za-z_][\w.-]*( [\w.-]+)*", word) and word.lower() not in YAML_WORDS:
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+#: Words that YAML does not read as text.
+YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

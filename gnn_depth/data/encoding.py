@@ -1,0 +1,194 @@
+"""Turn the columns of a table into features, and those of later tables in the same way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.schema import Column, Schema, Unknown
+from gnn_depth.data.targets import MISSING
+from gnn_depth.registry import hint
+
+DAY = 86_400e9  # nanoseconds
+YEAR, WEEK = 365.2425, 7.0  # days
+MAX_ROWS = 3  # rows that a message names
+MAX_SHOWN = 40  # characters of a value in a message
+
+
+@dataclass
+class Encoder:
+    """Makes features of columns, and collects what is wrong with them.
+
+    Args:
+        unknown: Refuse values that a column cannot have (``error``), or read them as no value.
+        fills: Missing numbers are filled in later, so they may be missing.
+    """
+
+    unknown: Unknown = "error"
+    fills: bool = False
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def encode(self, column: Column, values: pd.Series) -> np.ndarray:
+        """The features of a column, shape (rows, width)."""
+        if column.kind == "category":
+            return self._one_hot(column, values)
+        if column.kind == "date":
+            return self._dates(column, values)
+        return self._numbers(column, values)[:, None]
+
+    def _numbers(self, column: Column, values: pd.Series) -> np.ndarray:
+        texts = None
+        if values.dtype.kind in "biuf":
+            numbers = values.to_numpy(np.float64, copy=True)
+            blank = np.isnan(numbers)
+        else:
+            texts = values.where(values.notna(), "").astype(str).str.strip()
+            is_date = values.dtype.kind == "M"
+            parsed = pd.to_numeric(texts, errors="coerce")
+            numbers = np.full(len(texts), np.nan) if is_date else parsed.to_numpy(np.float64).copy()
+            blank = texts.isin(MISSING).to_numpy()
+        wrong = ~np.isfinite(numbers) & ~blank
+        if wrong.any():
+            shown = values if texts is None else texts
+            self._fault(column, "is no finite number", wrong, shown)
+        missing = blank | wrong
+        if blank.any() and column.fill is None and not self.fills:
+            self._fault(column, "is missing", blank)
+        if self.unknown == "ignore" and column.fill is None and not self.fills:
+            numbers[missing] = column.mean
+        else:
+            numbers[missing] = np.nan
+        return numbers
+
+    def _one_hot(self, column: Column, values: pd.Series) -> np.ndarray:
+        texts = in_text(values)
+        places = pd.Index(column.values, dtype=object).get_indexer(texts)
+        blank = (texts == "").to_numpy() & (places < 0)
+        strange = (places < 0) & ~blank
+        if strange.any():
+            self._fault(column, "is no category of the model", strange, texts, column.values)
+        if blank.any() and column.fill is None and not self.fills:
+            self._fault(column, "is missing", blank)
+        features = np.zeros((len(texts), len(column.values)))
+        known = np.flatnonzero(places >= 0)
+        features[known, places[known]] = 1
+        return features
+
+    def _dates(self, column: Column, values: pd.Series) -> np.ndarray:
+        moments, blank = moments_of(values)
+        wrong = np.isnan(moments) & ~blank
+        if wrong.any():
+            self._fault(column, "is no date such as 2024-12-31", wrong, values.astype(str))
+        if blank.any() and column.fill is None and not self.fills:
+            self._fault(column, "is missing", blank)
+        if column.dates == "cyclic":
+            angles = 2 * np.pi * np.stack([moments / YEAR, moments / WEEK], 1)
+            features = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(moments), 4)
+            return np.nan_to_num(features)  # the centre of both circles
+        days = moments - moments_of(pd.Series([column.first]))[0][0]
+        if self.unknown == "ignore" and column.fill is None:
+            days[np.isnan(days)] = column.mean
+        return days[:, None]
+
+    def _fault(
+        self,
+        column: Column,
+        what: str,
+        rows: np.ndarray,
+        values: pd.Series | None = None,
+        known: Sequence[str] = (),
+    ) -> None:
+        """Note what is wrong in some rows."""
+        numbers = np.flatnonzero(rows)
+        shown = ", ".join(map(str, numbers[:MAX_ROWS]))
+        if len(numbers) > MAX_ROWS:
+            shown += f", ... {len(numbers):,} in all"
+        value, near = "", ""
+        if values is not None:
+            text = str(values.iloc[numbers[0]])[:MAX_SHOWN]
+            value, near = f" {text!r}", hint(text, known)
+        said = f"{column.name!r}:{value} {what} (row {shown}, from 0).{near}"
+        if self.unknown == "ignore":
+            self.notes.append(f"{said} Taken as none.")
+        else:
+            self.faults.append(said)
+
+
+def moments_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Dates as days since 1970, NaN where there is none, and which rows have no value."""
+    if values.dtype.kind == "M":
+        dates, blank = pd.to_datetime(values, utc=True), values.isna().to_numpy()
+    elif values.dtype.kind in "biuf":  # numbers are no dates
+        return np.full(len(values), np.nan), values.isna().to_numpy()
+    else:
+        texts = values.where(values.notna(), "").astype(str).str.strip()
+        blank = texts.isin(MISSING).to_numpy()
+        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    days = dates.astype("datetime64[ns, UTC]").astype(np.int64).to_numpy() / DAY
+    days[dates.isna().to_numpy()] = np.nan
+    return days, blank
+
+
+def date_column(name: str, values: pd.Series, dates: str) -> Column:
+    """A new column of dates, whose days are counted from the first one."""
+    moments, _ = moments_of(values)
+    known = moments[~np.isnan(moments)]
+    first = "1970-01-01"
+    if len(known):
+        first = str(pd.Timestamp(np.floor(known.min()) * DAY, tz="UTC").date())
+    return Column(name, "date", dates=dates, first=first)
+
+
+def category_column(name: str, values: pd.Series) -> Column:
+    """A new column of categories, in alphabetical order."""
+    texts = in_text(values)
+    return Column(name, "category", tuple(sorted(texts[texts != ""].unique())))
+
+
+def in_text(column: pd.Series) -> pd.Series:
+    """Text without surrounding spaces, empty where the value is missing."""
+    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")  # integers with a missing value among them come as floats
+    column = column.astype("category")
+    texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
+    # A missing value has the code -1.
+    return pd.Series(texts[column.cat.codes], column.index, object)
+
+
+def missing_columns(schema: Schema, there: Sequence[str], encoder: Encoder) -> set[str]:
+    """The columns of a model that a table lacks, each a fault or a note."""
+    lacking = set()
+    for column in schema.columns:
+        if column.name in there:
+            continue
+        lacking.add(column.name)
+        said = f"there is no column {column.name!r}.{hint(column.name, there)}"
+        if encoder.unknown == "ignore":
+            stand_in = "none of its categories" if column.kind == "category" else "its mean"
+            encoder.notes.append(f"{said} Every node gets {stand_in}.")
+        else:
+            encoder.faults.append(said)
+    return lacking
+
+
+def stand_in(column: Column, rows: int) -> np.ndarray:
+    """The features of a column that a table lacks."""
+    if column.width == 1 and column.kind != "category":
+        return np.full((rows, 1), column.mean)
+    return np.zeros((rows, column.width))
+
+
+def refuse_faults(table: Any, faults: Sequence[str]) -> None:
+    """Raise one error for all faults of a table that a model cannot read."""
+    if not faults:
+        return
+    lines = "\n".join(f"  {fault}" for fault in faults)
+    raise DataError(
+        f"table {str(table.path)!r} does not have the columns that the model was trained on:\n"
+        f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
+        "missing numbers are the mean of the training."
+    )

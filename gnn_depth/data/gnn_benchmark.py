@@ -1,0 +1,188 @@
+"""Amazon and Coauthor: products bought together, and authors of joint papers."""
+
+import io
+from abc import ABC
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
+from gnn_depth.data.checks import SPLITS, DataError, match_choice
+from gnn_depth.data.downloads import read_verified, resolve_root
+from gnn_depth.data.draws import fraction_split
+from gnn_depth.graph import Graph
+from gnn_depth.ranges import FilePath, Natural, Range
+from gnn_depth.registry import register
+
+URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
+TRAIN, VAL = 0.6, 0.2  # of the random split; the rest is the test set
+
+
+class Files(NamedTuple):
+    """The names of a graph's file with the fixed split, and of the publisher's, which has none."""
+
+    with_split: str
+    published: str
+
+
+class _Benchmark(NodeDataModule, ABC):
+    """What both families share: their two layouts, and their splits."""
+
+    files: ClassVar[dict[str, Files]]
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        split_index: int,
+        root: str | None,
+        binary_features: bool,
+        normalize_features: bool,
+    ) -> None:
+        super().__init__()
+        kind = type(self).__name__
+        self.name: str = match_choice(f"{kind} data set", name, self.names)
+        self.split = match_choice("split", split, ("random", "fixed"))
+        if self.split == "fixed":
+            Range(0, 0).check("split_index of split 'fixed'", split_index)
+        self.split_index = split_index
+        self.binary_features = binary_features
+        self.normalize_features = normalize_features
+        folder = resolve_root(root)
+        names = self.files[self.name]
+        self.path = folder / "medium" / names.with_split
+        # Where PyTorch Geometric keeps its download, for a root of the name of its class.
+        self.published = folder / kind / self.name / "raw" / names.published
+
+    def load(self) -> NodeBatch:
+        has_split = self.path.is_file()
+        if self.split == "fixed" and not has_split:
+            raise DataError(
+                f"split 'fixed' is read from {str(self.path)!r}, which is missing; the publisher's "
+                "file has no split. Use split 'random', which needs no other file."
+            )
+        path: Path = self.path if has_split else self.published
+        content = read_verified(path, f"{URL}/{self.published.name}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            prefix, labels = ("feature", "node_labels") if has_split else ("attr", "labels")
+            x = _rows(arrays, prefix)
+            y = torch.from_numpy(arrays[labels].astype(np.int64))
+            edges = _edges(arrays, has_split)
+            if self.split == "fixed":
+                masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
+            else:
+                masks = fraction_split(len(y), self.split_index, TRAIN, VAL)
+        if self.binary_features:
+            x = (x > 0).to(x.dtype)
+        if self.normalize_features:
+            x = normalize_rows(x)
+        edges = edges[:, edges[0] != edges[1]]
+        graph = Graph(coalesce(edges, len(y), undirected=True), len(y))
+        return NodeBatch(x, y, graph, *masks)
+
+
+def _rows(arrays: Any, prefix: str) -> Tensor:
+    """A matrix of features that is stored by its rows (CSR), as a dense one."""
+    columns = torch.from_numpy(arrays[f"{prefix}_indices"].astype(np.int64))
+    ends = torch.from_numpy(arrays[f"{prefix}_indptr"].astype(np.int64))
+    values = torch.from_numpy(arrays[f"{prefix}_data"].astype(np.float32))
+    rows = torch.repeat_interleave(ends.diff())
+    x = torch.zeros(tuple(arrays[f"{prefix}_shape"].tolist()))
+    return x.index_put_((rows, columns), values, accumulate=True)
+
+
+def _edges(arrays: Any, has_split: bool) -> Tensor:
+    """Each edge in at least one direction."""
+    if has_split:
+        return torch.from_numpy(arrays["edges"].astype(np.int64)).T
+    targets = torch.from_numpy(arrays["adj_indices"].astype(np.int64))
+    ends = torch.from_numpy(arrays["adj_indptr"].astype(np.int64))
+    return torch.stack([torch.repeat_interleave(ends.diff()), targets])
+
+
+@register("data", "Amazon")
+class Amazon(_Benchmark):
+    """Amazon: products and the products bought with them; features are the words of reviews,
+    classes the categories of the shop.
+
+    McAuley et al., *Image-based Recommendations on Styles and Substitutes*, SIGIR 2015; graphs of
+    Shchur et al., *Pitfalls of Graph Neural Network Evaluation*, 2018; fixed split of Luo, Shi &
+    Wu, *Classic GNNs are Strong Baselines* (tunedGNN), NeurIPS 2024. The publisher's file is
+    downloaded if no file is under ``root``; a file is read only if its checksum is right.
+
+    Args:
+        name: ``Photo`` or ``Computers``.
+        split: ``random`` (60/20/20%, drawn with seed split_index) or ``fixed`` (60/20/20%, from the
+            file ``medium/amazon_photo.npz`` or ``medium/amazon_cs.npz`` only).
+        split_index: Seed of the random split; 0 for the fixed one.
+        root: Folder that holds ``medium/`` or ``Amazon/<name>/raw/``. By default $GNN_DEPTH_DATA,
+            else ``~/.cache/gnn_depth``.
+        binary_features: Features are 1 where a word occurs, as in PyTorch Geometric. Amazon's
+            features have no other values.
+        normalize_features: Divide each node's features by their sum.
+
+    Raises:
+        ValueError: An unknown name or split, or a split_index that the split does not have.
+    """
+
+    names = ("Photo", "Computers")
+    files: ClassVar[dict[str, Files]] = {
+        "Photo": Files("amazon_photo.npz", "amazon_electronics_photo.npz"),
+        "Computers": Files("amazon_cs.npz", "amazon_electronics_computers.npz"),
+    }
+
+    def __init__(
+        self,
+        name: str,
+        split: str = "random",
+        split_index: Natural = 0,
+        root: FilePath | None = None,
+        binary_features: bool = True,
+        normalize_features: bool = False,
+    ) -> None:
+        super().__init__(name, split, split_index, root, binary_features, normalize_features)
+
+
+@register("data", "Coauthor")
+class Coauthor(_Benchmark):
+    """Coauthor: authors, linked if they wrote a paper together; features are the keywords of their
+    papers, classes their most active fields.
+
+    Graphs of Shchur et al., *Pitfalls of Graph Neural Network Evaluation*, 2018; fixed split of
+    Luo, Shi & Wu, *Classic GNNs are Strong Baselines* (tunedGNN), NeurIPS 2024. The publisher's
+    file is downloaded if no file is under ``root``; a file is read only if its checksum is right.
+
+    Args:
+        name: ``CS`` or ``Physics``.
+        split: ``random`` (60/20/20%, drawn with seed split_index) or ``fixed`` (60/20/20%, from the
+            file ``medium/coauthor_cs.npz`` or ``medium/coauthor_phy.npz`` only).
+        split_index: Seed of the random split; 0 for the fixed one.
+        root: Folder that holds ``medium/`` or ``Coauthor/<name>/raw/``. By default $GNN_DEPTH_DATA,
+            else ``~/.cache/gnn_depth``.
+        binary_features: Features are 1 where a keyword occurs, as in PyTorch Geometric; false gives
+            the number of times.
+        normalize_features: Divide each node's features by their sum.
+
+    Raises:
+        ValueError: An unknown name or split, or a split_index that the split does not have.
+    """
+
+    names = ("CS", "Physics")
+    files: ClassVar[dict[str, Files]] = {
+        "CS": Files("coauthor_cs.npz", "ms_academic_cs.npz"),
+        "Physics": Files("coauthor_phy.npz", "ms_academic_phy.npz"),
+    }
+
+    def __init__(
+        self,
+        name: str,
+        split: str = "random",
+        split_index: Natural = 0,
+        root: FilePath | None = None,
+        binary_features: bool = True,
+        normalize_features: bool = False,
+    ) -> None:
+        super().__init__(name, split, split_index, root, binary_features, normalize_features)

@@ -1,0 +1,131 @@
+"""Scale features by numbers that are fitted on the training rows, and check those of new data."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.schema import Column, Method, Scaling, Schema, Unknown, features_of
+from gnn_depth.registry import unknown as unknown_word
+
+METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
+REST = "*"
+#: A word for all columns, or a word for each: ``{age: standard, "*": log1p}``.
+PerColumn: TypeAlias = str | dict[str, str]
+
+
+def words_of_columns(
+    option: str, value: str | Mapping[Any, str], columns: Sequence[str], words: Iterable[str]
+) -> dict[str, str]:
+    """The word of an option for each column.
+
+    Args:
+        option: Its name, for messages.
+        value: A word for all columns, or some columns with a word each; ``*`` is the rest. Columns
+            that are not named have the first word.
+        columns: The names of the columns.
+        words: The accepted words, of which the first is the default.
+
+    Raises:
+        DataError: A column or word does not exist.
+    """
+    words = list(words)
+    given = {REST: value} if isinstance(value, str) else {str(k): v for k, v in value.items()}
+    for name, word in given.items():
+        if word not in words:
+            raise DataError(unknown_word(option, str(word), words))
+        if name != REST and name not in columns:
+            raise DataError(unknown_word(f"column of {option}", name, columns))
+    rest = given.get(REST, words[0])
+    return {name: given.get(name, rest) for name in columns}
+
+
+def fit_columns(
+    columns: Sequence[Column], x: Tensor, rows: Tensor, methods: Mapping[str, str], fill: str
+) -> tuple[Column, ...]:
+    """Columns with means, fills and scalings that fit some rows.
+
+    Args:
+        columns: The columns, in the order of their features.
+        x: Their features, of all rows; NaN where a number is missing.
+        rows: A mask of the rows to fit: those to train on.
+        methods: The scaling of each column by name.
+        fill: What stands for missing numbers: ``mean``, ``median``, ``zero``, or ``error``.
+    """
+    fitted = []
+    first = 0
+    for column in columns:
+        values = x[rows, first].double()
+        first += column.width
+        if column.kind == "category" or column.width != 1:
+            # No category, and the centre of the circles of a date, are zeros.
+            fitted.append(replace(column, fill=None if fill == "error" else 0.0))
+            continue
+        known = values[~values.isnan()]
+        mean = known.mean().item() if len(known) else 0.0
+        filler = None
+        if fill != "error":
+            median = known.median().item() if len(known) else 0.0
+            filler = {"mean": mean, "median": median, "zero": 0.0}[fill]
+            values = values.nan_to_num(filler)
+        scaling = None
+        method: Any = methods[column.name]
+        if method != "none":
+            scaling = Scaling.fit(method, values)
+        fitted.append(replace(column, mean=mean, fill=filler, scaling=scaling))
+    return tuple(fitted)
+
+
+def scale(columns: Sequence[Column], x: Tensor) -> Tensor:
+    """The features of columns after their fills and scalings, in float64 where any is scaled."""
+    if all(column.fill is None and column.scaling is None for column in columns):
+        return x
+    x = x.double().clone()
+    first = 0
+    for column in columns:
+        if column.fill is not None:
+            x[:, first] = x[:, first].nan_to_num(column.fill)
+        if column.scaling is not None:
+            x[:, first] = column.scaling.apply(x[:, first])
+        first += column.width
+    return x
+
+
+def flags_in(x: Tensor) -> tuple[int, ...]:
+    """Positions of the features that are 0 or 1 in every row."""
+    if not len(x):
+        return ()
+    is_flag = ((x == 0) | (x == 1)).all(0)
+    return tuple(is_flag.nonzero().flatten().tolist())
+
+
+def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
+    """Refuse features without names that cannot be those of a model.
+
+    Raises:
+        DataError: Their number differs, or one that was always 0 or 1 has another value.
+    """
+    wanted = schema.num_features
+    if isinstance(wanted, int) and x.shape[1] != wanted:
+        named = f" ({', '.join(features_of(schema.columns)[:9])}, ...)" if schema.columns else ""
+        raise DataError(f"the model needs {wanted:,} features{named}, and x has {x.shape[1]:,}.")
+    if unknown == "ignore":
+        return
+    if schema.named:
+        raise DataError(
+            "the model knows its columns by name, and x has none: give a table with the columns "
+            f"{', '.join(column.name for column in schema.columns)}. With unknown ignore the "
+            "features are taken in the order in which the model was trained on them."
+        )
+    flags = torch.tensor(schema.flags, dtype=torch.long)
+    wrong = ((x[:, flags] != 0) & (x[:, flags] != 1)).nonzero()
+    if len(wrong):
+        row, place = wrong[0].tolist()
+        column = int(flags[place])
+        raise DataError(
+            f"x[{row}, {column}] is {x[row, column].item():g}, and the model knows this feature as "
+            "0 or 1: the columns may be in another order. If they are not: unknown ignore."
+        )

@@ -1,0 +1,291 @@
+"""Layers that are one step of a differential equation: antisymmetric (A-DGN), SWAN and reaction.
+
+Each returns its input plus a small change, so a stack of them needs no skip connection and no
+activation: use ``activation: identity``.
+"""
+
+import warnings
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import aggregate, padded, targets
+from gnn_depth.nn.functional.sparse import spmm
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import Inputs, Layer
+from gnn_depth.ranges import Finite, NonNegative, Positive, in_range
+from gnn_depth.registry import described, register
+
+Reaction: TypeAlias = Literal["blurring", "fisher", "allen_cahn", "zeldovich", "source"]
+
+
+def check_width(layer: Layer) -> None:
+    """Check that a layer that keeps its input has room for it."""
+    given, room = layer.in_channels, layer.out_channels
+    if room < given:
+        raise ValueError(
+            f"{described(type(layer))} keeps its input, and {room} channels cannot hold {given}: "
+            f"use {given} or more, or a linear encoder before it and a linear decoder after it."
+        )
+
+
+class _Step(Layer):
+    """The state plus a change; features narrower than the state are padded with zeros."""
+
+    takes_blocks = True
+    takes_edge_weights = True
+
+    @in_range
+    def __init__(self, in_channels: int, out_channels: int, step_size: Positive) -> None:
+        super().__init__(in_channels, out_channels)
+        check_width(self)
+        self.step_size = step_size
+
+
+@register("layer", "antisymmetric")
+class Antisymmetric(_Step):
+    r"""A-DGN: a step with antisymmetric weights, so that states neither vanish nor explode.
+
+    .. math::
+        x'_i = x_i + \epsilon \tanh\Big( (W - W^\top - \gamma I) x_i
+        + \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} V x_j + b \Big)
+
+    with the degrees d of :class:`GCN`. With ``aggregation`` sum the neighbours are added without
+    weights, and without the node itself. Without neighbours and with gamma 0 the eigenvalues of the
+    Jacobian of the step's argument are imaginary. Gravina, Bacciu & Gallicchio, *Anti-Symmetric
+    DGN*, ICLR 2023. One layer is shared by all steps there: set ``share_layers`` of the stack.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the state, no less than in_channels.
+        step_size: Epsilon.
+        damping: Gamma.
+        aggregation: ``gcn`` for the mean above, ``sum`` for a plain sum over the neighbours.
+        bias: Add b.
+
+    Raises:
+        ValueError: The state is narrower than the features.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        step_size: Positive = 0.1,
+        damping: NonNegative = 0.1,
+        aggregation: Literal["gcn", "sum"] = "gcn",
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, step_size)
+        self.damping = damping
+        self.aggregation = aggregation
+        self.lin = Linear(out_channels, out_channels, bias=False)
+        self.lin_neighbours = Linear(out_channels, out_channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+        self.lin_neighbours.reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        assert isinstance(x, Tensor)
+        x = padded(x, self.out_channels)
+        own = targets(x, graph)
+        change = _antisymmetric_map(own, self.lin.normed_weight, self.damping)
+        change = change + self._from_neighbours(x, graph)
+        if self.bias is not None:
+            change = change + self.bias
+        return own + self.step_size * torch.tanh(change)
+
+    def _from_neighbours(self, x: Tensor, graph: Graph) -> Tensor:
+        messages = self.lin_neighbours(x)
+        if self.aggregation == "sum":
+            return aggregate(_weights(graph, x.dtype), messages, graph)
+        graph = graph.with_self_loops()
+        return aggregate(graph.gcn_weights(x.dtype), messages, graph)
+
+
+@register("layer", "swan")
+class SWAN(_Step):
+    r"""SWAN: a step that is antisymmetric in space and in channels, so that no distance fades out.
+
+    .. math::
+        X' = X + \epsilon \tanh\big( X (W - W^\top - \gamma I)^\top
+        + \tilde A X (V - V^\top) + \beta (P - P^\top) X (S + S^\top) + b \big)
+
+    where :math:`\tilde A = D^{-1/2} A D^{-1/2}` and :math:`P = D^{-1} A` have no self-loops but
+    those of the graph. On an undirected graph and with gamma 0, all eigenvalues of the Jacobian of
+    the step's argument are imaginary. Entry ij of :math:`P - P^\top` is :math:`1 / d_i - 1 / d_j`
+    there: zero on every regular graph, on which the layer warns that this term does nothing.
+    Gravina et al., *On Oversquashing in Graph Neural Networks Through the Lens of Dynamical
+    Systems*, AAAI 2025. This is the paper's formula; the operator of its released code is not
+    antisymmetric.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the state, no less than in_channels.
+        step_size: Epsilon.
+        damping: Gamma.
+        antisymmetry: Beta, the weight of the term that is antisymmetric in space.
+        bias: Add b.
+
+    Raises:
+        ValueError: The state is narrower than the features.
+    """
+
+    takes_blocks = False  # P^T sends from targets to sources
+
+    @in_range
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        step_size: Positive = 0.1,
+        damping: NonNegative = 0.1,
+        antisymmetry: Finite = 1.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, step_size)
+        self.damping = damping
+        self.antisymmetry = antisymmetry
+        self.lin = Linear(out_channels, out_channels, bias=False)
+        self.lin_space = Linear(out_channels, out_channels, bias=False)
+        self.lin_symmetric = Linear(out_channels, out_channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    def reset_parameters(self) -> None:
+        for linear in (self.lin, self.lin_space, self.lin_symmetric):
+            linear.reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        assert isinstance(x, Tensor)
+        x = padded(x, self.out_channels)
+        space = self.lin_space.normed_weight
+        symmetric = self.lin_symmetric.normed_weight
+        smoothed = aggregate(graph.gcn_weights(x.dtype), x, graph)
+        change = _antisymmetric_map(x, self.lin.normed_weight, self.damping)
+        change = change + smoothed @ (space - space.t())
+        change = change + self.antisymmetry * (_difference(x, graph) @ (symmetric + symmetric.t()))
+        if self.bias is not None:
+            change = change + self.bias
+        return x + self.step_size * torch.tanh(change)
+
+
+def _difference(x: Float[Tensor, "nodes channels"], graph: Graph) -> Tensor:
+    r"""The antisymmetric operator :math:`(P - P^\top) X` with :math:`P = D^{-1} A`."""
+    graph.once("swan_warning", lambda: _warn_if_regular(graph))
+    weights = graph.mean_weights(x.dtype)
+    received = aggregate(weights, x, graph)
+    sent = spmm(weights[:, None], x[:, None], graph, True).squeeze(1)
+    return received - sent
+
+
+def _warn_if_regular(graph: Graph) -> bool:
+    """Warn if P is symmetric although there are edges."""
+    if graph.num_edges == 0 or graph.reverse is None:
+        return False
+    weights = graph.mean_weights(torch.float64)
+    is_symmetric = bool(torch.allclose(weights, weights[graph.reverse]))
+    if is_symmetric:
+        warnings.warn(
+            "layer 'swan': all neighbours have equal degrees, so the term P - P^T is zero, and the "
+            "layer differs from layer 'antisymmetric' only in its weights.",
+            stacklevel=2,
+        )
+    return is_symmetric
+
+
+@register("layer", "reaction")
+class ReactionDiffusion(_Step):
+    r"""GREAD: an Euler step of diffusion along the edges and a reaction in every node.
+
+    .. math:: X' = X + \epsilon \big( \sigma(\alpha) \odot (\hat A X - X) + \beta \odot r(X) \big)
+
+    with :math:`\hat A` of :class:`GCN`, a learned :math:`\alpha` that starts at 0, a learned
+    :math:`\beta` for each channel, drawn from U(-1, 1), and a reaction r:
+
+    * ``blurring`` (blurring-sharpening): :math:`\hat A (X - \hat A X)`
+    * ``fisher``: :math:`X (1 - X)`
+    * ``allen_cahn``: :math:`X (1 - X^2)`
+    * ``zeldovich``: :math:`X (X - X^2)`
+    * ``source``: the first state
+
+    The layer has no weight matrix. Choi, Hong, Park & Cho, *GREAD: Graph Neural
+    Reaction-Diffusion Networks*, ICML 2023. Their best settings on WebKB take one or two steps.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the state, no less than in_channels.
+        step_size: Epsilon.
+        reaction: The reaction r.
+
+    Raises:
+        ValueError: The state is narrower than the features.
+    """
+
+    reads_first = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        step_size: Positive = 0.1,
+        reaction: Reaction = "blurring",
+    ) -> None:
+        super().__init__(in_channels, out_channels, step_size)
+        self.reaction = reaction
+        # The inner product of blurring reads neighbours of neighbours.
+        self.takes_blocks = reaction != "blurring"
+        self.alpha = nn.Parameter(torch.zeros(out_channels))
+        self.beta = nn.Parameter(torch.empty(out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.alpha)
+        nn.init.uniform_(self.beta, -1, 1)
+
+    def forward(
+        self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
+    ) -> Float[Tensor, "targets outputs"]:
+        assert isinstance(x, Tensor)
+        graph = graph.with_self_loops()
+        x = padded(x, self.out_channels)
+        own = targets(x, graph)
+        weights = graph.gcn_weights(x.dtype)
+        diffusion = aggregate(weights, x, graph) - own
+        if self.reaction == "blurring":
+            reaction = -aggregate(weights, diffusion, graph)
+        elif self.reaction == "fisher":
+            reaction = own * (1 - own)
+        elif self.reaction == "allen_cahn":
+            reaction = own * (1 - own.square())
+        elif self.reaction == "zeldovich":
+            reaction = own * (own - own.square())
+        elif first is None:  # alone, the layer's input is the first state
+            reaction = own
+        else:
+            reaction = padded(first[: len(own)], self.out_channels)
+        change = torch.sigmoid(self.alpha) * diffusion + self.beta * reaction
+        return own + self.step_size * change
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, reaction={self.reaction}"
+
+
+def _antisymmetric_map(x: Tensor, weight: Tensor, damping: float) -> Tensor:
+    r"""The rows of x times :math:`(W - W^\top - \gamma I)^\top`."""
+    return x @ (weight.t() - weight) - damping * x
+
+
+def _weights(graph: Graph, dtype: torch.dtype) -> Float[Tensor, "edges"]:
+    """The weights of the edges; 1 where they have none."""
+    if graph.edge_weight is not None:
+        return graph.edge_weight.to(dtype)
+    return torch.ones(graph.num_edges, dtype=dtype, device=graph.device)

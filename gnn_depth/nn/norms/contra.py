@@ -1,0 +1,83 @@
+"""ContraNorm: push similar nodes apart."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional import widen
+from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Count, NonNegative, Positive
+from gnn_depth.registry import register
+
+
+@register("norm", "contra")
+class ContraNorm(FeatureNorm):
+    r"""ContraNorm: move each node away from the nodes that are similar to it, then a layer norm.
+
+    .. math::
+        S_{i\cdot} = \mathrm{softmax}_{j \notin N(i)} \big( \cos(x_i, x_j) / \tau \big), \qquad
+        \tilde x_i = \mathrm{LN}\Big( (1 + s) x_i - s \sum_j S_{ij} x_j \Big)
+
+    over the nodes of the same graph that send no edge to i, and i itself. It takes time and memory
+    of nodes x nodes. Guo, Wang, Du & Wang, *ContraNorm: A Contrastive Learning Perspective on
+    Oversmoothing and Beyond*, ICLR 2023. The layer norm has no parameters.
+
+    Args:
+        channels: Width of the node features.
+        scale: s, how far a node is moved; larger for deeper networks.
+        temperature: Tau.
+        max_nodes: The largest graph that is accepted.
+
+    Raises:
+        ValueError: In a pass, the graph has more nodes.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        scale: NonNegative = 0.5,
+        temperature: Positive = 1.0,
+        max_nodes: Count = 20_000,
+    ) -> None:
+        super().__init__(channels)
+        self.scale = scale
+        self.temperature = temperature
+        self.max_nodes = max_nodes
+
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
+        if len(x) > self.max_nodes:
+            gigabytes = 4 * len(x) ** 2 / 1e9
+            raise ValueError(
+                f"norm 'contra' compares all pairs of nodes, and {len(x)} nodes need "
+                f"{gigabytes:.0f} GB for each layer: use another norm, or set max_nodes."
+            )
+        wide = widen(x)
+        # Rows of zeros have no direction. EPS keeps their gradient finite.
+        length = (wide.square().sum(1, keepdim=True) + EPS).sqrt()
+        direction = wide / length
+        similarity = direction @ direction.t() / self.temperature
+        similarity = similarity.masked_fill(_is_left_out(graph), -torch.inf)
+        pushed = (1 + self.scale) * wide - self.scale * (similarity.softmax(1) @ wide)
+        return F.layer_norm(pushed, (self.channels,)).to(x.dtype)
+
+
+#: Added to squared lengths.
+EPS = 1e-12
+
+
+def _is_left_out(graph: Graph) -> Tensor:
+    """True for pairs (target, source) of different graphs, and of neighbours."""
+    return graph.once("contra", lambda: _left_out(graph))
+
+
+def _left_out(graph: Graph) -> Tensor:
+    size = (graph.num_nodes, graph.num_nodes)
+    left_out = torch.zeros(size, dtype=torch.bool, device=graph.device)
+    left_out[graph.target, graph.source] = True
+    if graph.node_to_graph is not None:
+        left_out |= graph.node_to_graph[:, None] != graph.node_to_graph
+    return left_out.fill_diagonal_(False)

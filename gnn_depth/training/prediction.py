@@ -1,0 +1,165 @@
+"""Predict with a trained model: new nodes, or another graph altogether."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
+
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.schema import Schema, Unknown
+from gnn_depth.data.source import GraphSource
+from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.module import NodeClassifier
+
+log = logging.getLogger(__name__)
+
+#: By what a task predicts: what a table holds in words, and the name of a column.
+WORDS = {
+    "classes": ("class probabilities", "class"),
+    "labels": ("label probabilities", "label"),
+    "numbers": ("numbers", "value"),
+}
+#: Makes the predictions of all rows, one tensor a batch.
+Forward: TypeAlias = Callable[[NodeClassifier, GraphDataModule], list[Tensor]]
+
+
+def predict(
+    model: NodeClassifier | str | Path,
+    data: Any,
+    unknown: Unknown | None = None,
+    forward: Forward | None = None,
+) -> pd.DataFrame:
+    """Predict every node, or every graph, of some data.
+
+    Columns are taken by name, and neither labels nor a split are needed:
+
+    .. code-block:: python
+
+        predict("runs/x/checkpoints/best.ckpt", UserGraph("edges.csv", nodes="nodes.csv"))
+
+    Args:
+        model: A model that was trained, or the path of its checkpoint.
+        data: A graph, as ``gnn_depth.fit`` takes it: the one of the training with new nodes, or
+            another one.
+        unknown: Refuse columns and categories that the model misses or does not know (``error``),
+            or ``ignore`` them: an unknown category is none, a missing number is the mean of the
+            training. By default as the data set's own option says, which is ``error``.
+        forward: Makes the predictions; by default one pass over the data on the model's device.
+
+    Returns:
+        A table with a row for each node, or graph, in the order of the data: its id; for classes
+        the predicted class and its probability; then a column for each class, label or number.
+
+    Raises:
+        ValueError: The model cannot use this data, or knows nothing of the data of its training.
+    """
+    if not isinstance(model, NodeClassifier):
+        model = load_model(model)
+    if model.schema is None:
+        raise ValueError(
+            "the model knows nothing of the data that it was trained on: give a checkpoint of a "
+            "run, or a model that gnn_depth.fit has trained."
+        )
+    as_trained = readable(model.schema, data, unknown)
+    values = torch.cat((forward or _one_pass)(model, as_trained))
+    loader = as_trained.predict_dataloader()
+    if isinstance(loader, FullBatch):
+        note = _neighbour_note(loader.batch)
+        if note:
+            rank_zero_only(log.warning)(note)
+    return table_of(values, as_trained, model)
+
+
+def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> GraphDataModule:
+    """Data of any form, read for the predictions of a model with this schema."""
+    return GraphSource.of(data).read_as(schema, unknown, targets=False)
+
+
+def load_model(path: str | Path) -> NodeClassifier:
+    """The model of a checkpoint, with the precision of its weights.
+
+    Raises:
+        OSError: The file is damaged, or is no checkpoint.
+    """
+    content = read_checkpoint(Path(path))
+    options = {}
+    for name, value in content["hyper_parameters"].items():
+        if not name.startswith("_"):
+            options[name] = value
+    model = NodeClassifier(**options)
+    model.load_state_dict(content["state_dict"], assign=True)
+    model.read_schema(content)
+    return model
+
+
+def _one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
+    """The predictions of all batches, computed on the model's device."""
+    was_training = model.training
+    weight = next(model.parameters())
+    data.prepare_data()
+    data.setup("predict")
+    found = []
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for batch in data.predict_dataloader():
+                found.append(model.predict_step(_converted(batch, weight), 0).cpu())
+    finally:
+        model.train(was_training)
+    return found
+
+
+def _converted(batch: NodeBatch, weight: Tensor) -> NodeBatch:
+    """A batch on the device of a weight, with features in its precision."""
+    moved = batch.to(weight.device)
+    if moved.x.is_floating_point() and moved.x.dtype != weight.dtype:
+        moved = replace(moved, x=moved.x.to(weight.dtype))
+    return moved
+
+
+def _neighbour_note(batch: NodeBatch) -> str:
+    """How many nodes have no neighbour, in words; empty if each has one."""
+    graph = batch.graph
+    between = graph.source != graph.target
+    receives = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    receives[graph.target[between]] = True
+    joined = receives.clone()
+    joined[graph.source[between]] = True
+    alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
+    said = []
+    if alone:
+        said.append(
+            f"{alone:,} of {graph.num_nodes:,} nodes have no neighbour: their predictions come "
+            "from their own features alone."
+        )
+    if deaf:
+        said.append(
+            f"{deaf:,} of {graph.num_nodes:,} nodes have edges that lead away from them only, and "
+            "receive nothing from their neighbours."
+        )
+    return " ".join(said)
+
+
+def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
+    """Predictions, shape (rows, outputs), as a table by id and name."""
+    assert model.schema is not None
+    row = "graph" if data.per_graph else "node"
+    ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
+    names = model.schema.outputs
+    columns: dict[str, np.ndarray] = {row: ids}
+    numbers = values.double() if values.dtype == torch.float64 else values.float()
+    if model.task.targets == "classes":
+        best, winner = numbers.max(1)
+        columns["predicted"] = np.array(names, object)[winner.numpy()]
+        columns["probability"] = best.numpy()
+    word = WORDS[model.task.targets][1]
+    for column, name in enumerate(names):
+        columns[f"{word}_{name}"] = numbers[:, column].numpy()
+    return pd.DataFrame(columns)

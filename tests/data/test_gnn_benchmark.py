@@ -1,0 +1,129 @@
+"""Amazon and Coauthor, on tiny files of both layouts and on the published graphs."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from gnn_depth.data import Amazon, Coauthor, gnn_benchmark
+from gnn_depth.data.downloads import CHECKSUMS, sha256
+
+NODES = 20
+WORDS = csr_matrix(np.random.default_rng(0).integers(0, 3, (NODES, 6)).astype(np.float32))
+LABELS = np.arange(NODES) % 4
+# A ring; the publisher's matrix of edges has one direction of each, and a self-loop.
+RING = np.stack([np.arange(NODES), (np.arange(NODES) + 1) % NODES], 1)
+ADJACENCY = csr_matrix(
+    (np.ones(NODES + 1), (np.append(RING[:, 0], 3), np.append(RING[:, 1], 3))), (NODES, NODES)
+)
+
+
+def parts(prefix, matrix):
+    """A sparse matrix as the arrays of a file."""
+    return {
+        f"{prefix}_data": matrix.data,
+        f"{prefix}_indices": matrix.indices,
+        f"{prefix}_indptr": matrix.indptr,
+        f"{prefix}_shape": np.array(matrix.shape),
+    }
+
+
+def trusted(path, monkeypatch, arrays):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **arrays)
+    monkeypatch.setitem(CHECKSUMS, path.name, [sha256(path.read_bytes())])
+    return path
+
+
+@pytest.fixture
+def with_split(tmp_path, monkeypatch):
+    """A root with a tiny Amazon Photo that has the fixed split."""
+    order = np.random.default_rng(1).permutation(NODES)
+    masks = {
+        "train_masks": (order < 12)[None],
+        "val_masks": ((order >= 12) & (order < 16))[None],
+        "test_masks": (order >= 16)[None],
+    }
+    arrays = parts("feature", WORDS) | {"node_labels": LABELS, "edges": RING} | masks
+    trusted(tmp_path / "with/medium/amazon_photo.npz", monkeypatch, arrays)
+    return tmp_path / "with", masks
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A root with the same graph in the publisher's file."""
+    arrays = parts("attr", WORDS) | parts("adj", ADJACENCY) | {"labels": LABELS}
+    path = tmp_path / "published/Amazon/Photo/raw/amazon_electronics_photo.npz"
+    return trusted(path, monkeypatch, arrays)
+
+
+def test_both_layouts_are_the_same_graph_and_split(with_split, published):
+    one = Amazon("photo", root=str(with_split[0]))
+    other = Amazon("Photo", root=str(published.parents[3]))
+    assert one.checksum == other.checksum
+    assert one.batch.graph.in_degree.tolist() == [2] * NODES
+    assert one.batch.y.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_features_are_words_or_their_numbers(with_split, binary):
+    x = Amazon("Photo", root=str(with_split[0]), binary_features=binary).batch.x
+    words = torch.from_numpy(WORDS.toarray())
+    assert words.max() > 1
+    torch.testing.assert_close(x, (words > 0).float() if binary else words)
+
+
+def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(with_split):
+    root, masks = with_split
+    fixed = Amazon("Photo", "fixed", root=str(root)).batch
+    assert fixed.train_mask.tolist() == masks["train_masks"][0].tolist()
+    assert fixed.test_mask.tolist() == masks["test_masks"][0].tolist()
+    draws = {Amazon("Photo", split_index=seed, root=str(root)).checksum for seed in (0, 0, 1)}
+    assert len(draws) == 2
+    random = Amazon("Photo", root=str(root)).batch
+    assert [int(mask.sum()) for mask in random.masks] == [12, 4, 4]
+
+
+def test_the_publishers_file_has_no_fixed_split_and_is_downloaded_and_checked(
+    published, tmp_path, server, monkeypatch
+):
+    with pytest.raises(ValueError, match="Use split 'random'"):
+        _ = Amazon("Photo", "fixed", root=str(published.parents[3])).batch
+    monkeypatch.setattr(gnn_benchmark, "URL", server.url)
+    server.files[published.name] = published.read_bytes()
+    assert len(Amazon("Photo", root=str(tmp_path / "other")).batch.y) == NODES
+    server.files[published.name] += b"more"
+    with pytest.raises(ValueError, match="expected"):
+        _ = Amazon("Photo", root=str(tmp_path / "third")).batch
+
+
+def test_wrong_names_splits_and_numbers_are_refused_at_construction():
+    with pytest.raises(ValueError, match="Did you mean 'Photo'"):
+        Amazon("Foto")
+    with pytest.raises(ValueError, match="Did you mean 'Physics'"):
+        Coauthor("Physic")
+    with pytest.raises(ValueError, match="split_index of split 'fixed'"):
+        Amazon("Photo", "fixed", split_index=1)
+
+
+# Nodes, features, undirected edges and classes of each graph.
+SIZES = {
+    (Amazon, "Photo"): (7650, 745, 119081, 8),
+    (Amazon, "Computers"): (13752, 767, 245861, 10),
+    (Coauthor, "CS"): (18333, 6805, 81894, 15),
+    (Coauthor, "Physics"): (34493, 8415, 247962, 5),
+}
+
+
+@pytest.mark.parametrize(("family", "name"), SIZES, ids=[name for _, name in SIZES])
+def test_the_published_sizes_and_the_fixed_split(real_data, family, name):
+    data = family(name, "fixed", root=str(real_data))
+    if not data.path.is_file():
+        pytest.skip(f"{data.path.name} is not among the real data")
+    nodes, features, edges, classes = SIZES[family, name]
+    batch = data.batch
+    assert (*batch.x.shape, batch.graph.num_edges) == (nodes, features, 2 * edges)
+    assert data.num_classes == classes
+    assert int(sum(mask.sum() for mask in batch.masks)) == nodes
+    assert abs(int(batch.train_mask.sum()) - 0.6 * nodes) < classes
+    assert set(batch.x.unique().tolist()) == {0.0, 1.0}

@@ -1,0 +1,221 @@
+"""Layers made for depth: each against its formula with dense matrices, and the property it is for."""
+
+import warnings
+
+import pytest
+import torch
+from torch_geometric.nn import AntiSymmetricConv
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import ACM, GATE, SWAN, Antisymmetric, Mean, ReactionDiffusion, Unitary
+
+DTYPE = torch.float64
+
+
+def dense(graph, weights):
+    """The matrix of a weighted sum over incoming edges."""
+    matrix = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=DTYPE)
+    return matrix.index_put_((graph.target, graph.source), weights, accumulate=True)
+
+
+def gcn_matrix(graph, self_loops=True):
+    graph = graph.with_self_loops() if self_loops else graph
+    return dense(graph, graph.gcn_weights(DTYPE))
+
+
+@pytest.fixture
+def undirected(graph):
+    edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
+    return Graph(torch.unique(torch.cat([edges, edges.flip(0)], 1), dim=1), 9)
+
+
+def drawn(layer):
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer.double()
+
+
+def features(width=6):
+    return torch.randn(9, width, dtype=DTYPE, requires_grad=True)
+
+
+def agree(ours, wanted, into):
+    """Values and gradients agree."""
+    torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=1e-10)
+    direction = torch.randn_like(wanted)
+    got = torch.autograd.grad(ours, into, direction, retain_graph=True)
+    for one, other in zip(got, torch.autograd.grad(wanted, into, direction), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def jacobian_of_change(layer, x, graph):
+    """The Jacobian of the argument of tanh, for all nodes and channels, at the point x."""
+    matrix = torch.autograd.functional.jacobian(lambda x: (layer(x, graph) - x).flatten(), x)
+    matrix = matrix.reshape(x.numel(), x.numel()) / layer.step_size
+    slope = 1 - ((layer(x, graph) - x) / layer.step_size).flatten().square()
+    return matrix / slope[:, None]
+
+
+def test_an_antisymmetric_layer_is_that_of_pytorch_geometric(graph):
+    edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
+    layer, x = drawn(Antisymmetric(6, 6, step_size=0.3, damping=0.2)), features()
+    peer = AntiSymmetricConv(6, epsilon=0.3, gamma=0.2).double()
+    with torch.no_grad():
+        peer.W.copy_(layer.lin.weight)
+        peer.phi.lin.weight.copy_(layer.lin_neighbours.weight)
+        peer.bias.copy_(layer.bias)
+    agree(layer(x, Graph(edges, 9)), peer(x, edges), [x])
+
+
+def test_the_sum_of_an_antisymmetric_layer_takes_neighbours_without_weights(graph):
+    layer, x = drawn(Antisymmetric(6, 6, aggregation="sum")), features()
+    weight = layer.lin.weight
+    change = x @ (weight - weight.t() - 0.1 * torch.eye(6, dtype=DTYPE)).t() + layer.bias
+    change = change + dense(graph, torch.ones(graph.num_edges, dtype=DTYPE)) @ (
+        x @ layer.lin_neighbours.weight.t()
+    )
+    agree(layer(x, graph), x + 0.1 * change.tanh(), [x, *layer.parameters()])
+
+
+def test_without_neighbours_and_damping_the_eigenvalues_of_an_antisymmetric_layer_are_imaginary():
+    alone = Graph(torch.zeros(2, 0, dtype=torch.long), 9)
+    layer = drawn(Antisymmetric(6, 6, damping=0.0, aggregation="sum", bias=False))
+    found = torch.linalg.eigvals(jacobian_of_change(layer, features().detach(), alone))
+    assert found.imag.abs().max() > 1
+    assert found.real.abs().max() < 1e-10
+
+
+def test_swan_is_its_formula(graph):
+    layer, x = drawn(SWAN(6, 6, step_size=0.3, damping=0.2, antisymmetry=0.7)), features()
+    p = dense(graph, graph.mean_weights(DTYPE))
+    weight, space, symmetric = (
+        each.weight for each in (layer.lin, layer.lin_space, layer.lin_symmetric)
+    )
+    change = x @ (weight - weight.t() - 0.2 * torch.eye(6, dtype=DTYPE)).t() + layer.bias
+    change = change + gcn_matrix(graph, self_loops=False) @ x @ (space - space.t())
+    change = change + 0.7 * (p - p.t()) @ x @ (symmetric + symmetric.t())
+    agree(layer(x, graph), x + 0.3 * change.tanh(), [x, *layer.parameters()])
+
+
+def test_on_an_undirected_graph_the_eigenvalues_of_swan_are_imaginary(undirected):
+    layer = drawn(SWAN(6, 6, damping=0.0))
+    found = torch.linalg.eigvals(jacobian_of_change(layer, 0.01 * features().detach(), undirected))
+    assert found.imag.abs().max() > 1
+    assert found.real.abs().max() < 1e-10
+
+
+def test_on_a_ring_swan_warns_once_that_its_term_is_zero(undirected):
+    nodes = torch.arange(9)
+    edges = torch.stack([nodes, (nodes + 1) % 9])
+    ring = Graph(torch.cat([edges, edges.flip(0)], 1), 9)
+    layer = drawn(SWAN(6, 6))
+    with pytest.warns(UserWarning, match="P - P.T is zero"):
+        layer(features(), ring)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(features(), ring)
+        layer(features(), undirected)
+
+
+REACTIONS = {
+    "blurring": lambda x, matrix: matrix @ (x - matrix @ x),
+    "fisher": lambda x, _: x * (1 - x),
+    "allen_cahn": lambda x, _: x * (1 - x**2),
+    "zeldovich": lambda x, _: x * (x - x**2),
+    "source": None,
+}
+
+
+@pytest.mark.parametrize("name", REACTIONS)
+def test_a_step_of_reaction_and_diffusion_is_its_formula(name, graph):
+    layer, x, first = drawn(ReactionDiffusion(6, 6, 0.4, name)), features(), features()
+    matrix = gcn_matrix(graph)
+    reaction = first if name == "source" else REACTIONS[name](x, matrix)
+    change = layer.alpha.sigmoid() * (matrix @ x - x) + layer.beta * reaction
+    agree(layer(x, graph, first), x + 0.4 * change, [x, *layer.parameters()])
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_gate_is_its_formula_pair_by_pair(heads, graph):
+    layer, x = drawn(GATE(6, 4, heads=heads)), features()
+    looped = graph.with_self_loops()
+    src = layer.lin_src(x).view(9, heads, 4)
+    dst = layer.lin_dst(x).view(9, heads, 4)
+    rows = []
+    for node in range(9):
+        sources = looped.source[looped.target == node].tolist()
+        scores = []
+        for source in sources:
+            att = layer.att_dst if source == node else layer.att_src
+            scores.append((torch.relu(src[source] + dst[node]) * att).sum(-1))
+        alpha = torch.stack(scores).softmax(0)
+        rows.append((alpha[..., None] * src[sources]).sum(0).flatten())
+    agree(layer(x, graph), torch.stack(rows) + layer.bias, [x, *layer.parameters()])
+
+
+def test_gate_can_switch_all_neighbours_off(graph):
+    layer, x = drawn(GATE(6, 4)), features().abs()
+    with torch.no_grad():
+        layer.lin_src.weight.abs_()
+        layer.lin_dst.weight.abs_()
+        layer.att_src.zero_()
+        layer.att_dst.fill_(1000.0)
+    torch.testing.assert_close(layer(x, graph), layer.lin_src(x) + layer.bias)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_acm_is_its_formula(layer_norm, graph):
+    layer, x = drawn(ACM(6, 4, layer_norm)), features()
+    matrix = gcn_matrix(graph)
+    low, high, own = (each.weight.t() for each in (layer.lin_low, layer.lin_high, layer.lin_own))
+    channels = [
+        torch.relu(matrix @ x @ low),
+        torch.relu((torch.eye(9, dtype=DTYPE) - matrix) @ x @ high),
+        torch.relu(x @ own),
+    ]
+    gates = []
+    for number, channel in enumerate(channels):
+        read = layer.norms[number](channel) if layer_norm else channel
+        gates.append(read @ layer.gates[number])
+    alpha = (torch.stack(gates, 1).sigmoid() @ layer.mix / 3).softmax(1)
+    wanted = sum(3 * alpha[:, [number]] * channels[number] for number in range(3))
+    agree(layer(x, graph), wanted, [x, *layer.parameters()])
+
+
+def test_unitary_is_an_exponential_and_keeps_lengths_of_states_and_gradients(undirected):
+    layer, x = Unitary(6, 6, bias=False).double(), features()
+    weight = layer.lin.weight
+    inner = ((weight.t() - weight) / 2).contiguous()
+    generator = torch.kron(gcn_matrix(undirected, self_loops=False), inner)
+    wanted = (torch.linalg.matrix_exp(-generator) @ x.flatten()).reshape(9, 6)
+    out = layer(x, undirected)
+    torch.testing.assert_close(out, wanted, rtol=1e-6, atol=1e-6)
+    direction = torch.randn_like(out)
+    (gradient,) = torch.autograd.grad(out, x, direction)
+    assert float((out.norm() / x.norm()).detach()) == pytest.approx(1, abs=1e-7)
+    assert float(gradient.norm() / direction.norm()) == pytest.approx(1, abs=1e-7)
+
+
+def test_a_hundred_unitary_layers_keep_nodes_apart_that_a_hundred_means_make_equal(undirected):
+    # Connected nodes: the mean over neighbours and the node makes them equal.
+    with_loops, x = undirected.with_self_loops(), torch.randn(9, 6)
+    is_reached = with_loops.in_degree > 1
+
+    def spread(layer):
+        torch.manual_seed(0)
+        stack = DeepGNN(6, 6, layer, 100, 6, activation="identity", encoder="none", decoder="none")
+        rows = stack(x, with_loops)[is_reached].detach()
+        return float((rows - rows.mean(0)).norm() / rows.norm())
+
+    assert spread(Unitary) > 0.5
+    assert spread(Mean) < 1e-3
+
+
+@pytest.mark.parametrize("layer", [Antisymmetric, SWAN, ReactionDiffusion, Unitary, Mean])
+def test_a_state_that_is_too_narrow_is_refused_with_the_way_out(layer):
+    with pytest.raises(
+        ValueError, match=r"keeps its input, and 5 channels cannot hold 6: .*encoder"
+    ):
+        layer(6, 5)

@@ -1,0 +1,40 @@
+"""ContraNorm against its formula, pair by pair."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.norms import ContraNorm
+
+DTYPE = torch.float64
+
+
+def test_a_node_moves_away_from_the_nodes_that_send_it_no_edge(graph):
+    x = torch.randn(9, 4, dtype=DTYPE)
+    rows = []
+    for node in range(9):
+        neighbours = set(graph.source[graph.target == node].tolist())
+        others = [other for other in range(9) if other == node or other not in neighbours]
+        similarity = F.cosine_similarity(x[node][None], x[others]) / 0.7
+        pull = (similarity.softmax(0)[:, None] * x[others]).sum(0)
+        rows.append(F.layer_norm(1.4 * x[node] - 0.4 * pull, (4,)))
+    norm = ContraNorm(4, scale=0.4, temperature=0.7)
+    torch.testing.assert_close(norm(x, graph), torch.stack(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_similar_nodes_end_further_apart_than_under_a_layer_norm(graph):
+    x = torch.randn(1, 6, dtype=DTYPE) + 0.1 * torch.randn(9, 6, dtype=DTYPE)
+
+    def spread(rows):
+        return float((rows - rows.mean(0)).norm())
+
+    moved = ContraNorm(6, scale=1.0)(x, Graph(torch.zeros(2, 0, dtype=torch.long), 9))
+    assert spread(moved) > 1.5 * spread(F.layer_norm(x, (6,)))
+
+
+def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take():
+    nodes = 20_001
+    alone = Graph(torch.zeros(2, 0, dtype=torch.long), nodes)
+    with pytest.raises(ValueError, match=r"20001 nodes need 2 GB .*another norm, or set max_nodes"):
+        ContraNorm(1)(torch.ones(nodes, 1), alone)

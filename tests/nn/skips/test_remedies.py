@@ -1,0 +1,166 @@
+"""Skip connections that read the graph, carry a state or have weights, against their formulas."""
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import Mean
+from gnn_depth.nn.skips import (
+    AdaptiveInitial,
+    FeedForward,
+    GatedLocal,
+    GradientGating,
+    GraphCON,
+    LinearResidual,
+    Ordered,
+)
+
+DTYPE = torch.float64
+
+
+def drawn(skip):
+    with torch.no_grad():
+        for parameter in skip.parameters():
+            parameter.normal_()
+    return skip.double()
+
+
+def rows(*widths):
+    return [torch.randn(9, width, dtype=DTYPE, requires_grad=True) for width in widths]
+
+
+def agree(ours, wanted, into):
+    """Values and gradients agree."""
+    torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=1e-10)
+    direction = torch.randn_like(wanted)
+    got = torch.autograd.grad(ours, into, direction, retain_graph=True)
+    for one, other in zip(got, torch.autograd.grad(wanted, into, direction), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_linear_residual_has_a_matrix_also_where_widths_are_equal(graph):
+    skip, (update, x) = drawn(LinearResidual([4], 4)), rows(4, 4)
+    agree(skip(update, [x], graph), update + x @ skip.lin.weight.t(), [update, x, skip.lin.weight])
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 2.5])
+def test_gradient_gating_is_its_formula_node_by_node(p, graph):
+    skip, (update, x) = drawn(GradientGating([4], 4, p)), rows(4, 4)
+    gates = []
+    for node in range(9):
+        sources = graph.source[graph.target == node]
+        if len(sources):
+            gates.append((update[node] - update[sources]).abs().pow(p).mean(0).tanh())
+        else:
+            gates.append(torch.zeros(4, dtype=DTYPE))
+    gate = torch.stack(gates)
+    agree(skip(update, [x], graph), (1 - gate) * x + gate * update, [update, x])
+
+
+def test_under_gradient_gating_nodes_whose_updates_agree_do_not_change(graph):
+    skip, (x,) = GradientGating([4], 4), rows(4)
+    assert torch.equal(skip(torch.ones(9, 4, dtype=DTYPE), [x], graph), x)
+
+
+def test_an_oscillator_moves_by_its_velocity_which_starts_as_the_state(graph):
+    skip = GraphCON([4], 4, step_size=0.5, damping=0.3, frequency=0.7)
+    update, x, later = rows(4, 4, 4)
+    state, velocity = skip(update, [x], graph)
+    wanted_velocity = x + 0.5 * (update - 0.3 * x - 0.7 * x)
+    torch.testing.assert_close(velocity, wanted_velocity)
+    torch.testing.assert_close(state, x + 0.5 * wanted_velocity)
+    second, faster = skip(later, [state], graph, velocity)
+    torch.testing.assert_close(faster, velocity + 0.5 * (later - 0.3 * velocity - 0.7 * state))
+    torch.testing.assert_close(second, state + 0.5 * faster)
+
+
+def test_without_damping_and_drive_an_oscillator_goes_round_for_hundreds_of_steps(graph):
+    # The symplectic step conserves x^2 + y^2 - dt x y for x'' = -x.
+    skip, (x,) = GraphCON([4], 4, step_size=0.1, damping=0.0), rows(4)
+    nothing, y, energies = torch.zeros_like(x), None, []
+    for _ in range(500):
+        x, y = skip(nothing, [x], graph, y)
+        energies.append((x.square() + y.square() - 0.1 * x * y).sum().detach())
+    energies = torch.stack(energies)
+    assert float(energies.max() / energies.min()) == pytest.approx(1, abs=1e-9)
+
+
+def test_ordered_gating_is_its_formula_and_the_gates_never_close_again(graph):
+    skip, (update, x, later) = drawn(Ordered([8], 8, chunks=4)), rows(8, 8, 8)
+
+    def opened(x, update):
+        scores = torch.cat([x, update], 1) @ skip.gate.weight.t() + skip.gate.bias
+        return scores.softmax(1).cumsum(1)
+
+    first = opened(x, update)
+    channels = first.repeat_interleave(2, 1)
+    state, gate = skip(update, [x], graph)
+    torch.testing.assert_close(gate, first)
+    agree(state, skip.norm(channels * x + (1 - channels) * update), [update, x])
+    _, second = skip(later, [state], graph, gate)
+    torch.testing.assert_close(second, first + (1 - first) * opened(state, later))
+    assert (second >= gate - 1e-12).all()
+    torch.testing.assert_close(second[:, -1], torch.ones(9, dtype=DTYPE))
+
+
+def test_where_the_gates_are_open_ordered_gating_keeps_the_state(graph):
+    skip, (update, x) = Ordered([8], 8, chunks=2).double(), rows(8, 8)
+    state, gate = skip(update, [x], graph, torch.ones(9, 2, dtype=DTYPE))
+    torch.testing.assert_close(state, skip.norm(x))
+    assert (gate == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("widths", "chunks", "message"),
+    [([6], 2, "width 6 .*width 8: use encoder linear"), ([8], 3, "3 chunks cannot share .* 8")],
+)
+def test_ordered_gating_refuses_widths_that_it_cannot_divide(widths, chunks, message):
+    with pytest.raises(ValueError, match=message):
+        Ordered(widths, 8, chunks)
+
+
+def test_a_stack_of_ordered_gating_over_means_learns_nothing_from_the_layers_but_the_gates(graph):
+    stack = DeepGNN(6, 3, Mean, 4, 8, skip=Ordered, activation="identity")
+    assert not list(stack.layers.parameters())
+    out = stack(torch.randn(9, 6), graph)
+    out.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in stack.parameters())
+
+
+def test_feed_forward_and_gated_local_are_their_formulas(graph):
+    skip, (update, x) = drawn(FeedForward([4], 4)), rows(4, 4)
+    h = x + update
+    inner = torch.relu(skip.norm(h) @ skip.inner.weight.t() + skip.inner.bias)
+    agree(
+        skip(update, [x], graph),
+        h + inner @ skip.outer.weight.t() + skip.outer.bias,
+        [update, x, *skip.parameters()],
+    )
+    skip = drawn(GatedLocal([4], 4))
+    gate = torch.relu(x @ skip.gate.weight.t() + skip.gate.bias)
+    beta = torch.sigmoid(skip.beta)
+    agree(
+        skip(update, [x], graph),
+        (1 - beta) * skip.norm(gate * update) + beta * update,
+        [update, x, *skip.parameters()],
+    )
+
+
+def test_each_node_mixes_in_its_first_state_by_a_strength_of_its_own(graph):
+    skip, (update, first) = drawn(AdaptiveInitial([5, 4], 4)), rows(4, 5)
+    strength = torch.sigmoid(first @ skip.strength.weight.t())
+    assert strength.shape == (9, 1)
+    agree(
+        skip(update, [first], graph),
+        strength * update + (1 - strength) * (first @ skip.lin.weight.t()),
+        [update, first, *skip.parameters()],
+    )
+
+
+def test_dropout_inside_feed_forward_acts_in_training_only():
+    alone = Graph(torch.zeros(2, 0, dtype=torch.long), 9)
+    skip, (update, x) = drawn(FeedForward([4], 4, dropout=0.5)), rows(4, 4)
+    assert not torch.equal(skip(update, [x], alone), skip(update, [x], alone))
+    skip.eval()
+    assert torch.equal(skip(update, [x], alone), skip(update, [x], alone))

@@ -1,0 +1,385 @@
+"""Tables of the next month: each gives the predictions of the model's own table, or is refused by
+name."""
+
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gnn_depth.data import DataError, GraphSource, MiniBatches, MissingFeatures, UserGraph
+from gnn_depth.data.schema import Schema
+from gnn_depth.training.models import build_model
+from gnn_depth.training.prediction import predict
+
+NODES, EDGES = 30, 60
+ROLES = {
+    "label": "topic",
+    "split": "part",
+    "categories": ["country"],
+    "dates": "days",
+    "standardize": {"balance": "log1p", "*": "standard"},
+    "edge_weight": "times",
+    "undirected": True,
+}
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table of nodes with every kind of column, and one of edges."""
+    rng = np.random.default_rng(0)
+    nodes = pd.DataFrame(
+        {
+            "id": [f"n{number}" for number in range(NODES)],
+            "age": rng.integers(18, 90, NODES),
+            "balance": rng.lognormal(8, 2, NODES).round(2),
+            "country": np.array(["DE", "FR", "IT"])[np.arange(NODES) % 3],
+            "joined": pd.date_range("2020-01-01", periods=NODES, freq="9D").strftime("%Y-%m-%d"),
+            "topic": np.array(["art", "law", "war"])[np.arange(NODES) % 3],
+            "part": np.array(["train", "train", "val", "test", "train"])[np.arange(NODES) % 5],
+        }
+    )
+    pairs = pd.DataFrame(rng.integers(NODES, size=(4 * EDGES, 2)))
+    pairs = pd.DataFrame(np.sort(pairs.to_numpy(), 1)).drop_duplicates()[:EDGES].to_numpy()
+    ids = nodes.id.to_numpy()
+    edges = pd.DataFrame({"from": ids[pairs[:, 0]], "to": ids[pairs[:, 1]]})
+    return nodes, edges.assign(times=rng.integers(1, 9, len(edges)))
+
+
+def written(nodes: pd.DataFrame, edges: pd.DataFrame, suffix: str = ".csv") -> list[str]:
+    """Write both tables into the working directory, and return the paths that UserGraph takes."""
+    paths = []
+    for name, table in (("edges", edges), ("nodes", nodes)):
+        path = f"{name}{suffix}"
+        if suffix == ".parquet":
+            table.to_parquet(path)
+        else:
+            table.to_csv(path, index=False, sep="\t" if "tsv" in suffix else ",")
+        paths.append(path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model of the tables, and its predictions for them. It needs no training to be wrong."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("trained"))
+        data = UserGraph(*written(*tables()), **ROLES)
+        torch.manual_seed(0)
+        model = build_model({"layer": "gcn", "num_layers": 2, "hidden_channels": 8}, data)
+        return model, predict(model, data)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def of_nodes(change):
+    """A change of the table of nodes."""
+    return lambda nodes, edges: (change(nodes), edges)
+
+
+def of_edges(change):
+    return lambda nodes, edges: (nodes, change(edges))
+
+
+def cell(column, row, value):
+    """Another value in one cell."""
+
+    def change(nodes):
+        values = nodes[column].astype(object)
+        values.iloc[row] = value
+        return nodes.assign(**{column: values})
+
+    return of_nodes(change)
+
+
+def with_new_nodes(nodes, edges):
+    """Three new nodes with edges among themselves."""
+    new = nodes.iloc[:3].assign(id=["x", "y", "z"], topic=None, part=None)
+    ends = pd.DataFrame({"from": ["x", "y"], "to": ["y", "z"], "times": [1, 2]})
+    return pd.concat([nodes, new]), pd.concat([edges, ends])
+
+
+def twice(nodes, edges):
+    """Two copies side by side, the second with other ids."""
+    other = nodes.assign(id="b" + nodes.id)
+    ends = edges.assign(**{"from": "b" + edges["from"], "to": "b" + edges["to"]})
+    return pd.concat([other, nodes]), pd.concat([ends, edges])
+
+
+def everything(nodes, edges):
+    nodes = nodes.drop(columns=["topic", "part"]).assign(score=1.5, name="text")
+    nodes = nodes[list(nodes.columns[::-1])].sample(frac=1, random_state=0)
+    return nodes, edges[["times", "to", "from"]].sample(frac=1, random_state=0)
+
+
+EQUAL = ""
+#: A change of the tables, and what refuses it; EQUAL if the predictions must be the same.
+CHANGES = {
+    "nothing": (of_nodes(lambda nodes: nodes), EQUAL),
+    "columns in reverse": (of_nodes(lambda nodes: nodes[list(nodes.columns[::-1])]), EQUAL),
+    "the id last": (of_nodes(lambda n: n[[*n.columns[1:], "id"]]), EQUAL),
+    "age and balance in each other's place": (
+        of_nodes(lambda n: n[["id", "balance", "age", *n.columns[3:]]]),
+        EQUAL,
+    ),
+    "columns of edges in reverse": (of_edges(lambda edges: edges[["times", "to", "from"]]), EQUAL),
+    "one more column of numbers": (of_nodes(lambda nodes: nodes.assign(score=1.5)), EQUAL),
+    "one more column of text": (of_nodes(lambda nodes: nodes.assign(name="text")), EQUAL),
+    "one more column of edges": (of_edges(lambda edges: edges.assign(year=1990)), EQUAL),
+    "no label": (of_nodes(lambda nodes: nodes.drop(columns="topic")), EQUAL),
+    "empty labels": (of_nodes(lambda nodes: nodes.assign(topic=None)), EQUAL),
+    "other classes": (of_nodes(lambda nodes: nodes.assign(topic="sport")), EQUAL),
+    "fewer classes": (of_nodes(lambda n: n.assign(topic=n.topic.replace("war", "law"))), EQUAL),
+    "labels that are numbers": (of_nodes(lambda nodes: nodes.assign(topic=range(NODES))), EQUAL),
+    "no split": (of_nodes(lambda nodes: nodes.drop(columns="part")), EQUAL),
+    "a split of other words": (of_nodes(lambda nodes: nodes.assign(part="later")), EQUAL),
+    "rows in another order": (of_nodes(lambda n: n.sample(frac=1, random_state=1)), EQUAL),
+    "edges in another order": (of_edges(lambda e: e.sample(frac=1, random_state=1)), EQUAL),
+    "edges turned round": (
+        of_edges(lambda e: e.rename(columns={"from": "to", "to": "from"})),
+        EQUAL,
+    ),
+    "every edge twice": (of_edges(lambda edges: pd.concat([edges, edges])), EQUAL),
+    "new nodes": (with_new_nodes, EQUAL),
+    "another graph beside it": (twice, EQUAL),
+    "all of it at once": (everything, EQUAL),
+    "ages as text": (of_nodes(lambda n: n.assign(age=n.age.astype(str) + " ")), EQUAL),
+    "ages as floats": (of_nodes(lambda nodes: nodes.assign(age=nodes.age + 0.0)), EQUAL),
+    "balance in exponents": (
+        of_nodes(lambda n: n.assign(balance=[f"{value:.17e}" for value in n.balance])),
+        EQUAL,
+    ),
+    "spaces around words": (of_nodes(lambda n: n.assign(country=" " + n.country + " ")), EQUAL),
+    "dates with a time of day": (of_nodes(lambda n: n.assign(joined=n.joined + "T00:00")), EQUAL),
+    "a renamed category": (
+        cell("country", 4, "Germany"),
+        r"'country': 'Germany' is no category of the model \(row 4, from 0\)",
+    ),
+    "categories in another case": (
+        of_nodes(lambda nodes: nodes.assign(country=nodes.country.str.lower())),
+        r"'country': 'de' is no category .*row 0, 1, 2, \.\.\. 30 in all.*Did you mean 'DE'",
+    ),
+    "categories that are numbers": (
+        of_nodes(lambda nodes: nodes.assign(country=np.arange(NODES) % 3)),
+        "'country': '0' is no category",
+    ),
+    "a missing category": (cell("country", 7, ""), r"'country': is missing|'country'.*row 7"),
+    "a missing number": (cell("age", 3, None), r"'age'.*missing \(row 3"),
+    "a word among numbers": (cell("age", 3, "old"), r"'age': 'old' is no finite number \(row 3"),
+    "an infinite number": (cell("balance", 2, np.inf), r"'balance'.*no finite number \(row 2"),
+    "a missing column": (
+        of_nodes(lambda nodes: nodes.drop(columns="age")),
+        "there is no column 'age'",
+    ),
+    "a renamed column": (
+        of_nodes(lambda nodes: nodes.rename(columns={"balance": "Balance"})),
+        "no column 'balance'.*'Balance'",
+    ),
+    "two faults at once": (
+        of_nodes(lambda n: n.drop(columns="age").assign(country="XX")),
+        "(?s)no column 'age'.*'XX' is no category",
+    ),
+    "dates that are numbers": (
+        of_nodes(lambda nodes: nodes.assign(joined=20200101)),
+        "'joined': '20200101' is no date",
+    ),
+    "dates of another form": (
+        of_nodes(lambda nodes: nodes.assign(joined="31.12.2020")),
+        r"'joined': '31\.12\.2020' is no date such as 2024-12-31",
+    ),
+    "a renamed id": (of_nodes(lambda n: n.rename(columns={"id": "node"})), "column 'id'"),
+    "renamed ends": (of_edges(lambda e: e.rename(columns={"from": "source"})), "column 'from'"),
+    "no weights": (of_edges(lambda edges: edges.drop(columns="times")), "column 'times'"),
+    "a negative weight": (of_edges(lambda e: e.assign(times=-1)), "'times' is -1"),
+    "an edge of nobody": (
+        of_edges(lambda e: pd.concat([e, e.iloc[:1].assign(to="n99")])),
+        "row 60 .*'n99' is not an id",
+    ),
+    "an id twice": (of_nodes(lambda nodes: nodes.replace({"id": {"n1": "n2"}})), "id 'n2'"),
+    "no nodes": (of_nodes(lambda nodes: nodes[:0]), "no rows"),
+}
+
+
+def test_there_are_forty_changes():
+    assert len(CHANGES) >= 40
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_table_has_the_same_predictions_or_is_refused_by_name(trained, folder, name):
+    model, expected = trained
+    change, refusal = CHANGES[name]
+    data = UserGraph(*written(*change(*tables())))
+    if refusal:
+        with pytest.raises(DataError, match=refusal):
+            predict(model, data)
+        return
+    found = predict(model, data)
+    same = found.set_index("node").loc[expected.node].reset_index()
+    pd.testing.assert_frame_equal(same, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv.gz", ".parquet"])
+def test_the_format_of_a_table_does_not_matter(trained, folder, suffix):
+    model, expected = trained
+    nodes, edges = tables()
+    if suffix == ".parquet":  # which keeps types
+        nodes = nodes.assign(
+            joined=pd.to_datetime(nodes.joined), country=nodes.country.astype("category")
+        )
+    found = predict(model, UserGraph(*written(nodes, edges, suffix)))
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
+
+
+def test_ids_and_ends_of_other_names_are_options(trained, folder):
+    model, expected = trained
+    nodes, edges = tables()
+    nodes, edges = nodes.rename(columns={"id": "key"}), edges.rename(columns={"to": "cited"})
+    data = UserGraph(*written(nodes, edges), id="key", ends=["from", "cited"])
+    pd.testing.assert_frame_equal(predict(model, data), expected, rtol=1e-5)
+
+
+def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog):
+    model, expected = trained
+    nodes, edges = tables()
+    nodes.loc[nodes.index == 4, "country"] = "XX"
+    data = UserGraph(*written(nodes.drop(columns="age"), edges), unknown="ignore")
+    with caplog.at_level(logging.WARNING):
+        found = predict(model, data)
+    said = "\n".join(record.message for record in caplog.records)
+    assert re.search("no column 'age'.*its mean", said)
+    assert re.search("'XX' is no category .*row 4.*Taken as none", said)
+    batch = data.read_as(model.schema, targets=False).batch
+    columns = [column.name for column in model.schema.columns]
+    assert columns == ["age", "balance", "joined", "country"]
+    assert batch.x[:, 0].abs().max() < 1e-6, "the mean, scaled"
+    assert batch.x[4, 3:].tolist() == [0, 0, 0]
+    assert found.node.tolist() == expected.node.tolist()
+
+
+def test_nodes_without_neighbours_are_counted(trained, folder, caplog):
+    model, _ = trained
+    nodes, edges = tables()
+    alone = nodes.iloc[:2].assign(id=["x", "y"])
+    with caplog.at_level(logging.WARNING):
+        predict(model, UserGraph(*written(pd.concat([nodes, alone]), edges)))
+    (said,) = [one.message for one in caplog.records if "no neighbour" in one.message]
+    linked = set(edges["from"]) | set(edges["to"])
+    count = 2 + sum(id not in linked for id in nodes.id)
+    assert said.startswith(f"{count} of {NODES + 2} nodes have no neighbour")
+
+
+def test_columns_that_are_not_read_are_said(trained, folder, caplog):
+    model, _ = trained
+    nodes, edges = tables()
+    with caplog.at_level(logging.WARNING):
+        predict(model, UserGraph(*written(nodes.assign(score=1), edges)))
+    assert "not read, because the model does not know them: 'score'." in caplog.messages
+
+
+def test_a_schema_is_the_same_after_it_was_a_file(trained):
+    schema = trained[0].schema
+    assert Schema.from_dict(schema.as_dict()) == schema
+    text = schema.text()
+    for word in ("age", "DE", "art", "undirected: true", "log1p"):
+        assert word in text
+
+
+def arrays(**changes) -> Data:
+    rng = np.random.default_rng(1)
+    x = torch.tensor(rng.normal(size=(12, 3)), dtype=torch.float32)
+    x[:, 1] = torch.arange(12) % 2
+    parts = {
+        "x": x,
+        "y": torch.arange(12) % 3,
+        "edge_index": torch.tensor(rng.integers(12, size=(2, 30))),
+    }
+    return Data(
+        **{name: value for name, value in {**parts, **changes}.items() if value is not None}
+    )
+
+
+@pytest.fixture(scope="module")
+def of_arrays():
+    torch.manual_seed(0)
+    data = GraphSource(arrays())
+    model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
+    return model, predict(model, data)
+
+
+OTHER_ARRAYS = {
+    "no y": ({"y": None}, EQUAL),
+    "other classes": ({"y": torch.full((12,), 7)}, EQUAL),
+    "another width": ({"x": torch.ones(12, 2)}, "the model needs 3 features, and x has 2"),
+    "columns in another order": ({"x": arrays().x.flip(1)[:, [1, 0, 2]]}, "0 or 1.*another order"),
+    "features of edges": ({"edge_attr": torch.ones(30, 2)}, "0 features of each edge.*has 2"),
+    "integers": ({"x": torch.arange(12)}, "the model needs 3 features, and x has 1"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ARRAYS)
+def test_arrays_without_names_are_checked_by_width_and_kind(of_arrays, name):
+    model, expected = of_arrays
+    changes, refusal = OTHER_ARRAYS[name]
+    if refusal:
+        with pytest.raises(DataError, match=refusal):
+            predict(model, arrays(**changes))
+    else:
+        pd.testing.assert_frame_equal(predict(model, arrays(**changes)), expected)
+
+
+def test_a_model_that_knows_names_refuses_columns_without_them(trained, folder):
+    model, _ = trained
+    data = arrays(x=torch.ones(12, 6), edge_weight=torch.ones(30))
+    with pytest.raises(DataError, match="by name, and x has none.*age, balance, joined, country"):
+        predict(model, data)
+    assert len(predict(model, data, unknown="ignore")) == 12
+
+
+def test_integers_that_were_categories_keep_their_places():
+    data = GraphSource(arrays(x=torch.arange(12) % 4 + 5))
+    model = build_model({"num_layers": 2, "hidden_channels": 8}, data)
+    part = arrays(x=torch.full((12,), 6))
+    seen = GraphSource(part).read_as(model.schema, targets=False).batch.x
+    assert seen.tolist() == [[0, 1, 0, 0]] * 12
+    with pytest.raises(DataError, match=r"x\[0\] is 9, .*5 to 8"):
+        predict(model, arrays(x=torch.full((12,), 9)))
+
+
+def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
+    graphs = []
+    for number in range(8):
+        graph = arrays(y=torch.tensor([1e9 + 1e6 * number]))
+        graph.x = graph.x + number
+        graphs.append(graph)
+    data = GraphSource(graphs, scale_target="standard", standardize="standard")
+    model = build_model({"layer": "gin", "num_layers": 2, "hidden_channels": 8}, data)
+    found = predict(model, data)
+    assert list(found) == ["graph", "value_0"]
+    assert found.value_0.between(0.9e9, 1.1e9).all(), "near the targets before any training"
+    for graph in graphs:
+        del graph.y
+    pd.testing.assert_frame_equal(predict(model, graphs), found)
+    pd.testing.assert_frame_equal(predict(model, graphs[:3]), found[:3])
+
+
+def test_data_sets_around_a_table_are_read_for_a_model(trained, folder):
+    model, expected = trained
+    data = UserGraph(*written(*tables()), **ROLES)
+    for wrapped in (MissingFeatures(data, rate=0.0), MiniBatches(data, parts=2)):
+        pd.testing.assert_frame_equal(predict(model, wrapped), expected, rtol=1e-5)
+
+
+def test_a_model_without_a_schema_says_what_is_missing(folder):
+    from gnn_depth import NodeClassifier
+
+    with pytest.raises(ValueError, match="knows nothing of the data"):
+        predict(NodeClassifier(3, 2), arrays())
+    with pytest.raises(FileNotFoundError):
+        predict(Path("nowhere.ckpt"), arrays())

@@ -1,0 +1,94 @@
+"""Rebalancing leaves the network's outputs and moves every neuron towards balance."""
+
+from functools import partial
+
+import lightning as L
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+from gnn_depth.diagnostics.balance import imbalance, size
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import Residual
+from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.rebalance import Rebalance, rebalance
+
+STACKS = {
+    "gat": {"layer": partial(GAT, heads=2)},
+    "residual gcn": {"layer": GCN, "skip": Residual},
+}
+
+
+def drawn(options):
+    stack = DeepGNN(6, 3, num_layers=4, hidden_channels=5, **options).double()
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.normal_()
+    return stack
+
+
+def off_balance(stack):
+    """The largest imbalance of a neuron, relative to the size of its weights."""
+    return max(float((imbalance(link).abs() / size(link)).max()) for link in stack.links())
+
+
+@pytest.mark.parametrize("criterion", ["norms", "gradients"])
+@pytest.mark.parametrize("name", STACKS)
+def test_outputs_stay_and_gradients_are_those_of_the_rescaled_weights(name, criterion, graph):
+    stack, x = drawn(STACKS[name]), torch.randn(9, 6, dtype=torch.float64)
+    y = torch.arange(9) % 3
+    before = stack(x, graph)
+    F.cross_entropy(before, y).backward()
+    old = [parameter.detach().clone() for parameter in stack.parameters()]
+    rebalance(stack, criterion, sweeps=3)
+    assert not all(torch.equal(a, b) for a, b in zip(old, stack.parameters(), strict=True))
+    after = stack(x, graph)
+    torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+    kept = [parameter.grad.clone() for parameter in stack.parameters()]
+    stack.zero_grad()
+    F.cross_entropy(after, y).backward()
+    for ours, parameter in zip(kept, stack.parameters(), strict=True):
+        torch.testing.assert_close(ours, parameter.grad, rtol=1e-8, atol=1e-9)
+
+
+def test_without_skips_many_sweeps_balance_every_neuron(graph):
+    stack = drawn(STACKS["gat"])
+    assert off_balance(stack) > 0.1
+    rebalance(stack, sweeps=60)
+    assert off_balance(stack) < 1e-6
+
+
+def test_a_parameter_without_gradient_or_with_zeros_leaves_its_neuron_defined():
+    stack = drawn(STACKS["gat"])
+    with torch.no_grad():
+        stack.layers[0].lin.weight.zero_()
+    rebalance(stack, "gradients")
+    rebalance(stack)
+    assert all(parameter.isfinite().all() for parameter in stack.parameters())
+
+
+class Look(L.Callback):
+    """The imbalance at the start of every epoch."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        self.seen.append(off_balance(pl_module.stack))
+
+
+def test_the_callback_acts_after_every_second_epoch(tiny, make_trainer):
+    look, model = Look(), NodeClassifier(4, 2, num_layers=3, hidden_channels=8)
+    rebalancing = Rebalance(every_n_epochs=2, sweeps=100)
+    make_trainer(4, callbacks=[rebalancing, look]).fit(model, datamodule=tiny)
+    assert min(look.seen[:2]) > 1e-3
+    assert look.seen[2] < 1e-4
+
+
+def test_a_network_whose_outputs_would_change_is_refused(tiny, make_trainer):
+    model = NodeClassifier(4, 2, num_layers=3, norm=[LayerNorm])
+    with pytest.raises(MisconfigurationException, match="change the outputs .*LayerNorm"):
+        make_trainer(1, callbacks=[Rebalance()]).fit(model, datamodule=tiny)

@@ -1,0 +1,254 @@
+"""Models and loops in which a layer's gradient is easily miscounted.
+
+Models are drawn: layers of their own, shared, under two names, called with keywords or a tuple,
+which return a tuple, or are checkpointed. ``states`` has what entered their layers, so that
+``torch.autograd.grad`` gives the gradients that a twin of the model must show.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torch_geometric.nn import GCNConv
+
+NODES, WIDTH = 9, 3
+KINDS = (
+    "separate",
+    "shared",
+    "aliased",
+    "keyword",
+    "tuple",
+    "outputs",
+    "checkpoint",
+    "reentrant",
+)
+
+
+class Aliased(nn.Module):
+    """Another name for a layer."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+class OfTuple(nn.Module):
+    """A layer that is called with a tuple of features and edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(WIDTH, WIDTH)
+
+    def forward(self, pair: tuple[Tensor, Tensor]) -> Tensor:
+        return self.conv(*pair)
+
+
+class ToTuple(nn.Module):
+    """A layer that returns a tuple of its output and something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, str]:
+        return self.conv(x, edge_index), "attention"
+
+
+class Drawn(nn.Module):
+    """A model of one of the kinds; ``states`` has what entered its layers in the last pass."""
+
+    def __init__(self, kind: str, seed: int) -> None:
+        super().__init__()
+        draws = random.Random(seed)
+        torch.manual_seed(seed)
+        self.kind, self.enter = kind, nn.Linear(WIDTH, WIDTH)
+        kinds: dict[str, Callable[[], nn.Module]] = {"tuple": OfTuple, "outputs": ToTuple}
+        count = 1 if kind == "shared" else draws.randint(2, 4)
+        make = kinds.get(kind, lambda: GCNConv(WIDTH, WIDTH))
+        self.convs = nn.ModuleList(make() for _ in range(count))
+        if kind == "aliased":
+            self.other = Aliased(self.convs[0])
+        rounds = draws.randint(2, 3) if kind in ("shared", "aliased") else 1
+        self.order = [place for _ in range(rounds) for place in range(count)]
+        self.skips = [draws.random() < 0.5 for _ in self.order]
+        self.activation = draws.choice([torch.tanh, torch.relu])
+        self.leave = nn.Linear(WIDTH, 2)
+        self.states: list[Tensor] = []
+        self.double()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.states = []
+        x = self.enter(x)
+        for place, skip in zip(self.order, self.skips, strict=True):
+            self.states.append(x)
+            out = self.activation(self.call(place, x, edge_index))
+            x = x + out if skip else out
+        return self.leave(x)
+
+    def call(self, place: int, x: Tensor, edge_index: Tensor) -> Tensor:
+        conv = self.convs[place]
+        if self.kind == "keyword":
+            return conv(edge_index=edge_index, x=x)
+        if self.kind == "tuple":
+            return conv((x, edge_index))
+        if self.kind == "outputs":
+            return conv(x, edge_index)[0]
+        if self.kind == "aliased" and place == 0:
+            return self.other(x, edge_index)
+        if self.kind in ("checkpoint", "reentrant"):
+            return checkpoint(conv, x, edge_index, use_reentrant=self.kind == "reentrant")
+        return conv(x, edge_index)
+
+
+class Data:
+    """Two batches of one graph each, and targets."""
+
+    def __init__(self, seed: int) -> None:
+        draws = torch.Generator().manual_seed(seed)
+        self.edges = torch.randint(NODES, (2, 20), generator=draws)
+        self.x = torch.randn(2, NODES, WIDTH, generator=draws, dtype=torch.float64)
+        self.y = torch.randint(2, (2, NODES), generator=draws)
+
+    def loss(self, model: Any, batch: int = 0) -> Tensor:
+        return nn.functional.cross_entropy(model(self.x[batch], self.edges), self.y[batch])
+
+
+#: A loop yields, after each forward pass of the loss, the states and what is differentiated.
+Loop: TypeAlias = Callable[[Drawn, Data], Iterator[tuple[list[Tensor], Tensor]]]
+Passes: TypeAlias = Iterator[tuple[list[Tensor], Tensor]]
+
+
+def one_pass(model: Drawn, data: Data) -> Passes:
+    """The plain loop."""
+    loss = data.loss(model)
+    yield model.states, loss
+    loss.backward()
+
+
+def two_losses(model: Drawn, data: Data) -> Passes:
+    """Two backward passes through the same states."""
+    out = model(data.x[0], data.edges)
+    first, second = nn.functional.cross_entropy(out, data.y[0]), out.square().mean()
+    yield model.states, first + second
+    first.backward(retain_graph=True)
+    second.backward()
+
+
+def accumulated(model: Drawn, data: Data) -> Passes:
+    """A batch after the other."""
+    for batch in range(2):
+        loss = data.loss(model, batch)
+        yield model.states, loss
+        loss.backward()
+
+
+def accumulated_two_losses(model: Drawn, data: Data) -> Passes:
+    """Two losses of each of two batches."""
+    for batch in range(2):
+        out = model(data.x[batch], data.edges)
+        first, second = nn.functional.cross_entropy(out, data.y[batch]), out.square().mean()
+        yield model.states, first + second
+        second.backward(retain_graph=True)
+        first.backward()
+
+
+def one_backward_of_two_batches(model: Drawn, data: Data) -> Passes:
+    """Two forward passes, and one backward pass of the sum of their losses."""
+    losses = []
+    for batch in range(2):
+        losses.append(data.loss(model, batch))
+        yield model.states, losses[-1]
+    torch.stack(losses).sum().backward()
+
+
+def penalty(model: Drawn, data: Data) -> Passes:
+    """A gradient penalty: an additional backward pass that is not the loss's."""
+    x = data.x[0].clone().requires_grad_()
+    out = model(x, data.edges)
+    (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    loss = nn.functional.cross_entropy(out, data.y[0]) + 0.1 * slope.square().sum()
+    yield model.states, loss
+    loss.backward()
+
+
+def penalty_on_parameters(model: Drawn, data: Data) -> Passes:
+    """A penalty on the gradients of the parameters, as flat minima are looked for."""
+    loss = data.loss(model)
+    slopes = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    loss = loss + 0.1 * torch.stack([slope.square().sum() for slope in slopes]).sum()
+    yield model.states, loss
+    loss.backward()
+
+
+def perturbed(model: Drawn, data: Data) -> Passes:
+    """Adversarial inputs, by a pass before that is not the loss's."""
+    x = data.x[0].clone().requires_grad_()
+    loss = nn.functional.cross_entropy(model(x, data.edges), data.y[0])
+    (slope,) = torch.autograd.grad(loss, x)
+    loss = nn.functional.cross_entropy(model(data.x[0] + 0.1 * slope.sign(), data.edges), data.y[0])
+    yield model.states, loss
+    loss.backward()
+
+
+def evaluated_again(model: Drawn, data: Data) -> Passes:
+    """A loss whose gradients are reset, as by the closure of an optimizer, before the last one."""
+    data.loss(model, 1).backward()
+    model.zero_grad()
+    yield from one_pass(model, data)
+
+
+def evaluated_again_in_place(model: Drawn, data: Data) -> Passes:
+    """The same, with gradients set to zero instead of None, after the forward pass."""
+    data.loss(model, 1).backward()
+    loss = data.loss(model)
+    yield model.states, loss
+    model.zero_grad(set_to_none=False)
+    loss.backward()
+
+
+def monitored(model: Drawn, data: Data) -> Passes:
+    """A look at a gradient after the backward pass, which is no part of the step."""
+    yield from one_pass(model, data)
+    torch.autograd.grad(data.loss(model), model.enter.weight)
+
+
+def without_autograd(model: Drawn, data: Data) -> Passes:
+    """A pass for the accuracy, in training mode."""
+    with torch.no_grad():
+        model(data.x[1], data.edges)
+    yield from one_pass(model, data)
+
+
+LOOPS: tuple[Loop, ...] = (
+    one_pass,
+    two_losses,
+    accumulated,
+    accumulated_two_losses,
+    one_backward_of_two_batches,
+    penalty,
+    penalty_on_parameters,
+    perturbed,
+    evaluated_again,
+    evaluated_again_in_place,
+    monitored,
+    without_autograd,
+)
+#: Re-entrant checkpoints do not go with torch.autograd.grad, and warn without autograd.
+NOT_REENTRANT = ("penalty", "penalty_on_parameters", "perturbed", "monitored", "without_autograd")
+
+
+def is_possible(kind: str, loop: Loop) -> bool:
+    """False where PyTorch refuses a loop for a model."""
+    return kind != "reentrant" or loop.__name__ not in NOT_REENTRANT
+
+
+def exhausted(loop: Loop, model: Drawn, data: Data) -> None:
+    """Run a loop."""
+    for _ in loop(model, data):
+        pass

@@ -1,0 +1,213 @@
+"""Every metric of every task against scikit-learn, over random and degenerate inputs.
+
+Rows come in several batches, in two sets at once. Where a metric is undefined, NaN is right.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import sklearn.metrics as sk
+import torch
+from torch import Tensor
+
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.tasks import make_task
+from tools.attack.numbers import Trial
+
+TRIALS = 400  # of each task
+SCALES = (1e-100, 1e-30, 1e-5, 1.0, 1.0, 1.0, 1e5, 1e30, 1e100)
+ALONE = SimpleNamespace(world_size=1)
+SETS = ("val", "test")
+
+Metrics = dict[str, float]
+
+
+class Draw:
+    """Outputs and targets of a trial, with the words for what is special about them."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.words: list[str] = []
+        self.rows = int(self.random.choice([1, 2, 3, 8, 40]))
+        self._say(self.rows == 1, "one row")
+
+    def _say(self, is_so: bool, words: str) -> bool:
+        if is_so:
+            self.words.append(words)
+        return is_so
+
+    def chance(self, probability: float, words: str) -> bool:
+        """True with a probability; then the trial is called by these words, too."""
+        return self._say(bool(self.random.random() < probability), words)
+
+    def classes(self, count: int) -> Tensor:
+        """Classes of the rows, of which some may be absent."""
+        present = np.arange(count)
+        if self.chance(0.3, "absent classes"):
+            present = present[: int(self.random.integers(1, count + 1))]
+        if self.chance(0.15, "one class"):
+            present = self.random.choice(present, 1)
+        return torch.from_numpy(self.random.choice(present, self.rows))
+
+    def labels(self, count: int) -> Tensor:
+        """Labels of the rows, of which some may have a single value."""
+        labels = self.random.integers(2, size=(self.rows, count))
+        for column in range(count):
+            if self.chance(0.25, "a constant label"):
+                labels[:, column] = self.random.integers(2)
+        return torch.from_numpy(labels)
+
+    def outputs(self, count: int) -> Tensor:
+        """Outputs of a model: with ties, constant, huge, tiny, infinite, or NaN."""
+        shape = (self.rows, count)
+        if self.chance(0.5, "ties"):
+            values = self.random.integers(-2, 3, shape).astype(float)
+        else:
+            values = self.random.standard_normal(shape)
+        if self.chance(0.1, "constant outputs"):
+            values[:] = values[0]
+        scale = float(self.random.choice(SCALES))
+        self._say(scale != 1, f"scale {scale:g}")
+        single = abs(math.log10(scale)) < 35 and self.chance(0.5, "float32")
+        out = torch.from_numpy(values * scale)
+        if self.chance(0.1, "an infinite output"):
+            out[self.random.integers(self.rows), 0] = math.inf
+        if self.chance(0.1, "a NaN output"):
+            out[self.random.integers(self.rows), self.random.integers(count)] = math.nan
+        return out.float() if single else out
+
+    def numbers(self, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and numbers to predict, near each other or not, some of them constant."""
+        finite = torch.where(out.isfinite(), out.double(), 0.0)
+        size = float(finite.abs().max()) or 1.0
+        noise = torch.from_numpy(self.random.standard_normal(tuple(out.shape)))
+        near = float(self.random.choice([1e-3, 1.0, 30.0]))
+        y = finite + near * size * noise
+        for column in range(out.shape[1]):
+            if self.chance(0.15, "a constant target"):
+                y[:, column] = y[0, column]
+        if self.chance(0.2, "far from zero"):
+            return out.double() + 1e4 * size, y + 1e4 * size
+        if out.dtype == torch.float32 and self.chance(0.5, "float32 targets"):
+            y = y.float()
+        return out, y
+
+
+def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
+    """Compare all metrics of drawn inputs, each task as often."""
+    count = max(TRIALS * per_mille // 1000, 1)
+    for task in ("multiclass", "binary", "multilabel", "regression"):
+        for number in range(count):
+            draw = Draw([seed, number])
+            outputs = 2 if task == "binary" else int(draw.random.integers(1, 6))
+            if task == "multiclass":
+                outputs += 1
+            out = draw.outputs(outputs)
+            if task == "multilabel":
+                y = draw.labels(outputs)
+            elif task == "regression":
+                out, y = draw.numbers(out)
+            else:
+                y = draw.classes(outputs)
+            cut = int(draw.random.integers(draw.rows + 1))
+            batches = int(draw.random.integers(1, 5))
+            fault = differences(task, out, y, cut, batches)
+            words = ", ".join(dict.fromkeys(draw.words)) or "plain"
+            yield f"metrics of {task} {number}: {words}", fault
+
+
+def differences(task: str, out: Tensor, y: Tensor, cut: int, batches: int) -> str:
+    """Which metrics differ from scikit-learn's, with both values; empty if none does."""
+    ours = measured(task, out, y, cut, batches)
+    expected: Metrics = {}
+    for name, rows in zip(SETS, (slice(cut), slice(cut, None)), strict=True):
+        if len(y[rows]):
+            for metric, value in EXPECTED[task](out[rows], y[rows]).items():
+                expected[f"{name}/{metric}"] = value
+    if ours.keys() != expected.keys():
+        return f"has {', '.join(ours)} instead of {', '.join(expected)}"
+    found = []
+    for name, value in expected.items():
+        if not _equal(ours[name], value):
+            found.append(f"{name} is {ours[name]!r} instead of {value!r}")
+    return "; ".join(found)
+
+
+def measured(task: str, out: Tensor, y: Tensor, cut: int, batches: int) -> Metrics:
+    """The package's metrics of the rows before and after a cut, which come in several batches."""
+    made = make_task(None, task, out.shape[1])
+    metrics = EpochMetrics(SETS, made)
+    for rows in torch.arange(len(y)).chunk(batches):
+        masks = [rows < cut, rows >= cut]
+        sets = NodeSets(y[rows], masks, out.shape[1] if made.counts_classes else None)
+        metrics.add(sets, out[rows][sets.nodes])
+    return {name: float(value) for name, value in metrics.compute(ALONE).items()}  # type: ignore[arg-type]
+
+
+def _equal(value: float, expected: float) -> bool:
+    if math.isnan(expected):
+        return math.isnan(value)
+    if math.isinf(expected) or value == expected:
+        return value == expected
+    # Shares and ranks are shown in single precision.
+    return math.isclose(value, expected, rel_tol=1e-6)
+
+
+def _of_classes(out: Tensor, y: Tensor) -> Metrics:
+    if out.isnan().any():
+        return {"acc": math.nan, "f1": math.nan}
+    predicted = out.numpy().argmax(1)
+    f1 = sk.f1_score(y, predicted, average="macro", zero_division=0)
+    return {"acc": sk.accuracy_score(y, predicted), "f1": f1}
+
+
+def _of_two_classes(out: Tensor, y: Tensor) -> Metrics:
+    scores = out[:, 1].double() - out[:, 0].double()
+    return {**_of_classes(out, y), "auroc": _area(scores[:, None], y[:, None])}
+
+
+def _of_labels(out: Tensor, y: Tensor) -> Metrics:
+    f1 = math.nan
+    if not out.isnan().any():
+        f1 = sk.f1_score(y.flatten(), out.flatten() > 0, zero_division=np.nan)
+    return {"f1": f1, "auroc": _area(out, y)}
+
+
+def _area(scores: Tensor, y: Tensor) -> float:
+    """The mean of the areas of the labels that have both values; NaN without any."""
+    areas = []
+    for column in range(y.shape[1]):
+        if len(y[:, column].unique()) < 2:
+            continue
+        if scores[:, column].isnan().any():
+            return math.nan
+        # scikit-learn refuses infinite scores; their ranks are the same.
+        ranks = np.unique(scores[:, column].numpy(), return_inverse=True)[1]
+        areas.append(sk.roc_auc_score(y[:, column], ranks))
+    return float(np.mean(areas)) if areas else math.nan
+
+
+def _of_numbers(out: Tensor, y: Tensor) -> Metrics:
+    out, y = out.double(), y.double()
+    constant = any(len(column.unique()) < 2 for column in y.T)
+    if out.isnan().any():
+        return {"mae": math.nan, "rmse": math.nan, "r2": math.nan}
+    if out.isinf().any():
+        r2 = math.nan if constant else -math.inf
+        return {"mae": math.inf, "rmse": math.inf, "r2": r2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a single row
+        mae, mse = sk.mean_absolute_error(y, out), sk.mean_squared_error(y, out)
+        r2 = math.nan if constant else sk.r2_score(y, out)
+    return {"mae": mae, "rmse": math.sqrt(mse), "r2": r2}
+
+
+EXPECTED = {
+    "multiclass": _of_classes,
+    "binary": _of_two_classes,
+    "multilabel": _of_labels,
+    "regression": _of_numbers,
+}

@@ -1,0 +1,53 @@
+"""Tree-NeighborsMatch's released code: Alon & Yahav 2021."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.authors.curves import Curves
+from tools.authors.released import Released, run_script
+
+RELEASED = Released(
+    "tech-srl/bottleneck", "bfe83b4a6dd7939ddb19cabea4f1e072f3c35432", "Alon & Yahav 2021"
+)
+
+
+#: What the scripts run-*-2-8.py set for each network.
+NETWORKS: dict[str, dict[str, Any]] = {
+    "GAT": {"no_activation": True},
+    "GCN": {},
+    "GIN": {},
+    "GGNN": {"no_activation": True, "no_residual": True},
+}
+
+
+def settings(at: Mapping[str, str]) -> dict[str, Any]:
+    """The options of a cell of lipschitz/trees."""
+    depth = int(at["depth"])
+    found = {"type": at["method"], "depth": depth, "num_layers": depth + 1, "batch_size": 64}
+    if at["norm"] not in ("layer", "none"):
+        raise ValueError(f"the released code has the norms layer and none, not {at['norm']!r}.")
+    if at["norm"] == "none":
+        found["no_layer_norm"] = True
+    return found | NETWORKS[at["method"]] | {"max_epochs": 200}
+
+
+def run(
+    folder: Path,
+    data: Path,
+    workdir: Path,
+    at: Mapping[str, str],
+    options: dict[str, Any],
+    seed: int,
+) -> Curves:
+    """Train once; the number is the best training accuracy of an epoch, of 100 passes each."""
+    given = options | {"type": options["type"]}
+    more = (
+        "import main\n"
+        f"given = main.get_fake_args(**{given!r})\n"
+        "given.type = main.GNN_TYPE.from_string(given.type)\n"
+        "best_train_acc, _, _ = Experiment(given).run()\n"
+    )
+    changes = [("seed = 11", f"seed = {seed}")]
+    found = run_script(folder / "experiment.py", [], workdir, changes, more)
+    return Curves([1.0], [found["best_train_acc"]])
