@@ -89,7 +89,7 @@ class KernelPath:
         self.key = native.available()
         if before in (self.UNKNOWN, self.key):
             return
-        said = f"this run began on native kernels {before}, and goes on "
+        said = f"this run began on native kernels {before}, and continues "
         if self.key is None:
             said += f"on PyTorch alone ({native.why_not() or 'they are switched off'})"
         else:

@@ -9,11 +9,12 @@ from torch.utils.data import DataLoader
 
 from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.data.base import FullBatch
+from gnn_depth.nn import native
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
-from gnn_depth.training.compiling import decide, steps_of
+from gnn_depth.training.compiling import KernelPath, decide, steps_of
 
 CORA = [(2708, 13_264)] * 30
 
@@ -96,16 +97,18 @@ def trainer_of(loader, steps):
         estimated_stepping_batches=steps,
         accumulate_grad_batches=1,
         strategy=strategy,
+        precision="32-true",
     )
 
 
-def test_batches_of_trees_are_compiled_for_since_they_have_one_graph():
+def test_batches_of_trees_are_compiled_for_since_they_have_one_graph(monkeypatch):
     trees = TreeNeighborsMatch(4, batch_size=32)
     trees.prepare_data()
     loader = trees.train_dataloader()
     stack = DeepGNN(
         trees.num_features, 16, partial(GAT, heads=4), num_layers=5, encoder="embedding"
     )
+    monkeypatch.setattr(native, "available", lambda: None)
     compiling.compile_layers("auto", stack, trainer_of(loader, steps=10**7))
     assert stack.compiled.only is next(iter(loader)).graph is loader.repeated.graph
     assert loader.repeated.read == 32
@@ -138,3 +141,46 @@ def test_to_compile_for_graphs_that_are_thinned_anew_is_refused():
     with pytest.raises(ValueError, match=r"compile on: DropNode.*graph_dropout none"):
         NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile="on")
     NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile="on")
+
+
+def test_where_kernels_compute_auto_does_not_compile(stack):
+    decision = decide("auto", stack, CORA, steps=-1, has_kernels=True)
+    assert not decision.compiled
+    assert "native kernels" in decision.reason
+    assert decide("on", stack, CORA, steps=1, has_kernels=True).compiled
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Kernels of a key that a test chooses; None for a machine without any."""
+    state = SimpleNamespace(key="new", wanted=True)
+    monkeypatch.setattr(native, "available", lambda: state.key if state.wanted else None)
+    monkeypatch.setattr(native, "use", lambda wanted: setattr(state, "wanted", wanted))
+    monkeypatch.setattr(native, "why_not", lambda: "no C++ compiler was found")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "after", "said"),
+    [
+        (KernelPath.UNKNOWN, "new", "new", ""),
+        (KernelPath.UNKNOWN, None, None, ""),
+        ("new", "new", "new", ""),
+        (None, "new", None, ""),
+        (None, None, None, ""),
+        ("old", "new", "new", "kernels old, and continues on new"),
+        ("old", None, None, "continues on PyTorch alone (no C++ compiler was found)"),
+    ],
+)
+def test_a_resumed_training_keeps_its_kernels_or_says_what_changed(
+    kernels, before, now, after, said, capsys
+):
+    kernels.key = now
+    path = KernelPath()
+    path.key = before
+    path.fix()
+    assert path.key == after
+    assert native.available() == after
+    message = capsys.readouterr().err
+    assert said in message
+    assert bool(message) == bool(said)

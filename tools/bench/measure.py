@@ -15,6 +15,7 @@ import lightning  # noqa: F401  (both sides have imported the same when memory i
 import torch
 import torch_geometric  # noqa: F401
 
+from gnn_depth.nn import native
 from tools.bench import graphs, memory, sides, timing
 from tools.bench.cases import CASES, Case
 
@@ -23,9 +24,11 @@ def time_case(
     case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan
 ) -> dict[str, Any]:
     """All sides in this process: warm up, check that they are the same model, interleave."""
-    ours = sides.ours(case, data, compiling)
+    ours, default = sides.ours(case, data, compiling), sides.ours(case, data, "off")
+    default.model.load_state_dict(ours.model.state_dict())
     others = {kind: sides.peer(case, data, kind) for kind in case.peers}
-    first, difference = _seconds(ours), 0.0
+    first, first_of_default = _seconds(ours), _seconds(default)
+    difference = sides.check_equal(ours.scores(), default.scores())
     for kind, peer in others.items():
         peer()
         sides.share_weights(ours.model, peer.model)
@@ -33,7 +36,7 @@ def time_case(
         if kind == "compiled":
             peer.model.compile()
             peer()
-    rounds = timing.interleave({**others, "ours": ours}, plan)
+    rounds = timing.interleave({**others, "ours": ours, "default": default}, plan)
     pairs = {kind: timing.compare(rounds, kind) for kind in others}
     fastest = min(pairs, key=lambda kind: pairs[kind].peer)
     return {
@@ -45,6 +48,11 @@ def time_case(
         **asdict(pairs["peer"]),
         "peers": {kind: pair.peer for kind, pair in pairs.items()},
         "fastest": {"name": fastest, **asdict(pairs[fastest])},
+        "kernels": native.available(),
+        "default_first_step_s": first_of_default,
+        "default": asdict(timing.compare(rounds, fastest, "default")),
+        "default_and_pyg": asdict(timing.compare(rounds, "peer", "default")),
+        "default_and_compiled": asdict(timing.compare(rounds, "ours", "default")),
     }
 
 

@@ -182,12 +182,12 @@ class Pair:
     noisy: bool
 
 
-def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer") -> Pair:
-    """Compare ``ours`` with a peer over the rounds in which all samples are clean, or all rounds if
-    none is so."""
+def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer", ours: str = "ours") -> Pair:
+    """Compare one of our sides with a peer over the rounds in which all samples are clean, or all
+    rounds if none is so."""
     clean = [one for one in rounds if all(sample.clean for sample in one.values())]
     used = clean or rounds
-    peer, ours = ([one[name].seconds for one in used] for name in (side, "ours"))
+    peer, ours = ([one[name].seconds for one in used] for name in (side, ours))
     ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
     median = statistics.median
     return Pair(

@@ -94,11 +94,12 @@ static void through_vector(const T* B, const T* att, const T* x, const T* more, 
 }
 
 // w, t: edges x heads, parts: (parts, heads, channels) are for numbers on the way. dx may be dz: of
-// one tensor at both ends. df may be null, as f.
+// one tensor at both ends. df may be null, as f. If also every edge has its reverse, entry k of the
+// lists of edges out of nodes is the reverse of edge k, and B_i + B'_i is one sum, with t_ij + t_ji.
 template <class T>
 static void attend_backward(const Graph& graph, const T* g, const T* x, const T* z, const T* att,
                             const T* f, T slope, Dropout dropout, const T* alpha, T* w, T* t,
-                            T* parts, T* dx, T* dz, T* da, T* df, int H, int C) {
+                            T* parts, T* dx, T* dz, T* da, T* df, bool symmetric, int H, int C) {
   const Lists &into = graph.into, &out = graph.out;
   int64_t size = (int64_t)H * C;
   drop_edges(graph, alpha, dropout, w, H);
@@ -128,10 +129,11 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
             T& here = t[(int64_t)e * H + h];
             if (f) of_factor += here * row.additive(zj, att + h * C, slope);
             here *= factor;
-            total.add_slopes(here, slope, row, zj);
+            if (!symmetric) total.add_slopes(here, slope, row, zj);
           }
           total.finish();
           if (df) df[i * H + h] = of_factor;
+          if (symmetric) continue;
           const T* nothing = nullptr;
           through_vector<T, NV>(B, att + h * C, x + at, nothing, false, dx + at, own + h * C, C);
         }
@@ -139,6 +141,7 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
     });
     for (int64_t part = 0; part < into.parts; part++)
       for (int64_t k = 0; k < size; k++) da[k] += parts[part * size + k];
+    bool add = dz == dx && !symmetric;  // to what the targets wrote
     for_parts(out, [&](int64_t part, int64_t first, int64_t after) {
       static thread_local std::vector<T> sums;
       sums.resize(2 * C);
@@ -151,12 +154,13 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
           Sum<T, NV> total(B, C), values(passed, C);
           for (int k = out.ptr[j]; k < out.ptr[j + 1]; k++) {
             int64_t e = out.at(k) * H + h, i = ((int64_t)out.neighbour[k] * H + h) * C;
-            total.add_slopes(t[e], slope, row, x + i);
+            T both = symmetric ? t[e] + t[(int64_t)k * H + h] : t[e];
+            total.add_slopes(both, slope, row, x + i);
             values.add(w[e], g + i);
           }
           total.finish();
           values.finish();
-          through_vector<T, NV>(B, att + h * C, z + at, passed, dz == dx, dz + at, own + h * C, C);
+          through_vector<T, NV>(B, att + h * C, z + at, passed, add, dz + at, own + h * C, C);
         }
     });
     for (int64_t part = 0; part < out.parts; part++)
@@ -181,8 +185,9 @@ static void attend_backward(const Graph& graph, const T* g, const T* x, const T*
   void attend_additive_backward_##T(const Graph* g, const T* grad, const T* x, const T* z,         \
                                     const T* att, const T* f, double slope,                        \
                                     const Dropout* dropout, const T* alpha, T* w, T* t, T* parts,  \
-                                    T* dx, T* dz, T* da, T* df, int64_t H, int64_t C) {            \
+                                    T* dx, T* dz, T* da, T* df, int64_t symmetric, int64_t H,      \
+                                    int64_t C) {                                                   \
     attend_backward<T>(*g, grad, x, z, att, f, slope, *dropout, alpha, w, t, parts, dx, dz, da,    \
-                       df, H, C);                                                                  \
+                       df, symmetric, H, C);                                                       \
   }
 FOR_BOTH_TYPES(ADDITIVE)

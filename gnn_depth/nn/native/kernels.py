@@ -9,6 +9,8 @@ float32 and float64 in the memory of a CPU, outside the compiler and transforms 
 import ctypes
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -42,7 +44,7 @@ SIGNATURES = {
     "additive_scores": (_P, _P, _P, _P, _D, _P, _I, _I),
     "additive_slopes": (_P, _P, _P, _P, _D, _P, _I, _I),
     "attend_additive": (*[_P] * 5, _D, _P, _P, _P, _I, _I),
-    "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I),
+    "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I, _I),
     "sizes": (_P, _P, _P, _D, _P, _P, _P, _P, _I, _I),
     "sizes_backward": (*[_P] * 11, _I, _I),
     "elu": (_P, _P, _I),
@@ -122,6 +124,16 @@ def why_not() -> str:
     return _path.reason
 
 
+@contextmanager
+def plain() -> Iterator[None]:
+    """Leave everything to PyTorch for a while."""
+    before = use(False)
+    try:
+        yield
+    finally:
+        use(before)
+
+
 def use(wanted: bool) -> bool:
     """Use the kernels from now on, if there are any, or leave everything to PyTorch.
 
@@ -146,7 +158,8 @@ def serve_values(*values: Tensor) -> bool:
     for value in values:
         if type(value) not in PLAIN or value.dtype != dtype or not value.is_cpu:
             return False
-        if value.layout != torch.strided:
+        # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
+        if value.layout != torch.strided or torch_internals.is_wrapped(value):
             return False
     return available() is not None
 
@@ -609,6 +622,7 @@ def attend_additive_backward(
         of_z.data_ptr(),
         of_att.data_ptr(),
         _address(of_factor),
+        is_one and graph.reverse is not None,
         heads,
         channels,
     )

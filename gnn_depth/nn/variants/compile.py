@@ -16,6 +16,7 @@ from torch import nn
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
+from gnn_depth.nn import native
 from gnn_depth.nn.block import Block
 from gnn_depth.nn.parts import Layer
 
@@ -156,10 +157,11 @@ def _derive(layer: Layer, graph: Graph) -> None:
     weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
     x = weight.new_zeros((graph.num_sources, layer.in_channels))
     layer.eval()  # draws no random numbers
-    if layer.reads_first:
-        layer(x, graph, x)
-    else:
-        layer(x, graph)
+    with native.plain():  # kernels derive other things
+        if layer.reads_first:
+            layer(x, graph, x)
+        else:
+            layer(x, graph)
     layer.train(training)
     graph.derive()
 
