@@ -81,6 +81,10 @@ class Residual(_Adding):
 
     If the widths differ, the input passes a linear map without bias first.
     He et al., *Deep Residual Learning*, CVPR 2016.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
+        out_channels: Width of the layer's output.
     """
 
     invertible = True
