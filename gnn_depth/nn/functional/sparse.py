@@ -69,8 +69,10 @@ class _SDDMM(Function):
     @staticmethod
     def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        if torch.compiler.is_compiling():
-            # One loop over edges, fused with the operations on the products.
+        # torch's product keeps at most one number for each pair of nodes.
+        repeats_pairs = graph.num_edges > graph.num_nodes * graph.num_sources
+        if torch.compiler.is_compiling() or repeats_pairs:
+            # Compiled code makes one loop over edges of it, fused with the operations on them.
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         if kernels.serve(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn import native
 from gnn_depth.nn.functional import (
     aggregate,
     edge_additive,
@@ -94,3 +95,16 @@ def test_tied_maxima_share_the_gradient_evenly():
     values = torch.tensor([[1.0], [1.0], [0.5]], requires_grad=True)
     segment_max(values, graph)[0].sum().backward()
     assert values.grad.flatten().tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("uses_kernels", [False, True])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_more_repeated_edges_than_pairs_of_nodes_have_a_product_each(heads, uses_kernels):
+    before = native.use(uses_kernels)
+    try:
+        graph = Graph(torch.tensor([[0] * 9 + [1], [0] * 9 + [0]]), 2)
+        query, key = torch.randn(2, 2, heads, 3)
+        expected = (query[graph.target] * key[graph.source]).sum(-1)
+        torch.testing.assert_close(edge_dot(query, key, graph), expected)
+    finally:
+        native.use(before)
