@@ -64,11 +64,15 @@ class _Adding(Skip):
     """Adds the state it reads, after a linear map without bias if the widths differ."""
 
     adds: ClassVar[Literal["input", "first"] | None] = "input"
+    #: True if nothing is scaled.
+    is_sum: ClassVar[bool] = False
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
         width_read = widths[0] if self.reads == "first" else widths[-1]
         self.project = _project(width_read, out_channels)
+        if self.is_sum and isinstance(self.project, nn.Identity):
+            self.adds_input = True
 
     def weight_chain(self) -> WeightChain:
         weights = _weights(self.project)
@@ -88,11 +92,7 @@ class Residual(_Adding):
     """
 
     invertible = True
-
-    def __init__(self, widths: list[int], out_channels: int) -> None:
-        super().__init__(widths, out_channels)
-        if isinstance(self.project, nn.Identity):
-            self.adds_input = True
+    is_sum = True
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return self.project(states[-1]) + update
