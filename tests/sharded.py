@@ -83,6 +83,16 @@ CASES = {
     },
     "checkpointed": {"layer": "gat", "norm": "batch", "checkpoint_every": 2, "dropout": 0.2},
     "reversible": {"layer": "gcn", "skip": "residual", "reversible": 2, "dropout": 0.2},
+    "acm, linear residual": {"layer": "acm", "skip": "linear"},
+    "antisymmetric, adaptive": {"layer": "antisymmetric", "skip": "adaptive_initial"},
+    "gate, oscillators": {"layer": {"name": "gate", "heads": 2}, "skip": "graphcon"},
+    "mean, ordered": {"layer": "mean", "skip": {"name": "ordered", "chunks": 2}},
+    "reaction, feed forward": {
+        "layer": {"name": "reaction", "reaction": "source"},
+        "skip": "feed_forward",
+    },
+    "gated local": {"layer": "gcn", "skip": "gated_local"},
+    "dropped by degree": {"layer": "gcn", "graph_dropout": {"name": "drop_sens", "p": 0.3}},
     "no encoder, no decoder": {"layer": "gat", "encoder": "none", "decoder": "none"},
 }
 

@@ -144,7 +144,7 @@ def usage() -> str:
     rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
     return (
         "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...\n\n"
-        f"Train and diagnose deep graph neural networks.\n\n{rows}\n\n"
+        f"{rows}\n\n"
         f"gnn-depth COMMAND --help explains the options of a command; {TRACEBACK}=1 shows where in "
         "the code an error was raised.\n"
         "--trusted-only refuses configs that would import more than registered parts and known "

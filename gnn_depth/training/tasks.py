@@ -46,7 +46,7 @@ class Task(ABC):
     best: str
     lower_is_better: bool = False
     counts_classes: ClassVar[bool] = False
-    words: ClassVar[Mapping[str, str]] = {}
+    words: Mapping[str, str] = {}
     chance: ClassVar[float | None] = None
     chance_metric: ClassVar[str | None] = None
     constant: ClassVar[str] = "a constant prediction"
@@ -158,7 +158,7 @@ class MultiClass(Task):
     targets = "classes"
     best = "acc"
     counts_classes = True
-    words: ClassVar[Mapping[str, str]] = {
+    words: Mapping[str, str] = {
         "acc": "accuracy",
         "f1": "macro F1",
         "bacc": "balanced accuracy",
@@ -169,6 +169,8 @@ class MultiClass(Task):
     def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
         super().__init__(num_outputs)
         self.average_precision = average_precision
+        if not average_precision and "ap" not in self.metrics():
+            self.words = {name: words for name, words in self.words.items() if name != "ap"}
         self.weights: Tensor | None = None
 
     def weigh(self, weights: Sequence[float]) -> None:
@@ -203,7 +205,7 @@ class Binary(MultiClass):
     """
 
     best = "auroc"
-    words: ClassVar[Mapping[str, str]] = {
+    words: Mapping[str, str] = {
         "auroc": "ROC AUC",
         "ap": "average precision",
         "acc": "accuracy",
@@ -247,7 +249,7 @@ class MultiLabel(Task):
 
     targets = "labels"
     best = "f1"
-    words: ClassVar[Mapping[str, str]] = {
+    words: Mapping[str, str] = {
         "f1": "micro F1",
         "auroc": "ROC AUC",
         "ap": "average precision",
@@ -296,7 +298,7 @@ class Regression(Task):
     targets = "numbers"
     best = "mae"
     lower_is_better = True
-    words: ClassVar[Mapping[str, str]] = {
+    words: Mapping[str, str] = {
         "mae": "mean abs. error",
         "rmse": "root mean sq. error",
         "r2": "R2",

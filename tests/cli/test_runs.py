@@ -170,7 +170,7 @@ def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
 def test_what_a_checkpoint_cannot_serve_for_is_refused(refused: Callable, trained: Path):
     best = ["--ckpt_path", str(trained / "checkpoints/best.ckpt")]
     answer = refused("test", *SMALL, "--data.num_features", "17", *best)
-    assert "trained on data with in_channels 16, and this data has 17" in answer
+    assert "trained on data with num_features 16, and this data has 17" in answer
     assert "resume from the run's last.ckpt" in refused("fit", *SHORT, *best)
 
 

@@ -86,7 +86,7 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
     text = said(runs, "--baseline", "none", "--test", "t", "--published", "numbers.yaml")
     assert "71.0 ± 1.0*" in text
     assert ["10", "+50.0, p < 0.0001"] in fields(text)
-    assert ["2", "none", "81.0 ± 1.0", "81.0 [1]", "+0.0", "overlapping"] in fields(text)
+    assert ["2", "none", "81.0 ± 1.0", "81.0 [1]", "+0.0", "inside"] in fields(text)
     assert ["10", "none", "21.0 ± 1.0", "30.0 [1]", "-9.0", "outside"] in fields(text)
 
 

@@ -577,7 +577,7 @@ def test_a_watch_is_shown_with_its_steps_and_what_failed():
     model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
     with gnn_depth.watch(model, layers="*") as watched:
         for _ in range(2):
-            model(torch.rand(5, 8)).sum().backward()
+            model(torch.rand(5, 8, requires_grad=True)).sum().backward()
             watched.step()
     assert "3 layers" in repr(watched)
     assert "2 of 2 steps measured" in repr(watched)

@@ -98,6 +98,7 @@ def trainer_of(loader, steps):
         accumulate_grad_batches=1,
         strategy=strategy,
         precision="32-true",
+        progress_bar_callback=None,
     )
 
 

@@ -189,7 +189,7 @@ def test_unitary_is_an_exponential_and_keeps_lengths_of_states_and_gradients(und
     weight = layer.lin.weight
     inner = ((weight.t() - weight) / 2).contiguous()
     generator = torch.kron(gcn_matrix(undirected, self_loops=False), inner)
-    wanted = (torch.linalg.matrix_exp(-generator) @ x.flatten()).reshape(9, 6)
+    wanted = (torch.linalg.matrix_exp(generator) @ x.flatten()).reshape(9, 6)
     out = layer(x, undirected)
     torch.testing.assert_close(out, wanted, rtol=1e-6, atol=1e-6)
     direction = torch.randn_like(out)
