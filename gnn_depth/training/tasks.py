@@ -169,7 +169,7 @@ class MultiClass(Task):
     def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
         super().__init__(num_outputs)
         self.average_precision = average_precision
-        if not average_precision and "ap" not in self.metrics():
+        if not average_precision:
             self.words = {name: words for name, words in self.words.items() if name != "ap"}
         self.weights: Tensor | None = None
 
@@ -216,7 +216,7 @@ class Binary(MultiClass):
     constant = "a coin"
 
     def __init__(self, num_outputs: int) -> None:
-        super().__init__(num_outputs)
+        super().__init__(num_outputs, average_precision=True)
         if num_outputs != 2:
             raise ValueError(
                 f"task binary needs 2 classes, and this data has {num_outputs}: use task "
