@@ -52,7 +52,7 @@ class PyG(GraphSource):
         standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
         make_features: Features to make from the edges, beside those of the data: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
-            :func:`gnn_depth.data.made_features.make_features`.
+            ``gnn_depth.data.made_features``.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
 

@@ -110,13 +110,13 @@ class GraphSource(GraphSet):
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
         standardize: How features are scaled: ``none``, ``standard``, ``robust`` or ``log1p`` (see
-            :class:`~gnn_depth.data.schema.Scaling`), fitted on the training rows; or a word for
+            ``gnn_depth.data.schema.Scaling``), fitted on the training rows; or a word for
             each column, ``*`` for the rest.
         scale_target: The same for numbers to predict; metrics and predictions stay in the units of
             the data.
         make_features: Features to make from the edges, beside those of the data: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
-            :func:`gnn_depth.data.made_features.make_features`.
+            ``gnn_depth.data.made_features``.
         **common: ``transforms``, as in every data set.
 
     Raises:

@@ -114,7 +114,7 @@ class UserGraph(GraphSource):
             name says.
         make_features: Features to make from the edges, beside those of the file: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
-            :func:`gnn_depth.data.made_features.make_features`.
+            ``gnn_depth.data.made_features``.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
 

@@ -129,7 +129,8 @@ class NodeClassifier(PlainModule):
             batch: A batch, with an output for each row of ``batch.y``; or the features of nodes,
                 shape (nodes, features), with an output for each node.
             edge_index: Beside features: the edges, shape (2, edges), or a graph.
-            edge_weight, edge_attr: Weights and features of the edges.
+            edge_weight: Weights of the edges.
+            edge_attr: Features of the edges.
             node_to_graph: The graph of each node; then there is an output for each graph.
         """
         if isinstance(batch, Tensor):
