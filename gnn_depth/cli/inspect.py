@@ -35,7 +35,7 @@ def inspect_command(cli: Any) -> str:
 
 
 def described(found: Inspection, width: int) -> str:
-    """What would be read, as text of some width."""
+    """The report of a data set, as text of this width."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, highlight=False)
     for title, rows in found.tables:

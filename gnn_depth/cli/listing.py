@@ -116,7 +116,7 @@ def help_of(
 
 
 def _help_of_part(key: str, word: str, known: KnownToCommand) -> str:
-    """What a part is, and its options, as flags below an option."""
+    """Describe a part and its options, written as flags below an option."""
     part = known.find(SECTIONS[key], word)
     about = part.doc.partition("\nArgs:")[0].strip()
     lines = [f"{part.kind} {part.name} ({part.path})", "", about, ""]

@@ -121,7 +121,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     def schema(self) -> Schema:
-        """What a model that is trained on this data expects of other data."""
+        """The schema that other data must fit to be read by a model trained on this data."""
         return Schema(
             self.num_features,
             self.task,

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, which of them need a decision, and options that decide."""
+"""The kinds of a table's columns, and the options for columns that need a decision."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ SKEWED = 3.0  # a skewness beyond this is proposed for log1p
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What a column of a table holds.
+    """The kind of values in a column of a table.
 
     Attributes:
         name: Its name.

@@ -29,7 +29,7 @@ class Files(NamedTuple):
 
 
 class _Benchmark(NodeDataModule, ABC):
-    """What both families share: their two layouts, and their splits."""
+    """The base of both families of data sets: two layouts of files, and the splits."""
 
     files: ClassVar[dict[str, Files]]
 

@@ -1,4 +1,4 @@
-"""What would be read of a data set: columns, graph, targets, and options to train with."""
+"""A report on a data set before training: columns, graph, targets, and options to train with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ ONE_WAY = 0.9  # with more edges that have no reverse, both directions are propo
 
 @dataclass
 class Inspection:
-    """What would be read.
+    """The report on a data set.
 
     Attributes:
         tables: For each file its name, and a row for each column: name, values, role.

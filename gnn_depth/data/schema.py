@@ -1,4 +1,4 @@
-"""What a trained model expects of a graph: columns by name, categories, scaling, classes.
+"""The schema of a model's data: columns by name, categories, scaling, classes.
 
 A run writes its schema to ``schema.yaml`` and into every checkpoint. A graph for a trained model is
 read by that schema: columns are taken by name, and scaled by the numbers of the training.
@@ -118,7 +118,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model was trained on.
+    """The schema of the data that a model was trained on.
 
     Attributes:
         num_features: Number of features of a node; a list for columns of integers.

@@ -251,7 +251,7 @@ class GraphSource(GraphSet):
         return self._labelled
 
     def inspect(self) -> Inspection:
-        """What would be read, and options that are proposed."""
+        """The report on this data, with proposed options."""
         found = Inspection(notes=list(self.notes))
         found.look_at(self.batch, self.schema, directed=False)
         return found

@@ -332,7 +332,7 @@ class GradientGating(Skip):
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         difference = update.index_select(0, graph.target) - update.index_select(0, graph.source)
-        # A power of 0 below 2 has no second derivative; its first one is 0 there, as abs gives it.
+        # Where neighbours agree, the difference is 0, and so is its gradient: abs gives 0 there.
         total = segment_sum(difference.abs().pow(self.p), graph)
         gate = torch.tanh(total / graph.in_degree.clamp_min(1)[:, None].to(total.dtype))
         return (1 - gate) * self.project(states[-1]) + gate * update

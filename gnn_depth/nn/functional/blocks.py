@@ -1,4 +1,4 @@
-"""What follows a layer in a block, in one kernel with it or by itself."""
+"""A graph convolution with its bias, activation and residual in one kernel, and ELU."""
 
 # N nodes, E edges, C channels
 
