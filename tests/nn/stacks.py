@@ -5,7 +5,14 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.norms import MeanNorm
-from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, Residual, ReZero
+from gnn_depth.nn.skips import (
+    Gated,
+    InitialResidual,
+    LayerScale,
+    LinearResidual,
+    Residual,
+    ReZero,
+)
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
@@ -43,6 +50,7 @@ ASSEMBLIES = {
     "residual": {"skip": Residual},
     "residual_after_a_map": {"skip": Residual, **BARE},
     "initial_residual": {"skip": InitialResidual},
+    "linear_residual": {"skip": LinearResidual},
     "gated": {"skip": Gated},
     "rezero": {"skip": lambda *widths: ReZero(*widths, initial=0.5)},
     "layer_scale": {"skip": lambda *widths: LayerScale(*widths, initial=0.5)},
