@@ -16,6 +16,7 @@ from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
 
 log = logging.getLogger(__name__)
@@ -155,10 +156,17 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
     names = model.schema.outputs
     columns: dict[str, np.ndarray] = {row: ids}
     numbers = values.double() if values.dtype == torch.float64 else values.float()
+    undefined = int(numbers.isnan().any(1).sum())
+    if undefined:
+        rank_zero_only(log.warning)(
+            f"the model gives NaN for {undefined:,} of {len(numbers):,} {row}s: they have no "
+            "prediction."
+        )
     if model.task.targets == "classes":
-        best, winner = numbers.max(1)
-        columns["predicted"] = np.array(names, object)[winner.numpy()]
-        columns["probability"] = best.numpy()
+        # Rows with a NaN have no predicted class.
+        choices = np.array([*names, None], object)
+        columns["predicted"] = choices[predicted_classes(numbers).numpy()]
+        columns["probability"] = numbers.amax(1).numpy()
     word = WORDS[model.task.targets][1]
     for column, name in enumerate(names):
         columns[f"{word}_{name}"] = numbers[:, column].numpy()

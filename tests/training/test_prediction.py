@@ -383,3 +383,19 @@ def test_a_model_without_a_schema_says_what_is_missing(folder):
         predict(NodeClassifier(3, 2), arrays())
     with pytest.raises(FileNotFoundError):
         predict(Path("nowhere.ckpt"), arrays())
+
+
+def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(trained, folder, caplog):
+    model, expected = trained
+
+    def with_nan(model, data):
+        out = torch.tensor(expected.filter(like="class_").to_numpy())
+        out[3, 1] = torch.nan
+        return [out]
+
+    found = predict(model, UserGraph(*written(*tables()), **ROLES), forward=with_nan)
+    assert pd.isna(found.predicted[3])
+    assert np.isnan(found.probability[3])
+    assert f"NaN for 1 of {NODES} nodes" in caplog.text
+    others = found.index != 3
+    assert found.predicted[others].equals(expected.predicted[others])
