@@ -1,7 +1,6 @@
 """A finished run: its folder, and what can be done with its model."""
 
 import html
-import json
 import logging
 from collections.abc import Mapping
 from functools import cached_property
@@ -65,9 +64,15 @@ class Run:
         """
         for plugin in self.config.get("plugins") or []:
             registry.load_plugin(plugin)
-        if self.result.get("status") == "diverged":
+        status = self.result.get("status")
+        if status == "diverged":
             log.warning("%s diverged: its model is that of an epoch before.", self.folder)
-        return load_model(self.checkpoint).eval()
+        elif status != "finished":
+            log.warning("%s is %s: its model is that of an epoch so far.", self.folder, status)
+        checkpoint = self.checkpoint
+        if checkpoint.name != "best.ckpt":
+            log.warning("%s has no best epoch: its model is that of the last one.", self.folder)
+        return load_model(checkpoint).eval()
 
     @cached_property
     def data(self) -> GraphDataModule:
@@ -93,15 +98,24 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of ``result.json``: status, sizes, versions and metrics."""
-        return read_result(self._files)
+        """The content of ``result.json``: status, sizes, versions and metrics.
+
+        Raises:
+            ValueError: It is damaged, or was edited.
+        """
+        try:
+            return read_result(self._files)
+        except ValueError as error:
+            raise ValueError(f"{str(self._files / 'result.json')!r} {error}.") from None
 
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and of the best one, such as ``test_acc_at_best_val``."""
-        text = (self._files / "result.json").read_text(encoding="utf-8")
-        result: dict[str, Any] = json.loads(text)
-        return result["metrics"]
+        found = {}
+        for name, value in self.result["metrics"].items():
+            # The file writes numbers that are not finite as text, and undefined ones as null.
+            found[name] = float("nan") if value is None else float(value)
+        return found
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -112,7 +126,7 @@ class Run:
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint of the best validation epoch."""
+        """The checkpoint of the best validation epoch; of the last epoch, if none is the best."""
         best = self._files / "checkpoints" / "best.ckpt"
         return best if best.is_file() else best.with_name("last.ckpt")
 
@@ -168,14 +182,13 @@ class Run:
             f"{result['num_parameters']:,} parameters, on {_name(self.config['data'])}",
             f"{epochs} in {result['seconds']:.1f} s",
         ]
-        metrics = result["metrics"]
+        metrics = self.metrics
         best = {name: value for name, value in metrics.items() if name.endswith("_at_best_val")}
         shown = {
             name: value for name, value in metrics.items() if name.startswith(("val/", "test/"))
         }
         for name, value in list({**best, **shown}.items())[:MOST_METRICS]:
-            number = float("nan") if value is None else float(value)
-            lines.append(f"{name:<26}{in_digits(number):>12}")
+            lines.append(f"{name:<26}{in_digits(value):>12}")
         return lines
 
     def _repr_html_(self) -> str:

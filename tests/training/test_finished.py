@@ -1,5 +1,7 @@
 """A finished run in Python: loaded, used for predictions, and exported."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from torch_geometric.data import Data
 import gnn_depth
 from gnn_depth.data import UserGraph
 from gnn_depth.graph import Graph
+from gnn_depth.runs import write_result
 
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
 
@@ -59,6 +62,35 @@ def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
     swapped.to_csv(folder / "swapped.csv", index=False)
     other = UserGraph(edges, nodes=str(folder / "swapped.csv"), id="id")
     pd.testing.assert_frame_equal(run.predict(other), found)
+
+
+def test_a_run_that_was_stopped_or_has_no_best_epoch_says_which_model_it_has(
+    trained, tmp_path, caplog
+):
+    run, _ = trained
+    _ = gnn_depth.load(run.folder).model
+    assert caplog.text == ""
+    shutil.copytree(run.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "checkpoints" / "best.ckpt").unlink()
+    write_result(tmp_path / "copy", {**run.result, "status": "interrupted"})
+    _ = gnn_depth.load(tmp_path / "copy").model
+    assert "is interrupted: its model is that of an epoch so far" in caplog.text
+    assert "has no best epoch: its model is that of the last one" in caplog.text
+
+
+def test_metrics_are_numbers_and_an_edited_result_is_refused(trained, tmp_path):
+    run, _ = trained
+    result = run.result
+    undefined = {**result["metrics"], "val/acc": float("nan")}
+    shutil.copytree(run.folder, tmp_path / "copy")
+    write_result(tmp_path / "copy", {**result, "metrics": undefined})
+    found = gnn_depth.load(tmp_path / "copy").metrics
+    assert all(isinstance(value, float) for value in found.values())
+    assert np.isnan(found["val/acc"])
+    path = tmp_path / "copy" / "result.json"
+    path.write_text(path.read_text().replace('"val/loss"', '"val/lost"'))
+    with pytest.raises(ValueError, match=r"result.json' is damaged or was edited"):
+        _ = gnn_depth.load(tmp_path / "copy").metrics
 
 
 def test_the_model_takes_features_and_edges(trained):
