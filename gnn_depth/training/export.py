@@ -50,13 +50,15 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         The path.
 
     Raises:
-        ValueError: A part of the model cannot be exported, which is named; or the file's name does
-            not fit.
+        ValueError: A part of the model cannot be exported, which is named; the file's name does not
+            fit, or there is such a file.
     """
     if path.suffix != SUFFIX:
         raise ValueError(
             f"a model is exported to a file that ends in {SUFFIX}, not to {str(path)!r}."
         )
+    if path.exists():
+        raise ValueError(f"{path}: the file exists; move it away or choose another name.")
     schema = model.schema
     per_graph = schema is not None and schema.per_graph
     widths: Any = model.hparams["in_channels"]
@@ -67,5 +69,11 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     if schema is not None:
         inside[SCHEMA] = schema.text()
     path.parent.mkdir(parents=True, exist_ok=True)
-    torch.export.save(program, path, extra_files=inside)
+    # Under its own name only once it is whole.
+    part = path.with_name(f".{path.stem}.part{SUFFIX}")
+    try:
+        torch.export.save(program, part, extra_files=inside)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     return path

@@ -193,3 +193,6 @@ def test_an_export_gives_the_predictions(trained):
     assert "income" in inside["schema.yaml"]
     with pytest.raises(ValueError, match=r"ends in \.pt2"):
         run.export(folder / "model.onnx")
+    with pytest.raises(ValueError, match=r"model.pt2: the file exists; move it away"):
+        run.export(path)
+    assert not list(folder.glob(".*"))
