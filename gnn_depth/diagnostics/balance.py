@@ -87,7 +87,7 @@ def _by_neuron(share: WeightRole, entries: Callable[[Tensor], Tensor]) -> Float[
     """Apply a function to every entry of a parameter, and sum by neuron."""
     values = entries(share.parameter)
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    return values.flatten() if share.axis is None else values.sum(1 - share.axis)
+    return share.by_neuron(values)
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:

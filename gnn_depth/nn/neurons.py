@@ -60,6 +60,16 @@ class WeightRole(NamedTuple):
     parameter: Tensor
     axis: Literal[0, 1] | None
 
+    def by_neuron(self, entries: Tensor) -> Tensor:
+        """The sums of numbers for each entry of the parameter, shape (neurons,)."""
+        return entries.flatten() if self.axis is None else entries.sum(1 - self.axis)
+
+    def by_entry(self, neurons: Tensor) -> Tensor:
+        """A number for each neuron, in a shape that multiplies the entries of the parameter."""
+        if self.axis is None:
+            return neurons.reshape(self.parameter.shape)
+        return neurons.reshape((-1, 1) if self.axis == 0 else (1, -1))
+
 
 @dataclass(frozen=True)
 class Link:

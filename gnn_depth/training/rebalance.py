@@ -59,7 +59,12 @@ class Rebalance(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        stack = pl_module.get_submodule(self.stack)
+        try:
+            stack = pl_module.get_submodule(self.stack)
+        except AttributeError:
+            raise MisconfigurationException(
+                f"Rebalance: the model has no module {self.stack!r}: give the name of its DeepGNN."
+            ) from None
         reason = stack.why_no_law()  # type: ignore[operator]
         if reason is not None:
             raise MisconfigurationException(
@@ -103,11 +108,7 @@ def _factor(link: Link, entries: Any, power: float) -> Float[Tensor, "neurons"]:
 
 
 def _sum(entries: Any, roles: tuple[WeightRole, ...]) -> Float[Tensor, "neurons"]:
-    sums = []
-    for role in roles:
-        values = entries(role.parameter)
-        sums.append(values.flatten() if role.axis is None else values.sum(1 - role.axis))
-    return torch.stack(sums).sum(0)
+    return torch.stack([role.by_neuron(entries(role.parameter)) for role in roles]).sum(0)
 
 
 def _square_of_value(parameter: Tensor) -> Tensor:
@@ -125,10 +126,7 @@ def _square_of_relative_gradient(parameter: Tensor) -> Tensor:
 def _multiply(role: WeightRole, factor: Float[Tensor, "neurons"]) -> None:
     """Multiply a parameter's contribution to each neuron, and divide its gradient."""
     parameter: Any = role.parameter
-    shape: tuple[int, ...] = tuple(parameter.shape)
-    if role.axis is not None:
-        shape = (-1, 1) if role.axis == 0 else (1, -1)
-    by_entry = factor.reshape(shape)
+    by_entry = role.by_entry(factor)
     parameter.copy_(parameter.double() * by_entry)
     if parameter.grad is not None:
         parameter.grad.copy_(parameter.grad.double() / by_entry)

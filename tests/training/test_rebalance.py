@@ -92,3 +92,10 @@ def test_a_network_whose_outputs_would_change_is_refused(tiny, make_trainer):
     model = NodeClassifier(4, 2, num_layers=3, norm=[LayerNorm])
     with pytest.raises(MisconfigurationException, match="change the outputs .*LayerNorm"):
         make_trainer(1, callbacks=[Rebalance()]).fit(model, datamodule=tiny)
+
+
+def test_a_stack_that_is_not_there_is_named(tiny, make_trainer):
+    with pytest.raises(MisconfigurationException, match="no module 'net': give the name"):
+        make_trainer(1, callbacks=[Rebalance(stack="net")]).fit(
+            NodeClassifier(4, 2), datamodule=tiny
+        )

@@ -173,14 +173,10 @@ def _squares(shares: list[WeightRole]) -> Float[Tensor, "neurons"]:
     """Sums of squares of all parameters, for each neuron."""
     sums = []
     for share in shares:
-        squares = share.parameter.double().square()
-        sums.append(squares.flatten() if share.axis is None else squares.sum(1 - share.axis))
+        sums.append(share.by_neuron(share.parameter.double().square()))
     return torch.stack(sums).sum(0)
 
 
 def _scale(share: WeightRole, factor: Float[Tensor, "neurons"]) -> None:
     """Multiply a parameter's contribution to each neuron."""
-    shape: tuple[int, ...] = share.parameter.shape
-    if share.axis is not None:
-        shape = (-1, 1) if share.axis == 0 else (1, -1)
-    share.parameter.copy_(share.parameter.double() * factor.reshape(shape))
+    share.parameter.copy_(share.parameter.double() * share.by_entry(factor))
