@@ -31,10 +31,10 @@ def inspect_command(cli: Any) -> str:
     finally:
         logging.disable(logging.NOTSET)
     width = min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
-    return described(found, width)
+    return as_text(found, width)
 
 
-def described(found: Inspection, width: int) -> str:
+def as_text(found: Inspection, width: int) -> str:
     """The report of a data set, as text of this width."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, highlight=False)

@@ -78,10 +78,10 @@ class ColumnFacts:
         count = len(self.missing)
         if not count:
             return ""
-        return f"{count:,} missing ({percent(count, self.rows)})"
+        return f"{count:,} missing ({share_of(count, self.rows)})"
 
 
-def percent(part: int, whole: int) -> str:
+def share_of(part: int, whole: int) -> str:
     """A part of something, such as 0.3%."""
     return f"{100 * part / max(whole, 1):.3g}%"
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import MAX_LISTED, class_counts, task_of
-from gnn_depth.data.columns import percent
+from gnn_depth.data.columns import share_of
 from gnn_depth.data.schema import Schema
 
 RARE = 0.1  # a class with fewer of the rows makes accuracy a poor measure
@@ -80,8 +80,8 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
     if edges:
         said += f"; {ways}"
     facts = {"nodes": f"{nodes:,} with {batch.x.shape[1]:,} features", "edges": said}
-    facts["components"] = f"{components:,}; the largest has {percent(largest, nodes)} of the nodes"
-    facts["no neighbour"] = f"{alone:,} nodes ({percent(alone, nodes)})"
+    facts["components"] = f"{components:,}; the largest has {share_of(largest, nodes)} of the nodes"
+    facts["no neighbour"] = f"{alone:,} nodes ({share_of(alone, nodes)})"
     return facts
 
 
@@ -98,13 +98,13 @@ def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
         facts["targets"] = f"{names}: from {known.min():,g} to {known.max():,g}"
     elif counts:
         ordered = sorted(zip(counts, schema.outputs, strict=True), reverse=True)
-        shown = [f"{name} {percent(count, rows)}" for count, name in ordered[: 2 * MAX_LISTED]]
+        shown = [f"{name} {share_of(count, rows)}" for count, name in ordered[: 2 * MAX_LISTED]]
         if len(ordered) > len(shown):
-            shown.append(f"... the rarest {ordered[-1][1]} {percent(ordered[-1][0], rows)}")
+            shown.append(f"... the rarest {ordered[-1][1]} {share_of(ordered[-1][0], rows)}")
         facts["classes"] = f"{len(counts):,}: {', '.join(shown)}"
     without = len(used) - rows
     if without:
-        facts["in no set"] = f"{without:,} rows ({percent(without, len(used))})"
+        facts["in no set"] = f"{without:,} rows ({share_of(without, len(used))})"
     sets = [int(mask.sum()) for mask in batch.masks]
     facts["split"] = "{:,} to train on, {:,} to validate, {:,} to test".format(*sets)
     graph = batch.graph

@@ -21,7 +21,7 @@ DEGREES = ("degree", "degree_min", "degree_max", "degree_mean", "degree_std")
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded_everywhere(seed: int) -> Iterator[None]:
     """Seed the generators of Python, NumPy and PyTorch, and restore them afterwards."""
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
@@ -120,7 +120,7 @@ def _eigenvectors(edge_index: Tensor, num_nodes: int) -> Tensor:
     if count < 1:
         return found
     transform = AddLaplacianEigenvectorPE(count, attr_name=None, is_undirected=True, **options)
-    with seeded(0):  # it draws the signs
+    with seeded_everywhere(0):  # it draws the signs
         vectors = transform(Data(edge_index=edge_index, num_nodes=num_nodes)).x
     found[:, :count] = vectors.float()
     return found

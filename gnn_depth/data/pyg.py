@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
-from gnn_depth.data.made_features import MakeFeatures, seeded
+from gnn_depth.data.made_features import MakeFeatures, seeded_everywhere
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.transforms import Transforms
@@ -126,7 +126,7 @@ class PyG(GraphSource):
     def _graphs(self, notes: list[str], **more: Any) -> list[Arrays]:
         """Load or generate; a generated set draws from generators of its own."""
         try:
-            with seeded(self.seed):
+            with seeded_everywhere(self.seed):
                 made = self._cls(**self._options, **more)
                 return graphs_in(made, notes)
         except TypeError as error:

@@ -79,7 +79,7 @@ def fit_columns(
     return tuple(fitted)
 
 
-def scale(columns: Sequence[Column], x: Tensor) -> Tensor:
+def scaled_features(columns: Sequence[Column], x: Tensor) -> Tensor:
     """The features of columns after their fills and scalings, in float64 where any is scaled."""
     if all(column.fill is None and column.scaling is None for column in columns):
         return x

@@ -33,7 +33,7 @@ from gnn_depth.data.scaling import (
     check_unnamed,
     fit_columns,
     flags_in,
-    scale,
+    scaled_features,
     words_of_columns,
 )
 from gnn_depth.data.schema import Column, Method, Scaling, Schema, Unknown, features_of
@@ -345,7 +345,7 @@ class GraphSource(GraphSet):
                 values = values.reshape(len(values), -1)
                 if not self.adds_features:
                     check_unnamed(values, trained, self.on_unknown)
-            x = read_features("x", scale(trained.columns, values), given.notes)
+            x = read_features("x", scaled_features(trained.columns, values), given.notes)
             return x, trained.columns, trained.flags
         if not columns and integers is not None:
             columns = (Column("x", "category", integers),)
@@ -356,7 +356,7 @@ class GraphSource(GraphSet):
             names = [column.name for column in columns]
             methods = words_of_columns("standardize", self.standardize, names, METHODS)
             columns = fit_columns(columns, values, train, methods, self.fill)
-            values = scale(columns, values)
+            values = scaled_features(columns, values)
         x = read_features("x", values, given.notes, features_of(columns))
         flags = () if given.columns else flags_in(x)
         return x, columns, flags

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnn_depth.data.batch import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError
-from gnn_depth.data.made_features import seeded
+from gnn_depth.data.made_features import seeded_everywhere
 from gnn_depth.graph import Graph
 from gnn_depth.short_names import PartsOf
 
@@ -45,7 +45,7 @@ def transformed(
     """
     notes: list[str] = []
     graphs = _graphs(batch, labelled)
-    with seeded(seed), warnings.catch_warnings():
+    with seeded_everywhere(seed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
             graphs = [_apply(transform, graph) for graph in graphs]

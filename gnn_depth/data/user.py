@@ -31,7 +31,7 @@ from gnn_depth.data.user_tables import (
     NodeColumns,
     SeveralTables,
     TableFile,
-    Trained,
+    TargetModel,
     is_table,
     look_at_nodes,
     read_tables,
@@ -223,7 +223,7 @@ class UserGraph(GraphSource):
                 return Given(renamed, of_schema=of_schema, notes=notes)
         trained = None
         if self.adopted is not None:
-            trained = Trained(self.adopted, self.reads_targets, self.on_unknown)
+            trained = TargetModel(self.adopted, self.reads_targets, self.on_unknown)
         edges, nodes, columns = tables
         scales = self.standardize != "none"
         found = read_tables(

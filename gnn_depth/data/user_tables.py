@@ -103,7 +103,7 @@ class EdgeColumns:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TargetModel:
     """The model that tables are read for.
 
     Attributes:
@@ -123,7 +123,7 @@ def read_tables(
     columns: NodeColumns,
     of_edges: EdgeColumns,
     missing_label: float | str | None = None,
-    trained: Trained | None = None,
+    trained: TargetModel | None = None,
     scales: bool = False,
 ) -> Given:
     """Read a graph from two tables, with an edge or a node in each row.
@@ -212,7 +212,7 @@ def _as_trained(
     nodes: "TableFile",
     columns: NodeColumns,
     of_edges: EdgeColumns,
-    trained: Trained,
+    trained: TargetModel,
 ) -> tuple[NodeColumns, EdgeColumns]:
     """The roles in tables that are read for a model: its columns, by name.
 
@@ -252,7 +252,7 @@ def _features_as_trained(
     nodes: "TableFile",
     frame: pd.DataFrame,
     columns: NodeColumns,
-    trained: Trained,
+    trained: TargetModel,
     notes: list[str],
 ) -> np.ndarray:
     """The features that a model was trained on, shape (rows, features)."""

@@ -103,7 +103,7 @@ class Block(nn.Module):
         # A layer may compute a whole block of this kind at once.
         has_norms = len(norms) > 0 or len(norms_after_skip) > 0
         is_plain = not has_norms and skip.adds_input is not None
-        self._is_plain = is_plain and activation in (identity, F.relu)
+        self._is_plain = is_plain and activation in (no_activation, F.relu)
 
     def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
         """The next hidden state.
@@ -177,6 +177,6 @@ def first_rows(x: Tensor, count: int) -> Tensor:
     return x if x.shape[0] <= count else x[:count]
 
 
-def identity(x: Tensor) -> Tensor:
+def no_activation(x: Tensor) -> Tensor:
     """The activation of a layer that has none."""
     return x

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gnn_depth.builder import Named, build
 from gnn_depth.graph import Graph
-from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows, identity
+from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows, no_activation
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import elu, sparse_features
@@ -168,7 +168,7 @@ class DeepGNN(nn.Module):
             raise ValueError(
                 "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
             )
-        self.activation: Callable[[Tensor], Tensor] = identity
+        self.activation: Callable[[Tensor], Tensor] = no_activation
         if activation != "identity":
             self.activation = elu if activation == "elu" else getattr(F, activation)
         self.last_activation = last_activation
@@ -207,13 +207,13 @@ class DeepGNN(nn.Module):
             layers.append(here)
             if gives_output:  # nothing follows the layer
                 last_skip = NoSkip(list(widths), here.width)
-                nothing = FeatureNorms(), identity, last_skip, FeatureNorms()
+                nothing = FeatureNorms(), no_activation, last_skip, FeatureNorms()
                 blocks.append(Block(here, *nothing, dropout))
                 continue
             joined = skip(list(widths), here.width)
             skips.append(joined)
             widths.append(joined.width)
-            phi = identity if is_last and not last_activation else self.activation
+            phi = no_activation if is_last and not last_activation else self.activation
             if norm_after_skip:
                 norms.append(placement.on_features(joined.width))
                 blocks.append(Block(here, FeatureNorms(), phi, joined, norms[-1], dropout))

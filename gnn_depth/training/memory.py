@@ -34,7 +34,7 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> N
     if type(data).train_dataloader is not NodeDataModule.train_dataloader:
         return
     graph, device = data.batch.graph, trainer.strategy.root_device
-    free = available(device)
+    free = free_bytes(device)
     # Processes on a CPU share its memory; each GPU has its own.
     processes = trainer.num_devices if device.type == "cpu" else 1
     size = CONVERTED.get(str(trainer.precision)) or next(stack.parameters()).element_size()
@@ -157,7 +157,7 @@ def kept_by_layer(layer: Layer, nodes: int, edges: int) -> int:
     return nodes * outputs + edges * of_edge
 
 
-def available(device: torch.device) -> float:
+def free_bytes(device: torch.device) -> float:
     """Free bytes of a device, or the value of the variable if it is set."""
     given = os.environ.get(VARIABLE)
     if given:
@@ -175,7 +175,7 @@ def available(device: torch.device) -> float:
 
 def _largest() -> float:
     """Free bytes of the machine, or more if the variable says so."""
-    return max(_free(), available(torch.device("cpu")))
+    return max(_free(), free_bytes(torch.device("cpu")))
 
 
 def _free(

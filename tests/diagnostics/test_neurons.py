@@ -14,6 +14,7 @@ from gnn_depth.diagnostics.balance import (
     laws_of,
     norms_of,
 )
+from gnn_depth.nn.neurons import WeightRole
 from tests.nn.stacks import STACKS, stack_of
 
 
@@ -55,9 +56,7 @@ def test_norms_are_those_of_all_parameters_of_a_set_together():
 def test_the_distribution_is_that_of_the_neurons_of_each_link():
     wide, narrow = torch.randn(5, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
     links = [
-        SimpleNamespace(
-            states=[s], incoming=[SimpleNamespace(parameter=w, axis=0)], attention=[], outgoing=[]
-        )
+        SimpleNamespace(states=[s], incoming=[WeightRole(w, axis=0)], attention=[], outgoing=[])
         for s, w in enumerate((wide, narrow))
     ]
     laws = laws_of(links, lambda parameter: None)

@@ -86,16 +86,16 @@ def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tm
     cpu = torch.device("cpu")
     monkeypatch.delenv(memory.VARIABLE, raising=False)
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 0 < memory.available(cpu) <= whole
+    assert 0 < memory.free_bytes(cpu) <= whole
     monkeypatch.setenv(memory.VARIABLE, "1.5")
-    assert memory.available(cpu) == 1.5e9
+    assert memory.free_bytes(cpu) == 1.5e9
     monkeypatch.setenv(memory.VARIABLE, "inf")
-    assert memory.available(cpu) == math.inf
+    assert memory.free_bytes(cpu) == math.inf
     monkeypatch.setenv(memory.VARIABLE, "lots")
     with pytest.raises(
         MisconfigurationException, match="number of gigabytes, or inf to check nothing, not 'lots'"
     ):
-        memory.available(cpu)
+        memory.free_bytes(cpu)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def cache_folder() -> Path:
     return base / "gnn_depth" / "native"
 
 
-def load() -> tuple[str, list[ctypes.CDLL]]:
+def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     """The libraries of all families, compiled if they are not in the cache, and their key.
 
     Raises:

@@ -69,7 +69,7 @@ class Kernels:
     """
 
     def __init__(self) -> None:
-        self.key, libraries = build.load()
+        self.key, libraries = build.load_kernels()
         self.of: dict[torch.dtype, dict[str, Any]] = {}
         for dtype, suffix in TYPES.items():
             functions = {}

@@ -33,15 +33,15 @@ def test_a_library_is_compiled_once_and_again_if_it_is_damaged(cache, monkeypatc
         compile_families(compiler, folder, names, key)
 
     monkeypatch.setattr(build, "_compile", count)
-    key, _ = build.load()
+    key, _ = build.load_kernels()
     content = library(cache).read_bytes()
-    assert build.load()[0] == key
+    assert build.load_kernels()[0] == key
     assert compiled == [[FAMILY]]
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 1
     for damaged in (content[: len(content) // 2], b"", bytes(flipped)):
         library(cache).write_bytes(damaged)
-        build.load()
+        build.load_kernels()
         assert build._is_whole(library(cache))
     assert len(compiled) == 4
     assert not list(cache.glob("*.tmp"))
@@ -81,7 +81,7 @@ def no_cache(monkeypatch, cache):
 def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, caplog):
     fault(monkeypatch, cache)
     with pytest.raises(build.NoKernelsError, match=reason):
-        build.load()
+        build.load_kernels()
     monkeypatch.setattr(kernels, "_path", kernels._Path())
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         assert kernels.available() is None
