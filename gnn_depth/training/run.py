@@ -85,6 +85,8 @@ REWORDED = {
 }
 #: The sections of a config file that :func:`fit` uses; the others are its own arguments.
 OF_FILE = ("model", "trainer", "plugins", "seed_everything")
+# Names that end so are files, not data sets; tables are answered with their way in.
+OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
 # Callbacks that cannot work with these models, and why. Without this check they would fail after
 # the run has a folder, and ModelPruning only at the end of the training.
@@ -408,7 +410,9 @@ def _data_module(
 ) -> GraphDataModule:
     """The data set for fit's argument: a data set, a name or config of one, or graphs."""
     is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
-    is_name = isinstance(data, str) and Path(data).suffix not in (".npz", ".pt")
+    is_name = isinstance(data, str)
+    if isinstance(data, str) and (Path(data).is_file() or Path(data).suffix in OF_FILES):
+        is_name = False
     if is_config or is_name:
         data = build("data", data)
     return GraphSource.of(data, split, batch_size, seed)
