@@ -226,8 +226,8 @@ def choose(
 ) -> Any:
     """Read a value: find its part, and check its options.
 
-    Options without a name change the ``current`` part, or the last one of several. Options that the part needs may still be
-    missing; see :func:`check_complete`.
+    Options without a name change the ``current`` part, or the last one of several. Options that
+    the part needs may still be missing; see :func:`check_complete`.
     """
     if kind == "logger" and isinstance(value, list):
         is_list = True
