@@ -573,18 +573,25 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:
-        hint = _meant_by(last, options, parts) or suggestion(last, neighbours)
+        hint = _meant_by(last, options, parts, not section) or suggestion(last, neighbours)
     is_of_grid = key in ("base", "axes", "rules")  # sections of a sweep's file
     grid = " A grid of runs is for gnn-depth sweep." if is_of_grid else ""
     return f"unknown option {key!r}.{hint}{grid}"
 
 
-def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
-    """A hint at an option of another section that a word may mean; empty if there is none."""
+def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> str:
+    """A hint at an option of another section that a word may mean; empty if there is none.
+
+    A word without a section, ``at_top``, may be an option of a data set: ``label``.
+    """
     word = WORDS.get(word, word)
     for name in options:
         if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
             return f" Did you mean {name!r}?"
+    if at_top:
+        for data in parts["data"].values():
+            if word in data.options:
+                return f" Did you mean 'data.{word}'?"
     # Options of parts, the optimizer's first: lr, weight_decay, momentum.
     of_model = [section for section in SECTIONS if section.startswith("model.")]
     for section in ("model.optimizer", *of_model):

@@ -40,8 +40,19 @@ MAY_IMPORT = {
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
+    "arena": {"arena", "training", "data", "diagnostics", "nn.parts"} | BUILDER | GRAPH | RUNS,
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
-    "cli": {"cli", "nn", "data", "training", "diagnostics", "reports", "sweeps", "_version"}
+    "cli": {
+        "cli",
+        "arena",
+        "nn",
+        "data",
+        "training",
+        "diagnostics",
+        "reports",
+        "sweeps",
+        "_version",
+    }
     | {"web_page"}
     | BUILDER
     | GRAPH

@@ -6,7 +6,7 @@ from gnn_depth.data.generated import ContextualSBM, Minesweeper
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
-from gnn_depth.data.long_range import Distances, GraphTransfer
+from gnn_depth.data.long_range import Distances, GraphTransfer, KHopEccentricity
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.partitioned import PartitionedGraph
@@ -36,6 +36,7 @@ __all__ = [
     "GraphTransfer",
     "HalfHop",
     "HeterophilousGraphs",
+    "KHopEccentricity",
     "Minesweeper",
     "MiniBatches",
     "MissingFeatures",

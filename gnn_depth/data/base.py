@@ -280,7 +280,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         """Sentences that a user should read about data that was just read."""
-        return class_notes(batch.y, batch.train_mask)
+        return class_notes(batch.y, batch.masks)
 
     @cached_property
     def batch(self) -> NodeBatch:

@@ -138,7 +138,8 @@ class Schema:
         ids: Their type: ``integers`` or ``text``.
         ends: Source and target columns of the edges.
         edge_weight: Column of the weights of the edges.
-        edge_columns: Columns of the features of the edges.
+        edge_columns: The columns of the edges, in the order of their features; empty if these have
+            no names and are used as they are.
         num_edge_features: Number of features of an edge.
         undirected: True if every edge is used in both directions.
         normalize_features: True if each node's features are divided by their sum.
@@ -160,7 +161,7 @@ class Schema:
     ids: str = "text"
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
-    edge_columns: tuple[str, ...] = ()
+    edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
     undirected: bool = False
     normalize_features: bool = False
@@ -211,14 +212,11 @@ class Schema:
             ValueError: They are those of no schema.
         """
         try:
-            columns = []
-            for column in content.get("columns", ()):
-                scaling = column.get("scaling")
-                made = scaling and Scaling(**scaling)
-                columns.append(Column(**_tuples(column) | {"scaling": made}))
-            scalings = [Scaling(**each) for each in content.get("targets_scaling", ())]
-            parts = {"columns": tuple(columns), "targets_scaling": tuple(scalings)}
-            return Schema(**_tuples(content) | parts)
+            columns = tuple(map(_column, content.get("columns", ())))
+            of_edges = tuple(map(_column, content.get("edge_columns", ())))
+            scalings = tuple(Scaling(**each) for each in content.get("targets_scaling", ()))
+            parts: dict[str, Any] = {"columns": columns, "edge_columns": of_edges}
+            return Schema(**_tuples(content) | parts | {"targets_scaling": scalings})
         except (TypeError, AttributeError) as error:
             raise ValueError(f"this is no schema of a model: {error}.") from error
 
@@ -226,6 +224,13 @@ class Schema:
         """The schema as the text of its file, ``schema.yaml``."""
         head = "# What the model of this run expects of a graph; predict and test read it.\n"
         return head + yaml.safe_dump(self.as_dict(), sort_keys=False, allow_unicode=True)
+
+
+def _column(content: Mapping[str, Any]) -> Column:
+    """The column of the values in a file."""
+    scaling = content.get("scaling")
+    made = scaling and Scaling(**scaling)
+    return Column(**_tuples(content) | {"scaling": made})
 
 
 def _plain(value: Any) -> Any:

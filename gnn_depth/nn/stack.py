@@ -11,7 +11,16 @@ from torch import Tensor, nn
 
 from gnn_depth.builder import Named, build
 from gnn_depth.graph import Graph
-from gnn_depth.nn.block import Block, Blocks, Hidden, States, drop, first_rows, no_activation
+from gnn_depth.nn.block import (
+    Block,
+    Blocks,
+    Hidden,
+    States,
+    drop,
+    first_rows,
+    make_block,
+    no_activation,
+)
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import elu, sparse_features
@@ -219,7 +228,7 @@ class DeepGNN(nn.Module):
             if gives_output:  # nothing follows the layer
                 last_skip = NoSkip(list(widths), here.width)
                 nothing = FeatureNorms(), no_activation, last_skip, FeatureNorms()
-                blocks.append(Block(here, *nothing, dropout))
+                blocks.append(make_block(here, *nothing, dropout))
                 continue
             joined = skip(list(widths), here.width)
             skips.append(joined)
@@ -227,10 +236,10 @@ class DeepGNN(nn.Module):
             phi = no_activation if is_last and not last_activation else self.activation
             if norm_after_skip:
                 norms.append(placement.on_features(joined.width))
-                blocks.append(Block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
+                blocks.append(make_block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
             else:
                 norms.append(placement.on_features(here.width))
-                blocks.append(Block(here, norms[-1], phi, joined, FeatureNorms(), dropout))
+                blocks.append(make_block(here, norms[-1], phi, joined, FeatureNorms(), dropout))
         placement.check_features(len(skips))
         self._weight_norms = placement.on_weights(layers)
         self.blocks = Blocks(blocks)

@@ -1,0 +1,223 @@
+"""One line for every training of the arena, in a file that survives being stopped."""
+
+import fcntl
+import gzip
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gnn_depth.runs import digest
+
+#: Of the first line of a file: raised when a reader of the old one would misread the new one.
+FORMAT = 1
+#: What is kept of a measure of all layers: its value at the first, middle and last layer.
+PLACES = ("first", "middle", "last")
+#: Moments of a training at which it is probed: steps, and the end.
+MOMENTS = ("0", "10", "50", "end")
+#: The measures of a probe, attributes of its values; ratios of two of them are not kept.
+MEASURES = (
+    *("norm", "out", "mu", "energy", "rank", "zeros", "gradient", "gradient_mu"),
+    *("weight_gradient", "stretch", "bound", "imbalance", "defect"),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training of the arena.
+
+    Attributes:
+        stage: ``tune``, ``final``, ``small``, or ``reference`` for the shallow stack beside a final
+            or small one.
+        set: Name of the data set.
+        remedy: Name of the remedy.
+        depth: Number of layers.
+        width: Width of the hidden states.
+        setting: Number of the setting.
+        split: Number of the split, which is the seed too.
+        epochs: The most epochs.
+    """
+
+    stage: str
+    set: str
+    remedy: str
+    depth: int
+    width: int
+    setting: int
+    split: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a training.
+
+    Attributes:
+        job: The training.
+        identity: Digest of its options, which tells it from a training of another definition.
+        status: ``finished``, ``diverged``, or ``failed`` if the model could not be trained.
+        reason: Why it diverged or failed.
+        test: The test metric at the best validation epoch; NaN if there was none.
+        val: The validation metric there.
+        train: The same metric of the last training epoch.
+        chance: The metric of a constant prediction.
+        best_epoch: The epoch of the best validation metric.
+        ran: The number of epochs.
+        settled: True if the training ended because the validation metric had stopped rising.
+        seconds: The time of the training, without the probes.
+        bytes: What one step keeps for its backward pass.
+        rows: Numbers of rows to train, validate and test on.
+        probe: By moment the measures in the order of :data:`MEASURES`, each at :data:`PLACES`.
+    """
+
+    job: Job
+    identity: str
+    status: str
+    reason: str = ""
+    test: float = math.nan
+    val: float = math.nan
+    train: float = math.nan
+    chance: float = math.nan
+    best_epoch: int | None = None
+    ran: int = 0
+    settled: bool = False
+    seconds: float = math.nan
+    bytes: int = 0
+    rows: tuple[int, int, int] = (0, 0, 0)
+    probe: dict[str, list[list[float | None] | None]] | None = None
+
+    def line(self) -> str:
+        """The record as a line of the file; NaN is null."""
+        content: dict[str, Any] = {**asdict(self.job), **asdict(self)}
+        del content["job"]
+        plain = {}
+        for name, value in content.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                value = None
+            if value not in ("", None, {}):
+                plain[name] = value
+        return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_line(cls, line: str) -> "Record":
+        """The record of a line of the file."""
+        content = json.loads(line)
+        job = Job(**{name: content.pop(name) for name in Job.__dataclass_fields__})
+        content["rows"] = tuple(content["rows"])
+        return cls(job, **content)
+
+
+def identity_of(job: Job, model: Any, data: Any, others: Any) -> str:
+    """Digest of everything that a training consists of."""
+    return digest(json.dumps([asdict(job), model, data, others], sort_keys=True))[:12]
+
+
+class RecordError(ValueError):
+    """A file of records cannot be used."""
+
+
+class Records:
+    """The records of a file, which grows by one line for each training.
+
+    A line that a stopped process left incomplete at the end is removed when the file is opened to
+    write. Two processes cannot write to one file.
+
+    Args:
+        path: The file; ``.gz`` files can be read only.
+        writes: Open it to add records.
+
+    Raises:
+        RecordError: It is not such a file, is damaged, or another process writes to it.
+    """
+
+    def __init__(self, path: str | Path, writes: bool = False) -> None:
+        self.path = Path(path)
+        self.by_identity: dict[str, Record] = {}
+        self._file: Any = None
+        if writes:
+            self._open()
+        if not self.path.is_file():
+            raise RecordError(
+                f"there is no file of records {str(path)!r}: name one with --records FILE, or "
+                "make one with gnn-depth arena --run."
+            )
+        text = self._text()
+        for number, line in enumerate(text.splitlines(), 1):
+            try:
+                if number == 1:
+                    self._check_head(line)
+                else:
+                    record = Record.from_line(line)
+                    self.by_identity[record.identity] = record
+            except (ValueError, KeyError, TypeError) as error:
+                if isinstance(error, RecordError):
+                    raise
+                raise RecordError(f"{self.path}, line {number} is no record: {error}.") from error
+
+    def _open(self) -> None:
+        if self.path.suffix == ".gz":
+            raise RecordError(f"{self.path} is packed: unpack it with gunzip to add records.")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = self.path.open("a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise RecordError(f"another process adds records to {self.path}.") from None
+        self._file = file
+        file.seek(0)
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
+        if whole == 0:
+            self._append(json.dumps({"arena": FORMAT, "measures": MEASURES, "places": PLACES}))
+
+    def _text(self) -> str:
+        if self.path.suffix == ".gz":
+            with gzip.open(self.path, "rt", encoding="utf-8") as file:
+                return file.read()
+        text = self.path.read_text("utf-8")
+        return text[: text.rfind("\n") + 1]  # another process may be writing a line
+
+    def _check_head(self, line: str) -> None:
+        head = json.loads(line)
+        if not isinstance(head, dict) or head.get("arena") != FORMAT:
+            raise RecordError(f"{self.path} is no file of the arena's records of format {FORMAT}.")
+        if tuple(head["measures"]) != MEASURES:
+            raise RecordError(f"{self.path} has other measures: it was made by another version.")
+
+    def _append(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def add(self, record: Record) -> None:
+        """Write a record, safe from a crash once this returns."""
+        self._append(record.line())
+        self.by_identity[record.identity] = record
+
+    def get(self, identity: str) -> Record | None:
+        """The record of a training, if it has one."""
+        return self.by_identity.get(identity)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.by_identity.values())
+
+    def __len__(self) -> int:
+        return len(self.by_identity)
+
+    def close(self) -> None:
+        """Let other processes write to the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> "Records":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

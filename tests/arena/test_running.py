@@ -1,0 +1,217 @@
+"""The arena's trainings: which are missing, what is kept of them, and that they survive a stop."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+import gnn_depth
+from gnn_depth.arena import running
+from gnn_depth.arena.definition import Arena, DataSet, drawn_settings
+from gnn_depth.arena.records import MEASURES, Job, Record, RecordError, Records
+from gnn_depth.arena.running import Moments, identity, missing, perform, run_missing
+from gnn_depth.builder import build
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Trainings that take no time: the validation metric of a setting is larger for a later one."""
+    done = []
+
+    def perform_at_once(arena, job):
+        done.append(job)
+        return Record(job, identity(arena, job), "finished", val=0.5 + 0.1 * job.setting, test=0.6)
+
+    monkeypatch.setattr(running, "perform", perform_at_once)
+    return done
+
+
+def test_a_stopped_arena_goes_on_where_it_was_and_trains_nothing_twice(tiny, made_up, tmp_path):
+    with Records(tmp_path / "whole.jsonl", writes=True) as records:
+        whole = run_missing(tiny, records)
+    jobs, made_up[:] = list(made_up), []
+    assert len(set(jobs)) == whole == len(jobs)
+
+    path = tmp_path / "stopped.jsonl"
+    for count in (3, 5, 1000):
+        with Records(path, writes=True) as records:
+            for job, _ in zip(missing(tiny, records), range(count), strict=False):
+                records.add(running.perform(tiny, job))
+        with path.open("a") as file:
+            file.write('{"stage":"final","set":"ti')  # killed while it wrote
+    assert made_up == jobs
+    with Records(path, writes=True) as records:
+        assert list(missing(tiny, records)) == []
+        assert len(records) == whole
+
+
+def test_each_remedy_gets_the_same_budget_and_the_best_setting_goes_on(tiny, made_up, tmp_path):
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        run_missing(tiny, records)
+    budgets = {}
+    for job in made_up:
+        if job.set == "tiny":
+            of_cell = budgets.setdefault((job.remedy, job.depth), [])
+            of_cell.append((job.stage, job.setting, job.split, job.epochs))
+    tuning = [("tune", 0, 0, 2), ("tune", 1, 0, 2), ("tune", 1, 0, 3)]
+    for remedy in tiny.remedies:
+        assert budgets[remedy, 1][:3] == tuning
+        assert [one for one in budgets[remedy, 1] if one[0] == "final"] == [
+            ("final", 1, 0, 6),
+            ("final", 1, 1, 6),
+        ]
+    assert len({tuple(budgets[remedy, 1]) for remedy in tiny.remedies}) == 1
+
+
+def test_all_cells_have_a_split_before_one_has_two(tiny, made_up, tmp_path):
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        run_missing(tiny, records)
+    finals = [job for job in made_up if job.stage == "final" and job.depth in tiny.depths]
+    assert [job.split for job in finals] == sorted(job.split for job in finals)
+    assert len(finals) == 2 * 2 * 2
+
+
+def test_a_remedy_is_not_trained_on_a_set_that_it_is_too_large_for(tiny, made_up, tmp_path):
+    arena = dataclasses.replace(tiny, left_out={"residual": frozenset({"tiny"})})
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        run_missing(arena, records)
+    assert {(job.set, job.remedy) for job in made_up} == {
+        ("tiny", "plain"),
+        ("tiny_too", "plain"),
+        ("tiny_too", "residual"),
+    }
+
+
+def test_a_record_is_the_result_of_a_training_with_the_same_options(tiny, tmp_path):
+    job = Job("final", "tiny", "residual", 2, 4, 1, 1, 6)
+    record = perform(tiny, job)
+    again = perform(tiny, job)
+    without_time = [dataclasses.replace(one, seconds=0) for one in (record, again)]
+    assert without_time[0] == without_time[1]
+    data = build("data", tiny.sets["tiny"].with_split(1))
+    run = gnn_depth.fit(
+        {
+            "skip": "residual",
+            "num_layers": 2,
+            "hidden_channels": 4,
+            "dropout": 0.5,
+            "optimizer": {"name": "Adam", "lr": 0.02, "weight_decay": 5e-4},
+        },
+        data,
+        epochs=record.ran,
+        seed=1,
+        root=str(tmp_path),
+        progress=False,
+        logger=False,
+    )
+    assert record.test == pytest.approx(run.metrics["test_acc_at_best_val"], rel=1e-4)
+    assert record.best_epoch == run.result["best_epoch"]
+    assert record.rows == (12, 10, 14)
+    assert record.bytes > 0
+    assert Record.from_line(record.line()) == record
+
+
+def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny, monkeypatch):
+    monkeypatch.setattr(running, "STEPS", (0, 2))
+    job = Job("final", "tiny", "plain", 3, 4, 1, 0, 6)
+    probed = perform(tiny, job)
+    monkeypatch.setattr(Moments, "_measure", lambda *_: None)
+    plain = perform(tiny, job)
+    assert probed.test == plain.test
+    assert probed.val == plain.val
+    assert list(probed.probe) == ["0", "2", "end"]
+    at_start = dict(zip(MEASURES, probed.probe["0"], strict=True))
+    assert len(at_start["norm"]) == 3
+    at_end = dict(zip(MEASURES, probed.probe["end"], strict=True))
+    assert at_start["norm"] != at_end["norm"]
+
+
+def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):
+    arena = tiny.with_remedies({"odd": {"skip": {"name": "ordered", "chunks": 3}}})
+    record = perform(arena, Job("final", "tiny", "odd", 2, 4, 0, 0, 6))
+    assert record.status == "failed"
+    assert "chunks" in record.reason
+    assert math.isnan(record.test)
+
+
+def test_data_that_is_missing_stops_the_arena_instead_of_failing_a_remedy(tiny, tmp_path):
+    absent = DataSet(
+        {"class_path": "Planetoid", "init_args": {"name": "Cora", "root": str(tmp_path)}},
+        ("init_args", "split_index"),
+    )
+    arena = dataclasses.replace(tiny, sets={"absent": absent})
+    with pytest.raises(ValueError, match="Cora"):
+        perform(arena, Job("tune", "absent", "plain", 2, 4, 0, 0, 2))
+
+
+def test_a_training_is_settled_if_nothing_better_came_for_as_long_as_the_patience(tiny):
+    job = Job("final", "tiny", "plain", 1, 4, 1, 0, 60)
+    settled = perform(dataclasses.replace(tiny, patience=5), job)
+    assert settled.settled
+    assert settled.ran == settled.best_epoch + 6
+    cut = perform(dataclasses.replace(tiny, patience=70), job)
+    assert not cut.settled
+
+
+def test_settings_are_drawn_from_the_search_space_and_always_the_same():
+    settings = drawn_settings(50, seed=1)
+    assert settings[:8] == drawn_settings(8, seed=1)
+    assert settings != drawn_settings(50, seed=2)
+    assert all(5e-4 <= setting.lr <= 2e-2 for setting in settings)
+    assert {setting.dropout for setting in settings} == {0.0, 0.2, 0.5, 0.7}
+    assert {setting.weight_decay for setting in settings} == {0.0, 5e-5, 5e-4, 5e-3}
+
+
+@pytest.mark.parametrize("remedy", Arena().remedies)
+def test_every_remedy_of_the_arena_can_be_trained(remedy, tiny):
+    arena = dataclasses.replace(tiny, remedies=Arena().remedies)
+    record = perform(arena, Job("tune", "tiny", remedy, 3, 8, 0, 0, 2))
+    assert record.reason == ""
+    assert record.ran == 2
+
+
+def test_the_arena_compares_at_least_twenty_remedies_on_seven_sets():
+    arena = Arena()
+    assert len(arena.remedies) > 20
+    assert "plain" in arena.remedies
+    assert len(arena.sets) >= 7
+    assert arena.depths == (2, 8, 32)
+
+
+def test_what_keeps_two_processes_from_one_file(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Records(path, writes=True):
+        with pytest.raises(RecordError, match="another process"):
+            Records(path, writes=True)
+        assert len(Records(path)) == 0
+    Records(path, writes=True).close()
+
+
+def test_a_file_that_holds_no_records_is_refused(tmp_path):
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(RecordError, match="format"):
+        Records(tmp_path / "other.jsonl")
+    with pytest.raises(RecordError, match="no file"):
+        Records(tmp_path / "none.jsonl")
+    with Records(tmp_path / "r.jsonl", writes=True):
+        pass
+    with (tmp_path / "r.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(RecordError, match="line 2"):
+        Records(tmp_path / "r.jsonl")
+
+
+def test_the_bytes_of_a_step_are_those_that_it_keeps():
+    weight = torch.nn.Parameter(torch.ones(10, 10))
+    module = torch.nn.ParameterList([weight])
+    moments = Moments(probes=False)
+
+    class Trainer:
+        global_step = 0
+
+    moments.on_train_batch_start(Trainer(), module, None, 0)
+    x = torch.ones(7, 10, requires_grad=True)
+    loss = (x @ weight).exp().sum()  # keeps x and the exponentials, 70 numbers each
+    moments.on_before_backward(Trainer(), module, loss)
+    assert moments.bytes == 2 * 70 * 4
