@@ -10,7 +10,7 @@ from gnn_depth import registry
 from gnn_depth.arena.definition import Arena
 from gnn_depth.arena.records import Record
 from gnn_depth.arena.results import Results, prediction_half_width, score_of
-from gnn_depth.arena.running import identity, perform
+from gnn_depth.arena.running import belongs, perform
 
 #: The option of the model that takes a part of each kind.
 OPTIONS = {
@@ -58,12 +58,11 @@ def train_again(
     Raises:
         ValueError: There is none.
     """
-    results = Results(arena, records)
+    known = [record for record in records if belongs(arena, record)]
     finals = []
-    for cell in results.cells.values():
+    for cell in Results(arena, known).cells.values():
         for record in cell.records.values():
-            if record.identity == identity(arena, record.job):
-                finals.append((cell, record))
+            finals.append((cell, record))
     if not finals:
         raise ValueError("there is no final training of this version's arena among the records.")
     chosen = np.random.default_rng(seed).permutation(len(finals))[:count]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from gnn_depth.arena.definition import Arena
 from gnn_depth.arena.pages import MADE, NOT_ENOUGH
 from gnn_depth.arena.pictures import draw_correlations
 from gnn_depth.arena.records import MEASURES, PLACES, Record
@@ -18,21 +19,21 @@ from gnn_depth.training.summary import NEAR_CHANCE
 WHEN = {"0": "at initialisation", "10": "after 10 steps"}
 #: The measures in words; those that are no ratio are compared on a logarithmic scale.
 WORDS = {
-    "norm": "||X||",
-    "out": "||F(X)||",
+    "norm": "‖X‖",
+    "out": "‖F(X)‖",
     "mu": "µ(X)",
     "energy": "Dirichlet energy of X",
     "rank": "effective rank of X",
     "zeros": "zero rows of X",
-    "gradient": "||G||",
+    "gradient": "‖G‖",
     "gradient_mu": "µ(G)",
-    "weight_gradient": "||dW||",
+    "weight_gradient": "‖dW‖",
     "stretch": "Lipschitz constant",
     "bound": "Lipschitz bound",
-    "imbalance": "imbalance |c|",
+    "imbalance": "imbalance of the neurons",
     "defect": "violation of the balance law",
-    "share": "µ(X) / ||X||",
-    "gradient_share": "µ(G) / ||G||",
+    "share": "µ(X) / ‖X‖",
+    "gradient_share": "µ(G) / ‖G‖",
 }
 #: The three claims, and the measures that each is about.
 CLAIMS = {
@@ -41,6 +42,7 @@ CLAIMS = {
     "similarity of nodes": ("mu", "share", "energy"),
 }
 FEWEST_RECORDS, FEWEST_SETS = 200, 3
+DRAWS = 2000  # of data sets, for an interval
 TINY = 1e-30  # in place of 0 on a logarithmic scale
 SHOWN = 12  # measures in the tables by set and by depth
 #: A correlation this small is of no use for a prediction, whatever its interval.
@@ -185,12 +187,11 @@ def correlations(frame: pd.DataFrame, column: str) -> dict[str, Correlation]:
         return {}
     x, y, sets = frame[column], frame["outcome"], frame["set"]
     both = sets + " " + frame["depth"].astype(str)
-    return {
-        "overall": rank_correlation(x, y, sets),
-        "within sets": rank_correlation(x, y, sets, within=sets),
-        "given depth": rank_correlation(x, y, sets, within=frame["depth"]),
-        GIVEN_BOTH: rank_correlation(x, y, sets, within=both),
-    }
+    groups = {"overall": None, "within sets": sets, "given depth": frame["depth"], GIVEN_BOTH: both}
+    found = {}
+    for name, within in groups.items():
+        found[name] = rank_correlation(x, y, sets, within, draws=DRAWS)
+    return found
 
 
 def all_correlations(frame: pd.DataFrame) -> dict[Feature, dict[str, Correlation]]:
@@ -205,27 +206,26 @@ def all_correlations(frame: pd.DataFrame) -> dict[Feature, dict[str, Correlation
     return found
 
 
-def write_court(records: Iterable[Record], reference: int, folder: Path) -> Path:
+def write_court(records: Iterable[Record], arena: Arena, folder: Path) -> Path:
     """Write ``court.md`` and its picture into a folder of documentation."""
     pictures = folder / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
-    frame = frame_of(records, reference)
+    frame = frame_of(records, arena.reference)
     found = all_correlations(frame)
-    sections = [MADE.format("court"), "# The court", _introduction(frame, reference)]
+    sections = [MADE.format("court"), "# The court", _introduction(frame, arena)]
     if frame.empty or len(frame) < FEWEST_RECORDS or frame["set"].nunique() < FEWEST_SETS:
         sections.append(
             f"{NOT_ENOUGH} The verdict takes {FEWEST_RECORDS} trainings on {FEWEST_SETS} sets."
         )
     else:
         sections += _verdict(frame, found)
-    if not frame.empty:
         sections += _by_moment(frame, found, pictures)
     path = folder / "court.md"
     path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
     return path
 
 
-def _introduction(frame: pd.DataFrame, reference: int) -> str:
+def _introduction(frame: pd.DataFrame, arena: Arena) -> str:
     count = f"{len(frame):,} trainings"
     if not frame.empty:
         diverged, failed = int(frame["diverged"].sum()), int(frame["failed"].sum())
@@ -240,13 +240,17 @@ def _introduction(frame: pd.DataFrame, reference: int) -> str:
         "measured (arXiv 2601.07419). The arena's records can be asked: each has all measures of "
         "`gnn-depth probe` before the first step and after ten, and how the training ended.\n\n"
         f"This page is made from {count}. The outcome is the test metric above chance as a share "
-        "of the best on the same set; a training that diverged has 0. Each number is Spearman's "
+        "of the best on the same set; a training that diverged has 0. Small trainings "
+        f"({', '.join(arena.small)}) have width {arena.small_width}, {arena.small_epochs} epochs "
+        f"and {len(arena.small_settings)} settings drawn from the search space, without tuning; "
+        "the others are the final ones of the arena.\n\n"
+        "Each number is Spearman's "
         "rank correlation with it. *Within sets*: the ranks are taken in each set. *Given depth* "
         "and *given set and depth*: in each group of equal depth, or of equal set and depth, so "
         "that a measure cannot score by telling the depth. Intervals: 95%, from 2,000 draws of "
         "whole data sets with replacement, as the question is about the next data set. *Difference "
-        f"to {reference} layers*: on a logarithmic scale, the measure minus that of a stack of "
-        f"{reference} layers with the same layer, setting and data. Growth is from the first layer "
+        f"to {arena.reference} layers*: on a logarithmic scale, the measure minus that of a stack of "
+        f"{arena.reference} layers with the same layer, setting and data. Growth is from the first layer "
         "to the last. One command makes this page again:\n\n"
         "<!-- not run: writes this page -->\n"
         "```bash\n"
@@ -334,12 +338,17 @@ def _by_moment(
             text.append(_table(found, ordered))
             text.append(_by_group(frame, "set", ordered[:SHOWN]))
             text.append(_by_group(frame, "depth", ordered[:SHOWN]))
-        rows = [pair for pair in of_pair.items() if len(pair[1]) == 2]
+        rows = [pair for pair in of_pair.items() if len(pair[1]) == 2 and _is_known(pair[1])]
         if rows:
             name = f"court_{moment}.png"
             draw_correlations(rows, pictures / name, f"{when}, given set and depth")
             text.append(f"![Rank correlations {when}](pictures/{name})")
     return text
+
+
+def _is_known(found: Mapping[str, Correlation]) -> bool:
+    """True if a measure has a correlation as a value and as a difference."""
+    return not any(math.isnan(one.value) for one in found.values())
 
 
 def _size(found: Correlation) -> float:

@@ -116,6 +116,10 @@ def _with_interval(values: Sequence[float]) -> str:
     return text if math.isnan(width) else f"{text} ± {_percent(width)}"
 
 
+def _probability(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def _depth_question(results: Results) -> list[str]:
     """Is there a real set on which 32 layers beat 8 or fewer?"""
     arena = results.arena
@@ -154,8 +158,8 @@ def _answers_table(answers: Sequence[DepthAnswer]) -> str:
         rows.append(
             f"| {one.set} | {deep.remedy} {_percent(deep.mean)} | {shallow.remedy}, "
             f"{shallow.depth} layers, {_percent(shallow.mean)} | "
-            f"{100 * one.test.difference:+.1f} | {one.test.p:.3f} | {one.adjusted:.3f} | "
-            f"{one.test.count} |"
+            f"{100 * one.test.difference:+.1f} | {_probability(one.test.p)} | "
+            f"{_probability(one.adjusted)} | {one.test.count} |"
         )
     return "\n".join(rows)
 
@@ -223,7 +227,7 @@ def _sufficiency_question(results: Results) -> list[str]:
         "correction on each set. And: do cells that fail on the test rows fail on the training "
         "rows too?",
     ]
-    rows, better_anywhere = [], set()
+    rows, better_anywhere = [], []
     for name in results.sets:
         family = results.against_skip_and_norm(name, DEEP)
         if family is None:
@@ -234,7 +238,8 @@ def _sufficiency_question(results: Results) -> list[str]:
             if one.is_different and one.test.difference > 0:
                 better.append(one.cell.remedy)
             worse += one.is_different and one.test.difference < 0
-        better_anywhere |= {f"{remedy} on {name}" for remedy in better}
+        if better:
+            better_anywhere.append(name)
         rows.append(
             f"| {name} | {family.reference.remedy} {_percent(family.reference.mean)} | "
             f"{', '.join(better) or 'none'} | {worse} | {len(family.others)} |"
@@ -245,8 +250,8 @@ def _sufficiency_question(results: Results) -> list[str]:
         verdict = "No remedy is better than a skip with a norm on any set with enough trainings."
         if better_anywhere:
             verdict = (
-                "Not everywhere: better than a skip with a norm are "
-                f"{', '.join(sorted(better_anywhere))}."
+                "Not everywhere: some remedy is better than a skip with a norm on "
+                f"{', '.join(better_anywhere)}."
             )
         text.append(verdict)
         head = f"| set, {DEEP} layers | skip and norm | better | worse | of |"

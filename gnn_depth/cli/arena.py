@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from gnn_depth.cli.options import Options, positive_float, positive_int
 
 if TYPE_CHECKING:
     from gnn_depth.arena.definition import Arena
+    from gnn_depth.arena.records import Record
 
 RECORDS = "docs/results/arena.jsonl"
 ADDED = "runs/arena.jsonl"
@@ -93,7 +95,7 @@ def _add(arena: "Arena", options: Namespace) -> int:
     with Records(options.output, writes=True) as records:
         jobs = missing(together, records, options.sets, list(own))
         count = run_missing(together, records, _until(options), jobs)
-        results = Results(together, [*known, *records])
+        results = Results(together, _of(together, [*known, *records]))
     print(terminal_summary(results))
     print(f"\n{count} trainings of {', '.join(own)}, records in {options.output}")
     return 0
@@ -125,7 +127,7 @@ def _show(arena: "Arena", options: Namespace) -> int:
     from gnn_depth.arena.records import Records
     from gnn_depth.arena.results import Results
 
-    records = Records(options.records)
+    records = _of(arena, Records(options.records))
     results = Results(arena, records)
     if options.pages is None:
         print(terminal_summary(results))
@@ -134,8 +136,27 @@ def _show(arena: "Arena", options: Namespace) -> int:
     if not folder.is_dir():
         raise UsageError(f"--pages {options.pages} is no folder: name the one of your pages.")
     print(write_arena(results, folder))
-    print(write_court(records, arena.reference, folder))
+    print(write_court(records, arena, folder))
     return 0
+
+
+def _of(arena: "Arena", records: Iterable["Record"]) -> list["Record"]:
+    """The records of an arena; says how many are of another definition, and so left out."""
+    from gnn_depth.arena.running import belongs
+
+    known, others = [], 0
+    for record in records:
+        if belongs(arena, record):
+            known.append(record)
+        else:
+            others += 1
+    if others:
+        print(
+            f"{others} records are of other sets or remedies, or of another definition of them: "
+            "left out.",
+            file=sys.stderr,
+        )
+    return known
 
 
 def _until(options: Namespace) -> float:

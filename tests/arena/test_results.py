@@ -2,20 +2,23 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
-from gnn_depth.arena import checking
+from gnn_depth.arena import checking, court
 from gnn_depth.arena.checking import remedies_of, train_again
 from gnn_depth.arena.court import correlations, features, frame_of, write_court
 from gnn_depth.arena.definition import Arena, Round
 from gnn_depth.arena.pages import terminal_summary, write_arena
 from gnn_depth.arena.records import Records
 from gnn_depth.arena.results import Results
-from gnn_depth.arena.running import perform
+from gnn_depth.arena.running import belongs, perform
 from gnn_depth.cli import main
 from tests.arena.made import GAINS, final, finals, probed
+
+ROOT = Path(__file__).parents[2]
 
 REAL = ["cora", "squirrel_filtered", "minesweeper", "photo"]
 NORM = '''
@@ -31,6 +34,12 @@ class Halved(FeatureNorm):
     def forward(self, x, graph):
         return x / 2
 '''
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """Intervals that take no time."""
+    monkeypatch.setattr(court, "DRAWS", 100)
 
 
 def test_the_depth_question_is_one_comparison_a_set_chosen_on_validation():
@@ -117,8 +126,9 @@ def test_better_than_a_skip_with_a_norm_is_said_by_name(tmp_path):
         assert family.reference.remedy == "residual_batch"
         assert "residual_layer" not in [one.cell.remedy for one in family.others]
     text = write_arena(results, tmp_path).read_text()
-    assert "gcnii on cora" in text
-    assert "plain on cora" not in text
+    row = next(line for line in text.splitlines() if line.startswith("| cora | residual_batch"))
+    assert [entry.strip() for entry in row.split("|")[3:]] == ["gcnii", "1", "3", ""]
+    assert "on cora, squirrel_filtered, minesweeper, photo" in text
 
 
 def test_a_failure_to_train_is_told_from_one_to_generalise():
@@ -147,7 +157,7 @@ def test_the_pages_are_written_without_and_with_records_and_are_always_the_same(
     arena = Arena()
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "Not enough trainings yet" in write_court([], arena.reference, empty).read_text()
+    assert "Not enough trainings yet" in write_court([], arena, empty).read_text()
     assert "Not enough trainings yet" in write_arena(Results(arena, []), empty).read_text()
     records = [*finals(arena, REAL), *probed(arena, ["a", "b", "c", "d"])]
     pages = []
@@ -155,7 +165,7 @@ def test_the_pages_are_written_without_and_with_records_and_are_always_the_same(
         folder = tmp_path / name
         folder.mkdir()
         write_arena(Results(arena, records), folder)
-        write_court(records, arena.reference, folder)
+        write_court(records, arena, folder)
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         pages.append({path.relative_to(folder): path.read_bytes() for path in found})
     assert pages[0] == pages[1]
@@ -174,10 +184,10 @@ def test_the_court_finds_the_measure_that_tells_and_none_in_one_that_tells_the_d
     rank = correlations(frame, "rank last value 0")
     assert rank["overall"].value > 0.5
     assert math.isnan(rank["given depth"].value)
-    text = write_court(records, arena.reference, tmp_path).read_text()
+    text = write_court(records, arena, tmp_path).read_text()
     verdict = text.partition("## The verdict")[2].partition("##")[0]
     assert "these tell how a training ends" in verdict
-    assert "growth of ||G|| at initialisation" in verdict
+    assert "growth of ‖G‖ at initialisation" in verdict
     assert "effective rank of X at initialisation" not in verdict
 
 
@@ -266,3 +276,32 @@ def test_the_command_says_with_its_exit_code_that_a_record_differs(tiny, tmp_pat
     assert main(["arena", "--verify", "1", "--records", str(path)]) == 0
     monkeypatch.setattr(checking, "perform", lambda arena, job: final(arena, *key, test=0.2))
     assert main(["arena", "--verify", "1", "--records", str(path)]) == 1
+
+
+def test_the_committed_pages_are_those_of_the_committed_records(tmp_path, monkeypatch):
+    monkeypatch.undo()  # with all draws
+    arena = Arena()
+    records = [one for one in Records(ROOT / "docs/results/arena.jsonl") if belongs(arena, one)]
+    made = write_arena(Results(arena, records), tmp_path)
+    assert made.read_text() == (ROOT / "docs/arena.md").read_text()
+    made = write_court(records, arena, tmp_path)
+    assert made.read_text() == (ROOT / "docs/court.md").read_text()
+    for picture in tmp_path.rglob("*.png"):
+        assert (ROOT / "docs/pictures" / picture.name).is_file()
+
+
+def test_records_of_another_definition_are_left_out_and_counted(
+    tiny, tmp_path, monkeypatch, capsys
+):
+    path = tmp_path / "r.jsonl"
+    with Records(path, writes=True) as records:
+        records.add(final(tiny, "tiny", "plain", 1, 0, test=0.9))
+        other = dataclasses.replace(tiny, remedies={**tiny.remedies, "plain": {"norm": "batch"}})
+        records.add(final(other, "tiny", "plain", 2, 0, test=0.2))
+        records.add(final(Arena(), "cora", "plain", 2, 0, test=0.2))
+    monkeypatch.setattr("gnn_depth.arena.definition.Arena", lambda: tiny)
+    assert main(["arena", "--records", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert "2 records" in printed.err
+    assert "90.0" in printed.out
+    assert "20.0" not in printed.out
