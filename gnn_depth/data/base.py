@@ -306,7 +306,12 @@ class NodeDataModule(FullBatches, GraphDataModule):
     def schema(self) -> Schema:
         batch = self.loaded
         counts = class_counts(batch.y, batch.train_mask)
-        return replace(super().schema, train_counts=counts, train_rows=int(batch.train_mask.sum()))
+        return replace(
+            super().schema,
+            train_counts=counts,
+            train_rows=int(batch.train_mask.sum()),
+            transforms=tuple(self.transforms),
+        )
 
     @property
     def per_graph(self) -> bool:
