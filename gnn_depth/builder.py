@@ -226,15 +226,18 @@ def choose(
 ) -> Any:
     """Read a value: find its part, and check its options.
 
-    Options without a name change the ``current`` part. Options that the part needs may still be
-    missing; see :func:`check_complete`.
+    Options without a name change the ``current`` part, or the last one of several. Options that
+    the part needs may still be missing; see :func:`check_complete`.
     """
     if kind == "logger" and isinstance(value, list):
         is_list = True
     if not is_list and kind not in LISTS:
         return _choose_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
-        return [_choose_one(kind, value, known, where)]
+        last = current[-1] if isinstance(current, list) and current else None
+        chosen = _choose_one(kind, value, known, where, last)
+        has_name = not isinstance(value, Mapping) or "name" in value or "class_path" in value
+        return [chosen] if has_name or last is None else [*current[:-1], chosen]
     found = []
     for position, item in enumerate(value):
         found.append(_choose_one(kind, item, known, (*where, position)))
@@ -570,18 +573,25 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:
-        hint = _meant_by(last, options, parts) or suggestion(last, neighbours)
+        hint = _meant_by(last, options, parts, not section) or suggestion(last, neighbours)
     is_of_grid = key in ("base", "axes", "rules")  # sections of a sweep's file
     grid = " A grid of runs is for gnn-depth sweep." if is_of_grid else ""
     return f"unknown option {key!r}.{hint}{grid}"
 
 
-def _meant_by(word: str, options: Iterable[str], parts: Parts) -> str:
-    """A hint at an option of another section that a word may mean; empty if there is none."""
+def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> str:
+    """A hint at an option of another section that a word may mean; empty if there is none.
+
+    A word without a section, ``at_top``, may be an option of a data set: ``label``.
+    """
     word = WORDS.get(word, word)
     for name in options:
         if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
             return f" Did you mean {name!r}?"
+    if at_top:
+        for data in parts["data"].values():
+            if word in data.options:
+                return f" Did you mean 'data.{word}'?"
     # Options of parts, the optimizer's first: lr, weight_decay, momentum.
     of_model = [section for section in SECTIONS if section.startswith("model.")]
     for section in ("model.optimizer", *of_model):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "measures"
-ARRAYS = ("steps", "layers", "values", "unit", "log10")
+ARRAYS = ("steps", "layers", "values", "unit", "log10", "around_zero")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)  # of a measure, and so of its file
 
 
@@ -27,6 +27,9 @@ class MeasureValues:
     log10: bool = False  # the values are logarithms to base 10
     # Number of each layer, shape (layers,); 1, 2, ... by default.
     layers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    # Zero separates two kinds of values: a factor below and above one, a balance that leans to one
+    # side or the other.
+    around_zero: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.layers):
@@ -75,6 +78,7 @@ def load_values(folder: Path, name: str) -> MeasureValues:
                 str(file["unit"]),
                 bool(file["log10"]),
                 file["layers"],
+                "around_zero" in file and bool(file["around_zero"]),  # older files lack it
             )
         _check(found)
     except FileNotFoundError:
@@ -109,6 +113,32 @@ def measure_names(folder: Path) -> list[str]:
     """Names of the measures in a run's folder; files with other names are left out."""
     paths = (folder / FOLDER).glob("*.npz")
     return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
+
+
+class ColourScale(NamedTuple):
+    """The colour map of a measure, by Matplotlib's name, and its limits."""
+
+    name: str
+    low: float
+    high: float
+
+
+def colour_scale(values: np.ndarray, around_zero: bool) -> ColourScale:
+    """The colours of a measure's values, the same ones in every picture.
+
+    They span the range of the finite values, 0 to 1 without any. Around zero they go from blue over
+    white, which is zero, to red, as far to both sides as the value that is furthest from it.
+    """
+    finite = values[np.isfinite(values)]
+    low, high = 0.0, 1.0
+    if len(finite):
+        low, high = float(finite.min()), float(finite.max())
+    if around_zero:
+        furthest = max(-low, high) or 1.0
+        return ColourScale("RdBu_r", -furthest, furthest)
+    if low == high:  # a single value stands in the middle of the scale
+        low, high = low - 0.5, high + 0.5
+    return ColourScale("viridis", low, high)
 
 
 def edges(centres: np.ndarray) -> np.ndarray:

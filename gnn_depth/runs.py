@@ -260,3 +260,14 @@ def git_state() -> dict[str, Any] | None:
 def digest(text: str) -> str:
     """SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def event_tag(name: str) -> str:
+    """The tag of a metric in TensorBoard, whose pages are sorted by tag.
+
+    They begin with the curves of training and validation: all others have a tilde in front and come
+    last, those of the test set too, because who watches these chooses by them.
+    """
+    if name.startswith(("train/", "val/", "~")):
+        return name
+    return f"~{name}"

@@ -9,7 +9,7 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     values = np.random.default_rng(0).normal(size=shape)
     values.flat[0] = np.nan
     first = MeasureValues(
-        "delta", np.arange(shape[0]) * 10, values, "delta", True, np.arange(shape[1]) + 3
+        "delta", np.arange(shape[0]) * 10, values, "delta", True, np.arange(shape[1]) + 3, True
     )
     save_values(tmp_path, first)
     again = load_values(tmp_path, "delta")
@@ -17,6 +17,15 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     for field in ("steps", "values", "layers"):
         np.testing.assert_array_equal(getattr(again, field), getattr(first, field))
     assert (again.name, again.unit, again.log10) == ("delta", "delta", True)
+    assert again.around_zero
+
+
+def test_a_file_that_says_nothing_about_zero_is_read(tmp_path):
+    path = save_values(tmp_path, MeasureValues("mu", np.arange(2), np.ones((2, 3)), "mu", True))
+    with np.load(path) as file:
+        kept = {name: file[name] for name in file.files if name != "around_zero"}
+    np.savez_compressed(path, **kept)
+    assert not load_values(tmp_path, "mu").around_zero
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])

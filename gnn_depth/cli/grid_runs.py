@@ -104,12 +104,10 @@ def plan_of(
     The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error,
     or are left out and noted in ``absent`` with the reason.
     """
-    lines = {}
     files: dict[str, Source] = {}
     plugins: dict[str, None] = {}
     for combination in grid.combinations():
         line = line_of(combination, grid.base, folder, arguments)
-        lines[tuple(combination.labels.values())] = line
         # Inline configs are part of the grid, which has been checked as a whole.
         files |= {source.name: source for source in line.sources if source.is_file}
         plugins |= dict.fromkeys(line.plugins)
@@ -120,7 +118,7 @@ def plan_of(
     def resolve(combination: Combination) -> tuple[dict[str, Any], str]:
         """The resolved config of a combination, and the checksum of its data."""
         try:
-            config = resolver.resolve(lines[tuple(combination.labels.values())])
+            config = resolver.resolve(line_of(combination, grid.base, folder, arguments))
             try:
                 resolver.check(config)
             except UsageError as error:

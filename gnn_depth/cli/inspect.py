@@ -53,11 +53,15 @@ def as_text(found: Inspection, width: int) -> str:
     for subject, words in found.facts.items():
         facts.add_row(Text(subject), Text(words))
     console.print(facts)
+    notes = Table.grid(padding=(0, 1, 0, 0))
     for note in [*found.notes, *found.open]:
-        console.print(Text(f"- {note}"))
+        notes.add_row(Text("-"), Text(note))
+    if notes.row_count:
+        console.print()
+        console.print(notes)
     if found.files:
         console.print()
-        console.print(Text("Train with"))
+        console.print(Text("Once this is settled, train with" if found.open else "Train with"))
         console.print()
         # Lines that a shell joins: no line of the terminal may break a word.
         console.print(Text(command_of(found, width)), soft_wrap=True)

@@ -15,6 +15,12 @@ MASKS = tuple(f"{split}_mask" for split in SPLITS)
 #: The arrays of a graph that are read, by the names of PyTorch Geometric.
 READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "batch", "num_nodes")
 MAX_LISTED = 5  # classes that a sentence lists
+#: Sets by the word for their rows, and what follows for a class that they lack.
+ABSENT = {
+    "training": "it cannot be learned",
+    "validation": "the best epoch is chosen without it",
+    "test": "the result says nothing about it",
+}
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # a pointer begins with it
 
 
@@ -157,12 +163,15 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
     return ()
 
 
-def class_notes(y: Tensor, train_mask: Tensor, names: Sequence[str] | None = None) -> list[str]:
-    """Sentences about classes that cannot be learned: a single one, or some without training rows.
+def class_notes(
+    y: Tensor, masks: Sequence[Tensor], names: Sequence[str] | None = None
+) -> list[str]:
+    """Sentences about classes that cannot be learned or measured: a single one, or some that a set
+    lacks.
 
     Args:
         y: Classes; nothing is said of labels and numbers.
-        train_mask: The rows to train on.
+        masks: The rows to train, validate and test on. A set without rows lacks no class.
         names: Names of the classes; by default their numbers.
     """
     if y.dim() > 1 or y.is_floating_point():
@@ -171,14 +180,17 @@ def class_notes(y: Tensor, train_mask: Tensor, names: Sequence[str] | None = Non
     names = names or [str(number) for number in range(count)]
     if count == 1:
         return [f"there is only one class, {names[0]!r}: a model has nothing to tell apart."]
-    trained = torch.bincount(y[train_mask], minlength=count)
-    absent = [repr(names[number]) for number in (trained == 0).nonzero().flatten().tolist()]
-    if not absent:
-        return []
-    shown = ", ".join(absent[:MAX_LISTED])
-    if len(absent) > MAX_LISTED:
-        shown += f", ... {len(absent)} in all"
-    return [f"no training row has the class {shown}: it cannot be learned."]
+    notes = []
+    for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
+        rows = torch.bincount(y[mask], minlength=count)
+        absent = [repr(names[number]) for number in (rows == 0).nonzero().flatten().tolist()]
+        if not absent or not mask.any():
+            continue
+        shown = ", ".join(absent[:MAX_LISTED])
+        if len(absent) > MAX_LISTED:
+            shown += f", ... {len(absent)} in all"
+        notes.append(f"no {of_set} row has the class {shown}: {follows}.")
+    return notes
 
 
 def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:

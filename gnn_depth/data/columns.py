@@ -13,12 +13,19 @@ from gnn_depth.data.targets import MISSING
 
 #: Dates that are read as dates: year, month and day, with a time of day or without.
 ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
+# 1.004,50 and 17,2; a list of two numbers has a space or brackets.
+DECIMAL_COMMA = r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+"
 OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
 LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
 EXAMPLES = 3  # values that a sentence shows
 MAX_SHOWN = 30  # characters of a value in a message
+#: What to do about kinds of values that are not read.
+UNREAD = {
+    "other dates": "dates are read as 2024-12-31",
+    "decimal commas": "numbers are read as 1234.5, without commas",
+}
 LARGE = 10.0  # numbers beyond this train better when they are scaled
 SKEWED = 3.0  # a skewness beyond this is proposed for log1p
 
@@ -30,7 +37,7 @@ class ColumnFacts:
     Attributes:
         name: Its name.
         kind: ``integers``, ``numbers``, ``flags`` (0 and 1), ``text``, ``dates``, ``other dates``
-            (not year-month-day), or ``nothing``.
+            (not year-month-day), ``decimal commas`` (1.234,5), or ``nothing``.
         rows: Number of rows.
         missing: Rows without a value.
         strange: Rows of a column of numbers that hold other text.
@@ -114,6 +121,8 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         kind = "dates"
     elif there.str.fullmatch(OTHER_DATE).all():
         kind = "other dates"
+    elif there.str.fullmatch(f"{DECIMAL_COMMA}|[+-]?\\d+").all():
+        kind = "decimal commas"
     counts = there.value_counts()
     few = {str(value): int(count) for value, count in counts.head(FEW_CLASSES).items()}
     examples: tuple[str, ...] = tuple(sorted(map(str, counts.index[:EXAMPLES])))
@@ -220,11 +229,11 @@ def propose(
             if few and len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
-        elif column.kind in ("nothing", "other dates"):
+        elif column.kind in ("nothing", *UNREAD):
             left_out.append(column.name)
             why[column.name] = column.described
-            if column.kind == "other dates":
-                why[column.name] += " (dates are read as 2024-12-31)"
+            if column.kind in UNREAD:
+                why[column.name] += f" ({UNREAD[column.kind]})"
         elif column.kind == "dates":
             undated.append(column.name)
             if not dates:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.schema import Column, Schema, Unknown
+from gnn_depth.data.schema import Column, Unknown
 from gnn_depth.data.targets import MISSING
 from gnn_depth.registry import hint
 
@@ -159,17 +159,26 @@ def in_text(column: pd.Series) -> pd.Series:
     return pd.Series(texts[column.cat.codes], column.index, object)
 
 
-def missing_columns(schema: Schema, there: Sequence[str], encoder: Encoder) -> set[str]:
-    """The columns of a model that a table lacks, each a fault or a note."""
+def missing_columns(
+    columns: Sequence[Column], there: Sequence[str], encoder: Encoder, row: str = "node"
+) -> set[str]:
+    """The columns of a model that a table lacks, each a fault or a note.
+
+    Args:
+        columns: The columns of the model.
+        there: The columns of the table.
+        encoder: Gets the faults or notes.
+        row: What a row of the table is.
+    """
     lacking = set()
-    for column in schema.columns:
+    for column in columns:
         if column.name in there:
             continue
         lacking.add(column.name)
         said = f"there is no column {column.name!r}.{hint(column.name, there)}"
         if encoder.unknown == "ignore":
             stand_in = "none of its categories" if column.kind == "category" else "its mean"
-            encoder.notes.append(f"{said} Every node gets {stand_in}.")
+            encoder.notes.append(f"{said} Every {row} gets {stand_in}.")
         else:
             encoder.faults.append(said)
     return lacking

@@ -12,11 +12,13 @@ from gnn_depth.data.schema import Column, Unknown
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 WHOLE = 2**24  # float32 holds every integer up to here
-SCALE = (
-    "subtract the mean of each column, and divide by its deviation, as the option standardize of "
-    "the data does with x (--data.standardize standard)."
-)
-UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
+# The option of the data that scales the columns of an array.
+SCALED_BY = {"x": "standardize", "edge_attr": "edge_standardize"}
+# Columns whose largest values differ by more than this factor train badly together. On a column of
+# signal beside one of noise that is 100 times as large a GCN lost 5 points to standardised columns
+# and a GAT 16; at 1,000 times both guessed, at 10 times they lost 1 and 6. The papers' data sets
+# reach 23.
+UNEQUAL = 100.0
 
 
 def read_features(
@@ -128,7 +130,7 @@ def _check_precision(
         notes.append(
             f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
             f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
-            f"{SCALE}"
+            f"{_scale(name)}"
         )
 
 
@@ -148,7 +150,16 @@ def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str
         words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
-        f"{SCALE}"
+        f"{_scale(name)}"
+    )
+
+
+def _scale(name: str) -> str:
+    """Advice for columns that need a scale."""
+    if name not in SCALED_BY:
+        return "subtract the mean of each column, and divide by its deviation."
+    return (
+        f"--data.{SCALED_BY[name]} standard, in Python {SCALED_BY[name]}='standard', scales them."
     )
 
 

@@ -41,8 +41,9 @@ class _Benchmark(NodeDataModule, ABC):
         root: str | None,
         binary_features: bool,
         normalize_features: bool,
+        **common: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**common)
         kind = type(self).__name__
         self.name: str = match_choice(f"{kind} data set", name, self.names)
         self.split = match_choice("split", split, ("random", "fixed"))
@@ -123,6 +124,7 @@ class Amazon(_Benchmark):
         binary_features: Features are 1 where a word occurs, as in PyTorch Geometric. Amazon's
             features have no other values.
         normalize_features: Divide each node's features by their sum.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: An unknown name or split, or a split_index that the split does not have.
@@ -142,8 +144,11 @@ class Amazon(_Benchmark):
         root: FilePath | None = None,
         binary_features: bool = True,
         normalize_features: bool = False,
+        **common: Any,
     ) -> None:
-        super().__init__(name, split, split_index, root, binary_features, normalize_features)
+        super().__init__(
+            name, split, split_index, root, binary_features, normalize_features, **common
+        )
 
 
 @register("data", "Coauthor")
@@ -165,6 +170,7 @@ class Coauthor(_Benchmark):
         binary_features: Features are 1 where a keyword occurs, as in PyTorch Geometric; false gives
             the number of times.
         normalize_features: Divide each node's features by their sum.
+        **common: ``transforms``, as in every data set.
 
     Raises:
         ValueError: An unknown name or split, or a split_index that the split does not have.
@@ -184,5 +190,8 @@ class Coauthor(_Benchmark):
         root: FilePath | None = None,
         binary_features: bool = True,
         normalize_features: bool = False,
+        **common: Any,
     ) -> None:
-        super().__init__(name, split, split_index, root, binary_features, normalize_features)
+        super().__init__(
+            name, split, split_index, root, binary_features, normalize_features, **common
+        )

@@ -5,7 +5,7 @@ read by that schema: columns are taken by name, and scaled by the numbers of the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -138,10 +138,13 @@ class Schema:
         ids: Their type: ``integers`` or ``text``.
         ends: Source and target columns of the edges.
         edge_weight: Column of the weights of the edges.
-        edge_columns: Columns of the features of the edges.
+        edge_columns: The columns of the edges, in the order of their features; empty if these have
+            no names and are used as they are.
         num_edge_features: Number of features of an edge.
         undirected: True if every edge is used in both directions.
         normalize_features: True if each node's features are divided by their sum.
+        make_features: The features that are made from the edges; empty for none.
+        transforms: The transforms of PyTorch Geometric that are applied, as a config has them.
     """
 
     num_features: int | tuple[int, ...]
@@ -160,10 +163,12 @@ class Schema:
     ids: str = "text"
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
-    edge_columns: tuple[str, ...] = ()
+    edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
     undirected: bool = False
     normalize_features: bool = False
+    make_features: str = ""
+    transforms: tuple[Any, ...] = ()
 
     def check_like(self, other: "Schema") -> None:
         """Refuse data of another shape, or with other classes, than a model was trained on.
@@ -201,7 +206,10 @@ class Schema:
 
     def as_dict(self) -> dict[str, Any]:
         """The schema as plain values, without those that are empty."""
-        return _plain(asdict(self))
+        content: dict[str, Any] = _plain(asdict(replace(self, transforms=())))
+        if self.transforms:  # whole: an option may be empty
+            content["transforms"] = list(self.transforms)
+        return content
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "Schema":
@@ -211,14 +219,11 @@ class Schema:
             ValueError: They are those of no schema.
         """
         try:
-            columns = []
-            for column in content.get("columns", ()):
-                scaling = column.get("scaling")
-                made = scaling and Scaling(**scaling)
-                columns.append(Column(**_tuples(column) | {"scaling": made}))
-            scalings = [Scaling(**each) for each in content.get("targets_scaling", ())]
-            parts = {"columns": tuple(columns), "targets_scaling": tuple(scalings)}
-            return Schema(**_tuples(content) | parts)
+            columns = tuple(map(_column, content.get("columns", ())))
+            of_edges = tuple(map(_column, content.get("edge_columns", ())))
+            scalings = tuple(Scaling(**each) for each in content.get("targets_scaling", ()))
+            parts: dict[str, Any] = {"columns": columns, "edge_columns": of_edges}
+            return Schema(**_tuples(content) | parts | {"targets_scaling": scalings})
         except (TypeError, AttributeError) as error:
             raise ValueError(f"this is no schema of a model: {error}.") from error
 
@@ -226,6 +231,13 @@ class Schema:
         """The schema as the text of its file, ``schema.yaml``."""
         head = "# What the model of this run expects of a graph; predict and test read it.\n"
         return head + yaml.safe_dump(self.as_dict(), sort_keys=False, allow_unicode=True)
+
+
+def _column(content: Mapping[str, Any]) -> Column:
+    """The column of the values in a file."""
+    scaling = content.get("scaling")
+    made = scaling and Scaling(**scaling)
+    return Column(**_tuples(content) | {"scaling": made})
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     SPLITS,
@@ -33,6 +34,7 @@ from gnn_depth.data.scaling import (
     check_unnamed,
     fit_columns,
     flags_in,
+    scalable,
     scaled_features,
     words_of_columns,
 )
@@ -53,6 +55,7 @@ class Given:
         parts: Numbers of graphs to train, validate and test on, if the source divides them.
         node_ids: Names of the nodes.
         columns: The columns that x is made of; empty if it has no names.
+        edge_columns: The columns that edge_attr is made of; empty if it has no names.
         target_names: Names of numbers to predict.
         of_schema: Further parts of the schema, by the names of its fields.
         notes: What was decided so far, one sentence each.
@@ -62,6 +65,7 @@ class Given:
     parts: Mapping[str, int] | None = None
     node_ids: np.ndarray | None = None
     columns: Sequence[Column] = ()
+    edge_columns: Sequence[Column] = ()
     target_names: Sequence[str] = ()
     of_schema: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -112,6 +116,8 @@ class GraphSource(GraphSet):
         standardize: How features are scaled: ``none``, ``standard``, ``robust`` or ``log1p`` (see
             ``gnn_depth.data.schema.Scaling``), fitted on the training rows; or a word for
             each column, ``*`` for the rest.
+        edge_standardize: The same for features of edges, fitted on the edges from or to training
+            nodes.
         scale_target: The same for numbers to predict; metrics and predictions stay in the units of
             the data.
         make_features: Features to make from the edges, beside those of the data: ``constant``,
@@ -137,6 +143,7 @@ class GraphSource(GraphSet):
         val_share: ValShare | None = None,
         missing_label: Finite | str | None = None,
         standardize: PerColumn = "none",
+        edge_standardize: PerColumn = "none",
         scale_target: Method = "none",
         make_features: MakeFeatures = "none",
         **common: Any,
@@ -156,6 +163,7 @@ class GraphSource(GraphSet):
         self.make_features = make_features
         self._labelled: Tensor | None = None
         self.standardize = standardize
+        self.edge_standardize = edge_standardize
         self.scale_target = scale_target
         self.fill = "error"
         self.reads_targets = True
@@ -215,6 +223,7 @@ class GraphSource(GraphSet):
             num_edge_features=batch.graph.edge_channels,
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
+            transforms=tuple(self.transforms),
         )
 
     def read_as(
@@ -223,8 +232,21 @@ class GraphSource(GraphSet):
         wanted = schema, targets, unknown or self.on_unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
             return self
-        other = copy_unread(self)
+        other: Any = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
+        # What makes features of a graph belongs to the model: new data gets the same.
+        made, transforms = schema.make_features or "none", list(schema.transforms)
+        for name, own, trained in (
+            ("make_features", self.make_features, made),
+            ("transforms", self.transforms, transforms),
+        ):
+            if own not in ("none", [], trained):
+                raise DataError(
+                    f"the model was trained with {name} {trained or 'none'}, and this data has "
+                    f"{own}: leave {name} out, it is part of the model."
+                )
+        other.make_features = made
+        other.transforms, other._transforms = transforms, build("transform", transforms)
         return other
 
     @property
@@ -261,7 +283,7 @@ class GraphSource(GraphSet):
         if self.adopted is not None:
             return self._record.notes
         names = self._record.class_names
-        return [*self._record.notes, *class_notes(batch.y, batch.train_mask, names)]
+        return [*self._record.notes, *class_notes(batch.y, batch.masks, names)]
 
     def load(self) -> NodeBatch:
         given = self.given()
@@ -306,8 +328,16 @@ class GraphSource(GraphSet):
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
             weights = read_features("edge_weight", weights, notes)
             of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
+        edge_columns: tuple[Column, ...] = ()
+        if "edge_attr" not in arrays and self.edge_standardize != "none" and trained is None:
+            raise DataError(
+                "edge_standardize is given, and the edges have no features: edge_features names "
+                "the columns of a table that are."
+            )
         if "edge_attr" in arrays:
-            of_edges["edge_attr"] = read_features("edge_attr", arrays["edge_attr"], notes)
+            values, edge_columns = self._edge_features(arrays, given, rows)
+            named = features_of(edge_columns)
+            of_edges["edge_attr"] = read_features("edge_attr", values, notes, named)
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
         if self.make_features != "none":
             made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
@@ -319,6 +349,7 @@ class GraphSource(GraphSet):
                 trained.check_edges(graph)
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
         schema = self._own_schema(batch, targets, columns, flags, given)
+        schema = replace(schema, edge_columns=edge_columns)
         return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
 
     def _targets(self, joined: Joined, given: Given) -> Targets:
@@ -353,13 +384,37 @@ class GraphSource(GraphSet):
             values = values.reshape(len(values), -1)
             columns = tuple(Column(str(position)) for position in range(values.shape[1]))
         if integers is None and columns:
-            names = [column.name for column in columns]
-            methods = words_of_columns("standardize", self.standardize, names, METHODS)
+            methods = words_of_columns("standardize", self.standardize, scalable(columns), METHODS)
             columns = fit_columns(columns, values, train, methods, self.fill)
             values = scaled_features(columns, values)
         x = read_features("x", values, given.notes, features_of(columns))
         flags = () if given.columns else flags_in(x)
         return x, columns, flags
+
+    def _edge_features(
+        self, arrays: Mapping[str, Tensor], given: Given, train: Tensor
+    ) -> tuple[Tensor, tuple[Column, ...]]:
+        """The features of the edges as a model gets them, and their columns."""
+        values = arrays["edge_attr"]
+        if self.adopted is not None:
+            columns = self.adopted.edge_columns
+            if values.dim() == 1 and columns:
+                values = values[:, None]
+            # Another number of features is refused once the graph is there.
+            if sum(column.width for column in columns) == values.shape[-1]:
+                values = scaled_features(columns, values)
+            return values, columns
+        columns = tuple(given.edge_columns)
+        if not columns and self.edge_standardize != "none":
+            values = values.reshape(len(values), -1).double()
+            columns = tuple(Column(str(position)) for position in range(values.shape[1]))
+        if columns:
+            names = scalable(columns)
+            methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
+            source, target = arrays["edge_index"]
+            columns = fit_columns(columns, values, train[source] | train[target], methods, "error")
+            values = scaled_features(columns, values)
+        return values, columns
 
     def _own_schema(
         self,
@@ -387,12 +442,13 @@ class GraphSource(GraphSet):
             tuple(names),
             batch.per_graph,
             columns,
-            bool(given.columns),
+            bool(given.columns) or "id" in given.of_schema,  # of tables
             flags,
             targets_scaling=tuple(scalings),
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             num_edge_features=batch.graph.edge_channels,
+            make_features="" if self.make_features == "none" else self.make_features,
             **given.of_schema,
         )
 

@@ -35,6 +35,7 @@ from gnn_depth.data.user_tables import (
     is_table,
     look_at_nodes,
     read_tables,
+    refuse_misplaced,
     roles_of_edges,
     roles_of_nodes,
 )
@@ -81,8 +82,9 @@ class UserGraph(GraphSource):
         ends: The source column and the target column of the edges; the first two by default.
         edge_weight: Column, or array in the file, with non-negative weights of the edges. By
             default the array ``edge_weight`` of a file that has it; an empty text leaves it out.
-        edge_features: Columns, or arrays in the file, with numeric features of the edges. By
-            default the array ``edge_attr`` of a file that has it; an empty list leaves it out.
+        edge_features: Columns, or arrays in the file, with features of the edges: numbers, or text
+            of few values, which becomes features of 0 and 1. By default the array ``edge_attr`` of
+            a file that has it; an empty list leaves it out.
         undirected: Use every edge in both directions, each direction once.
         normalize_features: Divide each node's features by the sum of their absolute values.
         train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
@@ -103,6 +105,8 @@ class UserGraph(GraphSource):
             deviation 1; ``robust``, by median and quartiles; ``log1p``, standard of the logarithm;
             fitted on the training nodes. Or a word for each column, with ``*`` for the rest:
             ``{age: robust, "*": standard}``.
+        edge_standardize: The same for the features of the edges, fitted on the edges from or to
+            training nodes.
         scale_target: The same for numbers to predict. Metrics and predictions stay in the units of
             the table.
         unknown: For a trained model: refuse columns and categories that it misses or does not know
@@ -111,7 +115,7 @@ class UserGraph(GraphSource):
             ``word*3`` stands for word_0, word_1 and word_2.
         edge_columns: The same of the table of edges.
         separator: What separates the values of text tables; by default what the end of the file's
-            name says.
+            name says, or what the first line shows.
         make_features: Features to make from the edges, beside those of the file: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
@@ -148,6 +152,7 @@ class UserGraph(GraphSource):
         dates: PerColumn | None = None,
         fill: Fill = "error",
         standardize: PerColumn = "none",
+        edge_standardize: PerColumn = "none",
         scale_target: Method = "none",
         unknown: Unknown = "error",
         node_columns: list[str] = [],  # noqa: B006
@@ -156,6 +161,10 @@ class UserGraph(GraphSource):
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
     ) -> None:
+        features, categories = _listed(features), _listed(categories)
+        targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
+        node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
+        edge_features = _listed(edge_features)
         defaults = inspect.signature(UserGraph).parameters
         self._written = {}  # the options that are not the defaults, for a command that has them
         for name, value in locals().items():
@@ -188,6 +197,7 @@ class UserGraph(GraphSource):
             val_share=val_share,
             missing_label=missing_label,
             standardize=standardize,
+            edge_standardize=edge_standardize,
             scale_target=scale_target,
             make_features=make_features,
             transforms=transforms,
@@ -226,9 +236,14 @@ class UserGraph(GraphSource):
             trained = TargetModel(self.adopted, self.reads_targets, self.on_unknown)
         edges, nodes, columns = tables
         scales = self.standardize != "none"
-        found = read_tables(
-            edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
-        )
+        try:
+            found = read_tables(
+                edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
+            )
+        except DataError:
+            known = columns.id or (self.adopted.id if self.adopted is not None else None)
+            refuse_misplaced(edges, nodes, replace(columns, id=known), self.of_edges)
+            raise
         return replace(found, of_schema={**found.of_schema, **of_schema})
 
     def tables(self) -> tuple[TableFile, TableFile, NodeColumns] | None:
@@ -290,6 +305,7 @@ class UserGraph(GraphSource):
             found.files = [str(self.path)]
             return found
         edges, nodes = self._edges(), self._nodes()
+        refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         found = Inspection(files=[str(self.nodes), str(self.path)])
         written = {**self._written, **proposal.options}
@@ -301,7 +317,10 @@ class UserGraph(GraphSource):
                 f"{self.nodes}: {facts[0].rows:,} nodes",
                 roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed),
             ),
-            (f"{self.path}: edges", roles_of_edges(edges, complete.of_edges)),
+            (
+                f"{self.path}: edges",
+                roles_of_edges(edges, complete.of_edges, self.edge_standardize),
+            ),
         ]
         try:
             batch = complete.batch
@@ -320,6 +339,8 @@ class UserGraph(GraphSource):
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"
         found.options["model.last_activation"] = "true"
+        if batch.graph.edge_channels:  # the default layer does not read features of edges
+            found.options["model.layer"] = "gat" if batch.graph.edge_weight is None else "gin"
         sizes = {column.name: column.largest for column in facts}
         is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
         if is_large and self.scale_target == "none":
@@ -412,6 +433,11 @@ def _ends_in(path: str | Path, suffixes: Sequence[str]) -> bool:
     return str(path).lower().endswith(tuple(suffixes))
 
 
+def _listed(columns: Any) -> Any:
+    """A single column as a list of one, as the command takes it; lists and None as they are."""
+    return [columns] if isinstance(columns, str) else columns
+
+
 def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     """Check that options for tables are given with tables, and all that tables need."""
     given = [name for name, value in of_tables.items() if value]
@@ -449,7 +475,8 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
         missing.append("label")
     if missing:
         raise DataError(
-            f"{path!r} is a table of edges, which also needs {' and '.join(missing)}, for example "
-            "nodes: nodes.csv, label: topic (--data.nodes nodes.csv --data.label topic), or "
-            "targets for numbers to predict."
+            f"{path!r} is one table, and a graph in tables has two, of nodes and of edges "
+            "(`gnn-depth inspect nodes.csv edges.csv`). A table of edges also needs "
+            f"{' and '.join(missing)}, for example nodes: nodes.csv, label: topic (--data.nodes "
+            "nodes.csv --data.label topic), or targets for numbers to predict."
         )

@@ -16,7 +16,14 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
-from gnn_depth.data.columns import ColumnFacts, Proposal, facts_of, propose
+from gnn_depth.data.columns import (
+    DECIMAL_COMMA,
+    FEW_CATEGORIES,
+    ColumnFacts,
+    Proposal,
+    facts_of,
+    propose,
+)
 from gnn_depth.data.encoding import (
     Encoder,
     category_column,
@@ -185,22 +192,22 @@ def read_tables(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
         )
         arrays["edge_weight"] = weight
-    if of_edges.features:
-        rule = "edge_features must be finite numbers."
-        arrays["edge_attr"] = _numbers(edges, edges.read(of_edges.features), rule)
+    edge_columns: Sequence[Column] = ()
+    if of_edges.features or (trained is not None and trained.schema.edge_columns):
+        arrays["edge_attr"], edge_columns = _edge_features(edges, of_edges, trained, notes)
     of_schema = {
         "label": (columns.label,) if columns.label else tuple(columns.targets),
         "split": columns.split,
         "id": columns.id,
         "ids": "integers" if ids.dtype == np.int64 else "text",
         "ends": tuple(of_edges.ends or edges.columns[:2]),
-        "edge_weight": of_edges.weight,
-        "edge_columns": tuple(of_edges.features or ()),
+        "edge_weight": of_edges.weight or None,
     }
     return Given(
         [arrays],
         node_ids=ids.to_numpy(),
         columns=found,
+        edge_columns=edge_columns,
         target_names=columns.targets,
         of_schema=of_schema,
         notes=[*nodes.notes, *edges.notes, *notes],
@@ -224,7 +231,9 @@ def _as_trained(
     ends = list(of_edges.ends)
     if not ends or not set(ends) <= set(edges.columns):
         ends = list(schema.ends)
-    edges.distinct([*ends, *(name for name in (schema.edge_weight, *schema.edge_columns) if name)])
+    of_each = [column.name for column in schema.edge_columns]
+    present = [name for name in of_each if name in edges.columns]
+    edges.distinct([*ends, *filter(None, [schema.edge_weight]), *present])
     label: str | None = None
     targets: Sequence[str] = ()
     split = None
@@ -245,7 +254,7 @@ def _as_trained(
         [column.name for column in here if column.kind == "category"],
         targets,
     )
-    return roles, EdgeColumns(ends, schema.edge_weight or "", schema.edge_columns)
+    return roles, EdgeColumns(ends, schema.edge_weight or "", present)
 
 
 def _features_as_trained(
@@ -267,7 +276,7 @@ def _features_as_trained(
             shown += f", ... {len(extra)} in all"
         notes.append(f"not read, because the model does not know them: {shown}.")
     encoder = Encoder(trained.unknown)
-    lacking = missing_columns(schema, nodes.columns, encoder)
+    lacking = missing_columns(schema.columns, nodes.columns, encoder)
     parts = []
     for column in schema.columns:
         if column.name in lacking:
@@ -277,6 +286,56 @@ def _features_as_trained(
     refuse_faults(nodes, encoder.faults)
     notes += encoder.notes
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
+
+
+def _edge_features(
+    edges: "TableFile", roles: EdgeColumns, trained: TargetModel | None, notes: list[str]
+) -> tuple[np.ndarray, Sequence[Column]]:
+    """The features of the edges, shape (rows, features), and their columns: those of a trained
+    model, or new ones."""
+    names = list(roles.features or ())
+    if trained is None or not trained.schema.edge_columns:
+        frame = edges.read(names)
+        columns = [_edge_column(edges, frame[name], notes) for name in names]
+        encoder = Encoder()
+        return np.concatenate([encoder.encode(one, frame[one.name]) for one in columns], 1), columns
+    columns = list(trained.schema.edge_columns)
+    encoder = Encoder(trained.unknown)
+    lacking = missing_columns(columns, edges.columns, encoder, "edge")
+    frame = edges.read([column.name for column in columns if column.name not in lacking])
+    parts = []
+    for column in columns:
+        if column.name in lacking:
+            parts.append(stand_in(column, len(edges.read([]))))
+        else:
+            parts.append(encoder.encode(column, frame[column.name]))
+    refuse_faults(edges, encoder.faults)
+    notes += encoder.notes
+    return np.concatenate(parts, 1), columns
+
+
+def _edge_column(edges: "TableFile", values: pd.Series, notes: list[str]) -> Column:
+    """A new column of features of the edges: numbers, or text of few values as features of 0 and 1.
+
+    Raises:
+        DataError: It is neither, or a value is missing.
+    """
+    facts = facts_of(str(values.name), values)
+    if facts.is_numeric:
+        _numbers(edges, values.to_frame(), "edge_features must be finite numbers.")
+        return Column(facts.name)
+    if facts.kind != "text" or facts.distinct > FEW_CATEGORIES:
+        raise edges.error(
+            f"{facts.name!r} cannot be a feature of the edges: {facts.described}. edge_features "
+            f"takes numbers, and text of at most {FEW_CATEGORIES} values, which become features of "
+            "0 and 1. Leave the column out, or turn it into numbers first."
+        )
+    missing = np.isin(np.arange(len(values)), facts.missing)
+    edges.check_rows(missing, lambda _: f"{facts.name!r} is missing; every edge needs a value.")
+    column = category_column(facts.name, values)
+    count = len(column.values)
+    notes.append(f"{facts.name!r} of {edges.path.name} is text: {count} features of 0 and 1.")
+    return column
 
 
 def _new_features(
@@ -419,9 +478,13 @@ def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
     return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
 
 
-def roles_of_edges(edges: "TableFile", columns: EdgeColumns) -> list[tuple[str, str, str]]:
+def roles_of_edges(
+    edges: "TableFile", columns: EdgeColumns, standardize: PerColumn
+) -> list[tuple[str, str, str]]:
     """For each column of a table of edges its name, what it holds, and what it is read as."""
     frame = edges.read(edges.columns)
+    named = list(columns.features or ())
+    methods = words_of_columns("edge_standardize", standardize, named, METHODS)
     ends = list(columns.ends or edges.columns[:2])
     rows = []
     for name in edges.columns:
@@ -433,8 +496,14 @@ def roles_of_edges(edges: "TableFile", columns: EdgeColumns) -> list[tuple[str, 
             role = "weight"
         elif name in (columns.features or ()):
             role = "feature of the edge"
+            if column.kind == "text":
+                role = f"{column.distinct} features of 0 and 1"
+            elif methods.get(name, "none") != "none":
+                role += f", {methods[name]}"
         elif column.is_numeric:
             role = "not read (edge_weight, edge_features)"
+        elif column.kind == "text" and column.distinct <= FEW_CATEGORIES:
+            role = "not read (edge_features)"
         values = "; ".join(words for words in (column.described, column.share_missing) if words)
         rows.append((name, values, role))
     return rows
@@ -506,6 +575,43 @@ def _note_unread(edges: "TableFile", columns: EdgeColumns, notes: list[str]) -> 
         )
 
 
+def refuse_misplaced(
+    edges: "TableFile", nodes: "TableFile", columns: NodeColumns, of_edges: EdgeColumns
+) -> None:
+    """Refuse tables in each other's place, and ids in another column than the first one.
+
+    Raises:
+        DataError: The first two columns of the nodes are ids in the first one of the edges; or no
+            option says where the ids of the nodes are, and the ends of all edges are in another
+            column than the first one.
+    """
+    try:
+        named = list(of_edges.ends or edges.columns[:2])
+        if not set(named) <= set(edges.columns):
+            return
+        first = edges.read(edges.columns[:1], edges.columns[:1]).iloc[:, 0]
+        pairs = nodes.read(nodes.columns[:2], nodes.columns[:2])
+        ends = set(edges.read(named, named).to_numpy().ravel())
+        texts = nodes.read(nodes.columns, nodes.columns)
+    except DataError:  # another fault, which is named elsewhere
+        return
+    are_ends = pairs.shape[1] == 2 and bool(pairs.isin(set(first)).all(axis=None))
+    if are_ends and len(pairs) and first.is_unique:
+        raise DataError(
+            f"the tables are in each other's place: {nodes.path.name} has edges, and "
+            f"{edges.path.name} has nodes. The command takes the nodes first, then the edges; in "
+            "Python nodes is the table of nodes, and path that of the edges."
+        )
+    if columns.id is not None or ends <= set(texts.iloc[:, 0]):
+        return
+    for name in nodes.columns[1:]:
+        if ends <= set(texts[name]) and texts[name].is_unique:
+            raise nodes.error(
+                f"the first column, {nodes.columns[0]!r}, is no id: the edges name values of "
+                f"{name!r}. Say so: id {name} (--data.id {name})."
+            )
+
+
 def is_table(path: str) -> bool:
     """True if the file name has the suffix of a table."""
     return path.lower().endswith(SUFFIXES)
@@ -534,6 +640,7 @@ class TableFile:
         for suffix, separator in CSV.items():
             if path.name.lower().endswith(suffix):
                 self.separator = SEPARATORS[separated_by] if separated_by else separator
+        self._is_chosen = separated_by is not None
         self._names = _counted(names)
         self._skipped: list[int] = []  # lines of comments
         if names and self.separator is None:
@@ -566,7 +673,9 @@ class TableFile:
         for name in first:
             for item in first[name]:
                 numbers = _numbers_in(item)
-                if numbers is not None:
+                # 1.004,50 is a number with a decimal comma, which is refused, rather than a list.
+                is_one = isinstance(item, str) and re.fullmatch(DECIMAL_COMMA, item.strip())
+                if numbers is not None and not is_one:
                     found[str(name)] = len(numbers)
         return found
 
@@ -619,12 +728,19 @@ class TableFile:
                 return named
         if len(names) == 1:
             for other in ";\t|, ":
-                if other in names[0]:
-                    words = {sign: word for word, sign in SEPARATORS.items()}
-                    raise self.error(
-                        f"its values seem to be separated by {other!r}, not by {separator!r}: "
-                        f"separator {words.get(other, 'spaces')}."
-                    )
+                if other not in names[0]:
+                    continue
+                if not self._is_chosen and other in ";\t|":  # no part of a name
+                    self.notes.append(f"{self.path.name}: its values are separated by {other!r}.")
+                    self.separator = other
+                    return self._heading(other)
+                words = {sign: word for word, sign in SEPARATORS.items()}
+                advice = f"separator {words.get(other, 'spaces')}"
+                if self._is_chosen:
+                    advice = "without the option separator each table is read by its own"
+                raise self.error(
+                    f"its values seem to be separated by {other!r}, not by {separator!r}: {advice}."
+                )
         return names
 
     def _find_comments(self) -> list[str]:

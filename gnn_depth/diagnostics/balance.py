@@ -35,10 +35,11 @@ KINDS = ("weights", "attention")
 
 
 def _law(law: str, statistic: str = "") -> Measure:
-    if not statistic:
-        return Measure(f"balance_{law}", f"balance/{law}", law, log10=False)
-    name = f"{law}_{statistic}"
-    return Measure(f"balance_{name}", f"balance/{name}", f"{statistic} of {law}", log10=False)
+    name, unit = law, law
+    if statistic:
+        name, unit = f"{law}_{statistic}", f"{statistic} of {law}"
+    tag = f"balance/{name}"
+    return Measure(f"balance_{name}", tag, unit, log10=False, around_zero=True)
 
 
 NEURONS = (_law("c"), _law("delta"))

@@ -15,33 +15,27 @@ if TYPE_CHECKING:
 WIDTH = 384
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
 LAYERS_NAMED = 8
-MAP, ONE_SIGN, ZERO, LOST = "RdBu_r", "viridis", "black", "0.6"
-# The same for all runs, so that pictures can be compared: width of the linear part, largest value,
-# ticks above zero.
-SCALE_OF_LOGARITHMS = (0.3, 20.0, (0.3, 1, 3, 10, 20))
-SCALE = (1e-3, 1e3, (0.1, 10, 1000))
+ZERO, LOST = "black", "0.6"
 
 
 def heat_map(measurement: MeasureValues) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a measure over steps and layers, with axes and a colour bar.
 
-    Colours span the range of the values. With both signs they go from blue over white, which is
+    Colours span the range of the values; a measure around zero goes from blue over white, which is
     zero, to red. The logarithm of an exact zero is black and a value that is not finite is grey.
     Where several steps share a column, its colour is that of their mean, and grey if any of them is
     not finite.
     """
-    canvas: Any = heat_map_figure(measurement, fitted=True).canvas
+    canvas: Any = heat_map_figure(measurement).canvas
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3]
 
 
-def heat_map_figure(measurement: MeasureValues, fitted: bool = False) -> "Figure":
+def heat_map_figure(measurement: MeasureValues) -> "Figure":
     """The heat map as a Matplotlib figure that is independent of pyplot.
 
     Args:
         measurement: Values of layers, at one step at least.
-        fitted: Fit the colours to this measurement, not to the scale of all runs; white is zero if
-            both signs occur.
     """
     from matplotlib.backends.backend_agg import (
         FigureCanvasAgg,
@@ -56,9 +50,8 @@ def heat_map_figure(measurement: MeasureValues, fitted: bool = False) -> "Figure
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
-    _paint(
-        axes, bar, cells, measurement.log10, fitted, extent=(edges[0], edges[-1], -0.5, count - 0.5)
-    )
+    extent = (edges[0], edges[-1], -0.5, count - 0.5)
+    _paint(axes, bar, cells, measurement, extent)
     axes.set_title(
         f"{'log₁₀ ' * measurement.log10}{measurement.unit}",
         fontsize=FONT,
@@ -76,22 +69,17 @@ def heat_map_figure(measurement: MeasureValues, fitted: bool = False) -> "Figure
 
 
 def _paint(
-    axes: Any, bar: Any, cells: np.ndarray, log10: bool, fitted: bool, extent: tuple[float, ...]
+    axes: Any, bar: Any, cells: np.ndarray, measurement: MeasureValues, extent: tuple[float, ...]
 ) -> None:
     """Colour the cells; a legend below names the colours that are not on the colour bar."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import AsinhNorm, CenteredNorm, to_rgba
+    from matplotlib.colors import Normalize, to_rgba
     from matplotlib.patches import Patch
 
-    linear, largest, ticks = SCALE_OF_LOGARITHMS if log10 else SCALE
-    marks: dict[str, Any] = {"format": "%g", "ticks": [*(-tick for tick in ticks[::-1]), 0, *ticks]}
-    scale = ScalarMappable(AsinhNorm(linear, -largest, largest), MAP)
-    if fitted:
-        marks, finite = {}, cells[np.isfinite(cells)]
-        both = len(finite) and finite.min() < 0 < finite.max()
-        scale = ScalarMappable(CenteredNorm(), MAP) if both else ScalarMappable(cmap=ONE_SIGN)
+    name, low, high = measurements.colour_scale(cells, measurement.around_zero)
+    scale = ScalarMappable(Normalize(low, high), name)
     colours = scale.to_rgba(np.ma.masked_invalid(cells))
-    zero = np.isneginf(cells) & log10
+    zero = np.isneginf(cells) & measurement.log10
     lost = ~np.isfinite(cells) & ~zero
     keys = []
     for where, colour, name in (
@@ -102,7 +90,7 @@ def _paint(
         if where.any():
             keys.append(Patch(color=colour, label=name))
     axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
-    axes.figure.colorbar(scale, cax=bar, **marks)
+    axes.figure.colorbar(scale, cax=bar)
     bar.minorticks_off()
     if keys:
         where = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}

@@ -200,6 +200,8 @@ class Measure:
         compute: Gives the values of all layers from their statistics.
         statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
         between: True if it compares each layer with the next, and so has no value for the last.
+        around_zero: Zero separates two kinds of values, as the logarithm of a factor does, or a
+            balance: pictures show it white, between blue and red.
     """
 
     name: str
@@ -211,6 +213,7 @@ class Measure:
     compute: Callable[[Any], Tensor] | None = None
     statistic: Statistic = MOMENTS
     between: bool = False
+    around_zero: bool = False
 
     def __post_init__(self) -> None:
         assert self.log10 or not self.product, "only logarithms of products are sums"
@@ -308,6 +311,7 @@ _ALL = (
         product=True,
         compute=_growth,
         between=True,
+        around_zero=True,
     ),
     _gradient(
         "gradient_expansion",
@@ -315,6 +319,7 @@ _ALL = (
         "µ(G^l) / µ(G^L)",
         compute=_expansion,
         between=True,
+        around_zero=True,
     ),
     _parameter(
         "gradient_norm_parameters",
@@ -324,7 +329,12 @@ _ALL = (
         statistic=SQUARES,
     ),
     _parameter(
-        "gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean
+        "gradient_mean",
+        "gradient_entries/mean",
+        "mean of dLoss/dW",
+        log10=False,
+        compute=_mean,
+        around_zero=True,
     ),
     _parameter(
         "gradient_std",

@@ -228,6 +228,9 @@ def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
     return wide.t() @ torch.linalg.eigh(wide @ wide.t()).eigenvectors[:, -1]
 
 
+_factor = partial(Measure, product=True, around_zero=True)
+
+
 class CannotLinearise(ValueError):
     """A layer's Jacobian cannot be applied; the text says why, as the end of a sentence."""
 
@@ -290,8 +293,8 @@ class LipschitzConstants(StepCallback):
     """
 
     measures = (
-        Measure("lipschitz_measured", "lipschitz/measured_log10", "||dF(X)/dX||", product=True),
-        Measure("lipschitz_bound", "lipschitz/bound_log10", "bound of ||dF(X)/dX||", product=True),
+        _factor("lipschitz_measured", "lipschitz/measured_log10", "||dF(X)/dX||"),
+        _factor("lipschitz_bound", "lipschitz/bound_log10", "bound of ||dF(X)/dX||"),
     )
 
     @in_range

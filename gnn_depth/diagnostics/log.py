@@ -110,7 +110,15 @@ class MeasureLog:
         for place, measure in enumerate(self.measures):
             values = rows[:, place]
             found.append(
-                MeasureValues(measure.name, steps, values, measure.unit, measure.log10, self.layers)
+                MeasureValues(
+                    measure.name,
+                    steps,
+                    values,
+                    measure.unit,
+                    measure.log10,
+                    self.layers,
+                    measure.around_zero,
+                )
             )
         return found
 
@@ -166,8 +174,7 @@ class MeasureLog:
                 if isinstance(part, MeasureLog) and part.shown:
                     logs.append(part)
         if logs[:1] == [self]:
-            every = [(measure.tag, measure.product) for log in logs for measure in log.measures]
-            log_layout(trainer.loggers, every)
+            log_layout(trainer.loggers, [measure for log in logs for measure in log.measures])
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""

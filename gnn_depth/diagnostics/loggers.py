@@ -2,21 +2,26 @@
 TensorBoard's layout."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
 from gnn_depth.diagnostics.heat_map import heat_map
+from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.measurements import MeasureValues
 
 # A chart shows every curve whose tag matches from its beginning, whichever LightningModule logged
-# it. Tags that begin with a tilde are not training curves: they are final results, counters or
-# bands of a sweep.
+# it. Tags that begin with a tilde come last on TensorBoard's pages: those of the test set, final
+# results, counters, measures, pictures, and bands of a sweep.
+_TRAINED = r"(~test/|(?!~)(.*[/_])?)"
 TRAINING = {
-    "accuracy": ["Multiline", [r"(?!~)(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
-    "loss": ["Multiline", [r"(?!~)(.*[/_])?loss(_step|_epoch)?$"]],
+    "accuracy": ["Multiline", [_TRAINED + r"acc(uracy)?(_step|_epoch)?$"]],
+    "loss": ["Multiline", [_TRAINED + r"loss(_step|_epoch)?$"]],
 }
+# The curves of a measure's chart, which has no legend: its title names them.
+SUMMARY = ("first", "middle", "last", "min", "max")
+SUMMARY_TITLE = "first, middle, last layer, min, max"
 
 
 def log_curves(
@@ -35,7 +40,7 @@ def log_curves(
 
 def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, MeasureValues]]) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
-    take pictures."""
+    take pictures; in TensorBoard as ``~heat_map/TAG``, behind the curves of the training."""
     writers: list[Any] = [
         logger
         for logger in loggers
@@ -45,7 +50,7 @@ def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, Measu
         name, picture, step = f"heat_map/{tag}", heat_map(measurement), int(measurement.steps[-1])
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_image(name, picture, step, dataformats="HWC")
+                logger.experiment.add_image(f"~{name}", picture, step, dataformats="HWC")
             elif isinstance(logger, MLFlowLogger):
                 logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
             else:  # W&B, and loggers with the same method
@@ -79,26 +84,26 @@ def log_findings(
             )
 
 
-def log_layout(loggers: Iterable[Logger], curves: Sequence[tuple[str, bool]]) -> None:
+def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
     """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
     measure.
 
     A measure's chart has its first, middle and last layer, and the smallest and largest value of
-    all layers. Charts contain no layer numbers, so TensorBoard merges those of several runs, even
-    if the runs differ in depth. A layout replaces the one before it, so that a run needs one for
-    all its measures: ``curves`` has the tag of each, and whether it has a curve of the product over
-    layers.
+    all layers. TensorBoard draws no legend, and shows a curve's tag only under the pointer and in
+    the closed list below a chart, so the title names the curves. Charts contain no layer numbers,
+    so TensorBoard merges those of several runs, even if the runs differ in depth. A layout replaces
+    the one before it, so that a run needs one for all its measures.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING)}
-    for tag, product in curves:
-        section, _, name = tag.rpartition("/")
-        charts = sections.setdefault(section or tag, {})
-        charts[name] = ["Multiline", ["~?" + re.escape(tag) + "/(first|middle|last|min|max)$"]]
-        if product:
-            charts[f"{name}, product of all layers"] = [
-                "Multiline",
-                ["~?" + re.escape(tag) + "/product$"],
-            ]
+    for measure in measures:
+        section = measure.tag.rpartition("/")[0] or measure.tag
+        charts = sections.setdefault(section, {})
+        tag = "~?" + re.escape(measure.tag)
+        value = f"log₁₀ {measure.unit}" if measure.log10 else measure.unit
+        curves = [f"{tag}/{name}$" for name in SUMMARY]
+        charts[f"{value}: {SUMMARY_TITLE}"] = ["Multiline", curves]
+        if measure.product:
+            charts[f"{value}: product of all layers"] = ["Multiline", [f"{tag}/product$"]]
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.experiment.add_custom_scalars(sections)

@@ -253,6 +253,7 @@ class watch:  # noqa: N801 - a context manager
                     measure.unit,
                     measure.log10,
                     layers[:last],
+                    measure.around_zero,
                 )
             )
         return found
@@ -314,7 +315,7 @@ class watch:  # noqa: N801 - a context manager
         if np.isnan(found[measure].values).all():
             why = " ".join(self.notes) or "its layers had none."
             raise ValueError(f"{measure} has no value in any step: {why}")
-        return heat_map_figure(found[measure], fitted=True)
+        return heat_map_figure(found[measure])
 
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -100,19 +99,12 @@ class Block(nn.Module):
         self.skip = skip
         self.norms_after_skip = norms_after_skip
         self.dropout = dropout
-        # A layer may compute a whole block of this kind at once.
-        has_norms = len(norms) > 0 or len(norms_after_skip) > 0
-        is_plain = not has_norms and skip.adds_input is not None
-        self._is_plain = is_plain and activation in (no_activation, F.relu)
 
     def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
         """The next hidden state.
 
         On a graph with more sources than targets only the targets have a next state.
         """
-        whole = self._at_once(x, graph)
-        if whole is not None:
-            return whole
         update = self.update(x, graph, states.first)
         # Targets are the first nodes. Only they have an update, so only their rows of earlier
         # states are joined to it.
@@ -127,23 +119,48 @@ class Block(nn.Module):
             x = self.skip(update, earlier, graph)
         return self.norms_after_skip(x, graph)
 
-    def _at_once(self, x: Hidden, graph: Graph) -> Tensor | None:
-        """The next hidden state, if the layer computes it together with what follows it."""
-        if not self._is_plain or (self.dropout and self.training):
-            return None
-        # Compiled code fuses by itself, and hooks want to see their module called.
-        if torch.compiler.is_compiling() or has_hooks(self.layer) or has_hooks(self.skip):
-            return None
-        return self.layer.whole_block(
-            x, graph, relu=self.activation is F.relu, residual=self.skip.adds_input is True
-        )
-
     def update(self, x: Hidden, graph: Graph, first: Tensor | None) -> Tensor:
         """The update of the hidden state, before the skip: dropout, layer, norms, activation."""
         # On one process's part of a graph, neighbours elsewhere send their rows here.
         x = graph.fetch(drop(x, self.dropout, self.training, graph))
         x = self.layer(x, graph, first) if self.layer.reads_first else self.layer(x, graph)
         return self.activation(self.norms(x, graph))
+
+
+class PlainBlock(Block):
+    r"""A block without norms, which its layer may compute at once: see :meth:`Layer.whole_block`.
+
+    .. math:: X^{l+1} = [X^l +] \phi(\mathrm{layer}(X^l)),
+
+    where the activation :math:`\phi` is ReLU, or none.
+    """
+
+    def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
+        """The next hidden state, by one kernel where the layer has one: the same numbers."""
+        # Hooks want to see their module called.
+        is_watched = has_hooks(self.layer) or has_hooks(self.skip)
+        whole = None
+        if not (is_watched or (self.dropout and self.training)):
+            is_residual = self.skip.adds_input is True
+            whole = self.layer.whole_block(x, graph, self.activation is F.relu, is_residual)
+        if whole is None:
+            return super().forward(x, graph, states)
+        return whole
+
+
+def make_block(
+    layer: Layer,
+    norms: FeatureNorms,
+    activation: Callable[[Tensor], Tensor],
+    skip: Skip,
+    norms_after_skip: FeatureNorms,
+    dropout: float,
+) -> Block:
+    """Make the block of these parts: see :class:`Block`."""
+    has_norms = len(norms) > 0 or len(norms_after_skip) > 0
+    is_plain = not has_norms and skip.adds_input is not None
+    kind = PlainBlock if is_plain and activation in (no_activation, F.relu) else Block
+    return kind(layer, norms, activation, skip, norms_after_skip, dropout)
 
 
 class Blocks(nn.ModuleList):

@@ -114,6 +114,9 @@ def _read_result(folder: str) -> dict[str, Any]:
     for part in (*PARTS, "packages"):
         if not isinstance(result.setdefault(part, {}), dict):
             raise ValueError(f"has {part} that are not a mapping")
+    per_seed = result.get("per_seed") or []
+    if not isinstance(per_seed, list) or not all(isinstance(name, str) for name in per_seed):
+        raise ValueError("has per_seed that are not a list of options")
     for name in result["axes"]:
         if name in COLUMNS:
             raise ValueError(f"has an axis {name!r}, which is the name of a column of every run")
@@ -199,6 +202,11 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for name in (*NUMBERS, *parts["metrics"]):
         frame[name] = pd.to_numeric(frame[name].map(_number, na_action="ignore"))
     frame.attrs = {part: list(known) for part, known in parts.items()}
+    # Options that change with the seed: runs with other values of them are repeats.
+    per_seed: dict[str, None] = {}
+    for result in found.values():
+        per_seed |= dict.fromkeys(result.get("per_seed") or [])
+    frame.attrs["per_seed"] = [name.replace(".init_args.", ".") for name in per_seed]
     return frame
 
 

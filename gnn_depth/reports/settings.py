@@ -236,7 +236,7 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     columns = {}
     for name in varying(frame, settings(frame)):
         is_folder = name.startswith("data.") and name.endswith(".root")
-        if name in MAY_DIFFER or is_folder:
+        if name in (*MAY_DIFFER, *frame.attrs["per_seed"]) or is_folder:
             continue
         is_axis = name in frame.attrs["axes"]
         not_recorded = frame[name].isna() if is_axis else has_no_hparams

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,7 +16,7 @@ Settings: TypeAlias = dict[str, Any]
 Where: TypeAlias = tuple[str | int, ...]
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
-KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
+KEYS = ("base", "axes", "rules", "seeds", "per_seed", "name", "metric")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "a word"}
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
@@ -81,6 +81,8 @@ class Grid:
     seeds: tuple[int, ...]  # every combination is run with each
     rules: tuple[Rule, ...] = ()  # applied in order
     metric: str | None = None  # that runs are compared by; by default that of their task
+    # Options that change with the seed, such as the number of a fixed split.
+    per_seed: Mapping[int, Settings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         runs = math.prod([len(self.seeds), *(len(axis.values) for axis in self.axes)])
@@ -104,6 +106,11 @@ class Grid:
             if not any(rule.skip for rule in rules):
                 yield Combination(labels, tuple(settings))
 
+    def with_seed(self, combination: Combination, seed: int) -> Combination:
+        """A combination with the options that change with the seed."""
+        settings = self.per_seed.get(seed, {})
+        return replace(combination, settings=(*combination.settings, settings))
+
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
         """The part of the grid with these labels of some axes, as text, and the first seeds."""
         axes = {axis.name: axis for axis in self.axes}
@@ -117,6 +124,13 @@ class Grid:
             kept = {by_text[text]: values[by_text[text]] for text in by_text if text in labels}
             axes[key] = GridAxis(key, kept)
         kept_seeds = self.seeds if seeds is None else _seeds(seeds)
+        if self.per_seed and seeds is not None:
+            known = tuple(self.per_seed)
+            kept_seeds = known[:seeds]
+            if seeds > len(known):
+                raise GridError(
+                    f"per_seed has values for {len(known)} seeds, and {seeds} are asked for."
+                )
         return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
 
     def labels_of(self, name: str) -> dict[str, Label]:
@@ -161,17 +175,44 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
     rules = []
     for place, rule in enumerate(_checked(list, content.get("rules"), ("rules",))):
         rules.append(_rule(rule, axes, ("rules", place)))
+    seeds = _seeds(content.get("seeds", 1))
     grid = Grid(
         _name(content.get("name") or name),
         tuple(files),
         tuple(axes.values()),
-        _seeds(content.get("seeds", 1)),
+        seeds,
         tuple(rules),
         _checked(str, content.get("metric"), ("metric",)) or None,
+        _per_seed(content.get("per_seed"), seeds),
     )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
     return grid
+
+
+def _per_seed(options: Any, seeds: Sequence[int]) -> dict[int, Settings]:
+    """The options of each seed, from a list of values for each option."""
+    where = ("per_seed",)
+    lists = _settings(options, where)
+    for name, values in lists.items():
+        here = (*where, name)
+        if not isinstance(values, list) or name == "config":
+            raise GridError(
+                f"per_seed has options with a value for each seed, as in data.split: [0, 1, 2], "
+                f"not {name}: {values!r}.",
+                here,
+            )
+        if len(values) != len(seeds):
+            raise GridError(
+                f"{name} has {len(values)} values for {len(seeds)} seeds: it needs one for each.",
+                here,
+            )
+    if not lists:
+        return {}
+    found = {}
+    for place, seed in enumerate(seeds):
+        found[seed] = {name: values[place] for name, values in lists.items()}
+    return found
 
 
 def _name(value: Any) -> str:

@@ -28,6 +28,7 @@ class PlannedRun:
     config: dict[str, Any]  # resolved
     data_sha256: str  # checksum of its data
     place: int = 0  # in the order of the grid
+    per_seed: tuple[str, ...] = ()  # options that change with the seed
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,21 @@ def make_plan(
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
         try:
-            config, data_sha256 = resolve(combination)
+            if grid.per_seed:
+                each = [resolve(grid.with_seed(combination, seed)) for seed in grid.seeds]
+            else:
+                each = [resolve(combination)] * len(grid.seeds)
         except AbsentDataError as error:
             if absent is None:
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
             absent[combination.group] = str(error)
             continue
-        _check_alone(combination, config)
-        for seed in grid.seeds:
+        _check_alone(combination, each[0][0])
+        for seed, (config, data_sha256) in zip(grid.seeds, each, strict=True):
             mine = copy.deepcopy(config) | {"seed_everything": seed}
             key = RunKey(combination.group, seed, identity(mine, data_sha256))
-            runs.append(PlannedRun(key, combination.labels, mine, data_sha256, len(runs)))
+            options = tuple(grid.per_seed.get(seed, ()))
+            runs.append(PlannedRun(key, combination.labels, mine, data_sha256, len(runs), options))
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from gnn_depth.runs import event_tag
+
 FOLDER = "summary"
 # Sorts after every metric: TensorBoard shows these charts last, in closed sections.
 BAND = "~band"
@@ -26,11 +28,11 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
         \bar x_t = \tfrac1n \sum_i x_{i,t}, \qquad
         s_t^2 = \tfrac1{n-1} \sum_i (x_{i,t} - \bar x_t)^2
 
-    The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart
-    with the seeds, and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom
-    Scalars draws these as a band. ``~runs/still_training`` counts the seeds that had not stopped
-    yet; a seed that has stopped counts with its last value (see `average`). One seed has a mean and
-    no band.
+    The run ``summary/GROUP`` has the mean under the tag that the metric has in its runs, so that it
+    lies in one chart with the seeds, and ``mean - s`` and ``mean + s`` under ``~band/``;
+    TensorBoard's page Custom Scalars draws these as a band. ``~runs/still_training`` counts the
+    seeds that had not stopped yet; a seed that has stopped counts with its last value (see
+    `average`). One seed has a mean and no band.
 
     An existing summary is replaced, whole or not at all. The event file is returned, None where no
     run has curves yet.
@@ -113,12 +115,15 @@ def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
     # The purge step makes a running TensorBoard forget what it read from the file that this one
     # replaces.
     with SummaryWriter(str(folder), purge_step=0) as writer:
-        charts = {tag: ["Margin", [tag, *band(tag)]] for tag in wide if band(tag)[0] in wide}
+        charts = {}
+        for name in wide:
+            if band(name)[0] in wide:
+                charts[name] = ["Margin", [event_tag(name), *band(name)]]
         # One category, because TensorBoard loses charts when runs bring different categories.
         writer.add_custom_scalars({TITLE: charts})
         for step, row in wide.iterrows():
-            for tag, value in row.dropna().items():
-                writer.add_scalar(tag, value, step, walltime=when)
+            for name, value in row.dropna().items():
+                writer.add_scalar(event_tag(str(name)), value, step, walltime=when)
     return next(folder.glob(EVENTS))
 
 

@@ -72,6 +72,7 @@ def _run(job: Job) -> Record:
         "sweep": store.name,
         "group": key.group,
         "axes": job.run.labels,
+        "per_seed": list(job.run.per_seed),
         "place": job.run.place,
         "identity": key.identity,
         "data_sha256": job.run.data_sha256,

@@ -2,12 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.builder import without_paths
-from gnn_depth.short_names import GIVEN_BY_DATA, describe
+from gnn_depth.builder import Chosen, PartError, choose, without_paths
+from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, describe, items_of, load_class
+from gnn_depth.training.source_code import (
+    checksum_of_code,
+    checksum_of_file,
+    is_written_by_user,
+)
 
 # Options of the trainer that only say where things are written and what is shown.
 SHOWN = (
@@ -26,7 +32,8 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     """SHA-256, in hex, of a resolved config with its seed, and of the data.
 
     It is equal for runs with equal numbers. Names of runs, folders and what is shown on the screen
-    do not count. The content of a plugin counts, its place does not.
+    do not count. The content of a plugin counts, its place does not; so does the code of a class
+    that the user's program defines.
     """
     trainer = config.get("trainer", {})
     model = config.get("model", {})
@@ -37,19 +44,63 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)
     kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
+    code = code_of_program(config)
+    if code:
+        kept["code"] = code
     kept["data_sha256"] = data_sha256
     text = json.dumps(kept, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plugin_version(plugin: str) -> str:
-    """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
+    """A plugin's name and the checksum of its file and of the user's files that it imports.
+
+    So an edited plugin makes new runs.
+    """
     is_file = plugin.endswith(".py")
     path = Path(plugin if is_file else registry.origin(plugin) or "")
     content = "missing"
     if path.is_file():
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = checksum_of_file(path, path.stem if is_file else plugin)
     return f"{path.name if is_file else plugin} {content}"
+
+
+def code_of_program(config: Mapping[str, Any]) -> list[str]:
+    """Name and checksum of each class in a config that comes from a user's program or notebook.
+
+    Classes of plugins are not in it, see :func:`plugin_version`.
+    """
+    plugins = set()
+    for plugin in config.get("plugins") or []:
+        plugins.add(Path(plugin).stem if plugin.endswith(".py") else plugin.partition(".")[0])
+    found = set()
+    for section, kind in SECTIONS.items():
+        value: Any = config
+        for key in section.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is None or (isinstance(value, Mapping) and "given_in_python" in value):
+            continue
+        for cls in _classes(kind, value):
+            is_of_plugin = cls.__module__.partition(".")[0] in plugins
+            if is_written_by_user(cls) and not is_of_plugin:
+                found.add(f"{cls.__qualname__} {checksum_of_code(cls)}")
+    return sorted(found)
+
+
+def _classes(kind: str, value: Any) -> Iterator[type]:
+    """The classes of the parts that a value names, and of those in their options."""
+    try:
+        waiting = items_of(choose(kind, value))
+    except PartError:  # a class inside a function, of which the config has the code
+        return
+    while waiting:
+        chosen = waiting.pop()
+        if isinstance(chosen, Chosen):
+            cls = chosen.part.cls or load_class(chosen.part.path)
+            if isinstance(cls, type):
+                yield cls
+            for option in chosen.options.values():
+                waiting += items_of(option)
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 from tqdm import tqdm
 
+from gnn_depth.runs import event_tag
+
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
-CURVES = ("train/", "val/", "test/")
 ROWS = 50
 SECONDS = 2.0
 
@@ -121,11 +122,8 @@ class EventLogger(TensorBoardLogger):
 
         values = []
         for name, value in metrics.items():
-            # TensorBoard shows tags that begin with a tilde last: the page begins with the curves
-            # of the training, not with those of every layer.
-            tag = name if name.startswith((*CURVES, "~")) else f"~{name}"
             if not math.isnan(value):
-                values.append(Summary.Value(tag=tag, simple_value=value))
+                values.append(Summary.Value(tag=event_tag(name), simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
     @rank_zero_only

@@ -48,7 +48,7 @@ from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import options_of
+from gnn_depth.short_names import load_class, options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
@@ -66,6 +66,7 @@ from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.source_code import checksum_of_code, is_written_by_user
 from gnn_depth.training.summary import report
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ REWORDED = {
 }
 #: The sections of a config file that :func:`fit` uses; the others are its own arguments.
 OF_FILE = ("model", "trainer", "plugins", "seed_everything")
+# Names that end so are files, not data sets; tables are answered with their way in.
+OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
 # Callbacks that cannot work with these models, and why. Without this check they would fail after
 # the run has a folder, and ModelPruning only at the end of the training.
@@ -374,9 +377,11 @@ def fit(
     if isinstance(model, NodeClassifier):
         built, of_model = model, dict(model.hparams)
         of_model |= {"optimizer": model.optimizer, "scheduler": model.scheduler}
-        # No config can build this model: structure and weights tell it apart from others.
+        # No config can build this model: structure, code and weights tell it apart from others.
+        kinds = {type(part) for part in model.modules()}
+        code = sorted(checksum_of_code(kind) for kind in kinds if is_written_by_user(kind))
         weights = fingerprint(*(value.double() for value in model.state_dict().values()))
-        of_model["given_in_python"] = digest(f"{model!r} {weights}")[:12]
+        of_model["given_in_python"] = digest(f"{model!r} {code} {weights}")[:12]
     else:
         built = build_model(model, module)
     of_trainer = written_options(known, chosen)
@@ -405,7 +410,9 @@ def _data_module(
 ) -> GraphDataModule:
     """The data set for fit's argument: a data set, a name or config of one, or graphs."""
     is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
-    is_name = isinstance(data, str) and Path(data).suffix not in (".npz", ".pt")
+    is_name = isinstance(data, str)
+    if isinstance(data, str) and (Path(data).is_file() or Path(data).suffix in OF_FILES):
+        is_name = False
     if is_config or is_name:
         data = build("data", data)
     return GraphSource.of(data, split, batch_size, seed)
@@ -431,14 +438,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path | timedelta):
         return str(value)
     if isinstance(value, type):
-        return {"class_path": registry.import_path(value)}
+        path = registry.import_path(value)
+        if load_class(path) is not value:  # such as a class inside a function
+            return {"class_path": path, "code": checksum_of_code(value)[:12]}
+        return {"class_path": path}
     if isinstance(value, partial):
         return {**_plain(value.func), "init_args": _plain(value.keywords)}
     if inspect.isfunction(value):
         # Functions of the same name may differ, above all lambdas: their code tells them apart.
-        code = value.__code__
-        text = f"{code.co_code!r} {code.co_consts!r} {code.co_names!r}"
-        return {"class_path": f"{value.__module__}.{value.__qualname__}", "code": digest(text)}
+        path = f"{value.__module__}.{value.__qualname__}"
+        return {"class_path": path, "code": checksum_of_code(value)[:12]}
     state = {}
     for name, item in sorted(getattr(value, "__dict__", {}).items()):
         if item is None or isinstance(item, bool | int | float | str):

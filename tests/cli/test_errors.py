@@ -89,6 +89,7 @@ from tests.cli.conftest import BOMB, SMALL
             "--lr 3",
             ["Did you mean 'model.optimizer.lr', in full 'model.optimizer.init_args.lr'?"],
         ),
+        ("--label topic", ["unknown option 'label'. Did you mean 'data.label'?"]),
         ("--config .", ["config file '.' is a folder."]),
         ("--config", ["--config: expected one argument"]),
         ("extra", ["'extra'"]),

@@ -208,3 +208,22 @@ def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_re
     assert answer.code == 2
     assert "0.0.1" in answer.err
     assert "--force" in answer.err
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_table_averages_over_splits_that_belong_to_seeds(gnn_depth, grid):
+    values = {"data.seed": [7, 8], "model.dropout": [0.0, 0.5]}
+    name = grid(axes={"model.num_layers": [2, 3]}, seeds=2, per_seed=values)
+    assert gnn_depth("sweep", name).code == 0
+    configs = [yaml.safe_load(path.read_text()) for path in Path("runs").rglob("config.yaml")]
+    found = {
+        (config["seed_everything"], config["data"]["init_args"]["seed"], config["model"]["dropout"])
+        for config in configs
+    }
+    assert found == {(0, 7, 0.0), (1, 8, 0.5)}
+    answer = gnn_depth("table", "runs")
+    assert answer.code == 0, answer.err
+    assert "over 2 seeds" in answer.out
+    refused = gnn_depth("sweep", name, "--seeds=3")
+    assert refused.code == 2
+    assert "per_seed has values for 2 seeds, and 3 are asked for" in refused.err

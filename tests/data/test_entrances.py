@@ -175,6 +175,15 @@ PROMISES: dict[str, tuple[dict, dict, str]] = {
         {},
         "no training row has the class '1', '2'",
     ),
+    "a class without validation or test rows": (
+        changed(
+            train_mask=np.arange(20) < 18,
+            val_mask=np.arange(20) == 18,
+            test_mask=np.arange(20) == 19,
+        ),
+        {},
+        r"no validation row has the class '1', '2': the best epoch(.|\n)*no test row",
+    ),
     "targets that float32 makes equal": (changed(y=LARGE), {}, "cannot tell apart, such as 17"),
     "targets or features beyond float32": (MISTAKES["a feature beyond float32"], {}, ""),
     "features that lose digits in float32": (
@@ -182,7 +191,7 @@ PROMISES: dict[str, tuple[dict, dict, str]] = {
         {},
         "float32 rounds it to 16777216",
     ),
-    "columns of x that differ by a factor of 100,000": (
+    "columns of x that differ by a factor above 100": (
         at("x", (3, 1), 1e9),
         {},
         "very different size",

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 import gnn_depth.data  # noqa: F401  (registers the data sets)
 from gnn_depth.builder import PartError, build, resolved
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
+from gnn_depth.short_names import parts_of
 
 
 def small(**changes) -> SyntheticCitation:
@@ -31,6 +32,13 @@ def test_transforms_by_name_equal_those_of_pytorch_geometric():
     torch.testing.assert_close(made.x, wanted)
     assert torch.equal(made.y, plain.y)
     assert small(transforms=given).num_features == 33
+
+
+def test_every_data_set_takes_transforms_unless_it_wraps_another_or_makes_trees():
+    without = {"MiniBatches", "MissingFeatures", "PartitionedGraph", "TreeNeighborsMatch"}
+    for part in parts_of("data").values():
+        if part.path.startswith("gnn_depth."):
+            assert ("transforms" in part.options) is (part.class_name not in without), part
 
 
 def test_transforms_are_part_of_the_config_in_every_way_of_naming_them():

@@ -1,6 +1,7 @@
 """A user's graph from two tables, as people write them."""
 
 import gzip
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -271,8 +272,8 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES, "", "'edges.csv': .*empty"),
         (
             NODES,
-            EDGES.replace(",", ";"),
-            r"'edges.csv': .*';'.*','.*separator semicolon",
+            EDGES.replace(",", " "),
+            r"'edges.csv': .*' '.*','.*separator spaces",
         ),
         (NODES, EDGES.encode("utf-16"), "'edges.csv': .*UTF-8"),
         ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, "'nodes.csv': .*line 3 has 4 values for 3"),
@@ -312,6 +313,52 @@ def test_a_faulty_table_is_refused_by_file_and_line(
 ):
     with pytest.raises(DataError, match=f"(?s){words}"):
         _ = graph(nodes, edges).batch
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_tables_of_other_separators_are_read_each_by_its_own_and_it_is_said(graph: Callable, sign):
+    expected = graph(NODES, EDGES).batch
+    data = graph(NODES.replace(",", sign), EDGES)
+    assert torch.equal(data.batch.x, expected.x)
+    assert torch.equal(data.batch.graph.edge_index, expected.graph.edge_index)
+    assert any(f"nodes.csv: its values are separated by {sign!r}" in note for note in data.notes)
+
+
+def test_one_separator_for_tables_of_two_is_refused_with_the_way_out(graph: Callable):
+    with pytest.raises(DataError, match="'edges.csv': .*','.*without the option separator"):
+        _ = graph(NODES.replace(",", ";"), EDGES, separator="semicolon").batch
+
+
+def test_numbers_with_a_decimal_comma_are_named_and_not_left_out_as_text(graph: Callable):
+    nodes = "id;topic;debt\n1;a;1.004,50\n2;b;17,2\n"
+    with pytest.raises(DataError, match="'debt' is 1.004,50: decimal commas.*read as 1234.5"):
+        _ = graph(nodes, "s,t\n1,2\n").batch
+
+
+def test_ids_in_another_column_than_the_first_are_found_and_the_flag_is_named(graph: Callable):
+    lines = NODES.splitlines()
+    numbered = [f"{number},{line}" for number, line in enumerate(lines[1:])]
+    data = graph("\n".join(["row," + lines[0], *numbered]) + "\n")
+    for look in (lambda: data.batch, data.inspect):
+        with pytest.raises(DataError, match="'row', is no id.* values of 'paper'.*--data.id paper"):
+            look()
+
+
+def test_a_single_column_stands_for_a_list_of_one_as_in_the_command(graph: Callable):
+    expected = graph(features=["age"], drop=["cites"]).batch.x
+    data = UserGraph.__new__(UserGraph)
+    # As outside of these tests, where nothing checks the types of arguments.
+    make = inspect.unwrap(UserGraph.__init__)
+    make(data, "edges.csv", "nodes.csv", label="topic", features="age", drop="cites")
+    assert torch.equal(data.batch.x, expected)
+
+
+def test_tables_in_each_other_s_place_are_named(graph: Callable):
+    edges = "cited,citing\np1,p2\np1,p4\n"
+    data = graph(edges, NODES, label=None)
+    for look in (lambda: data.batch, data.inspect):
+        with pytest.raises(DataError, match="each other's place: nodes.csv has edges"):
+            look()
 
 
 def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable):

@@ -43,8 +43,8 @@ def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path)
     measure(logger=board, max_epochs=3)
     found = pictures(tmp_path / "run")
     assert {tag: [picture.step for picture in shown] for tag, shown in found.items()} == {
-        "heat_map/gradient_norm/hidden_log10": [2],
-        "heat_map/gradient_norm/parameters_log10": [2],
+        "~heat_map/gradient_norm/hidden_log10": [2],
+        "~heat_map/gradient_norm/parameters_log10": [2],
     }
     assert all(shown[0].encoded_image_string.startswith(b"\x89PNG") for shown in found.values())
 
@@ -88,21 +88,24 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
     tags = list(scalars(tmp_path / "run"))
     (found,) = layouts(tmp_path / "run")
     shown = {
-        f"{section}/{title}": [tag for tag in tags if re.match(expression, tag)]
+        f"{section}/{title}": [tag for tag in tags if re.match("|".join(expressions), tag)]
         for section, charts in found.items()
-        for title, (expression,) in charts.items()
+        for title, expressions in charts.items()
     }
+    named = "first, middle, last layer, min, max"
     assert shown == {
         "training/accuracy": [],
         "training/loss": ["loss"],
         **{
-            f"made/{name}": [f"made/{name}/{curve}" for curve in FIVE]
-            for name in ("signed", "size_log10")
+            f"made/{unit}: {named}": [f"made/{name}/{curve}" for curve in FIVE]
+            for name, unit in (("signed", SIGNED.unit), ("size_log10", "log₁₀ s"))
         },
-        "made/size_log10, product of all layers": ["made/size_log10/product"],
+        "made/log₁₀ s: product of all layers": ["made/size_log10/product"],
         **{
-            f"gradient_norm/{kind}_log10": [f"gradient_norm/{kind}_log10/{curve}" for curve in FIVE]
-            for kind in ("hidden", "parameters")
+            f"gradient_norm/log₁₀ {unit}: {named}": [
+                f"gradient_norm/{kind}_log10/{curve}" for curve in FIVE
+            ]
+            for kind, unit in (("hidden", "||dLoss/dX||"), ("parameters", "||dLoss/dW||"))
         },
     }
 
@@ -112,6 +115,7 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
     [
         ("train/acc", "accuracy"),
         ("test/acc", "accuracy"),
+        ("~test/acc", "accuracy"),
         ("val_accuracy_epoch", "accuracy"),
         ("val/loss", "loss"),
         ("train_loss_step", "loss"),

@@ -166,6 +166,18 @@ def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     assert "Median over seeds, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3." in drawn.caption
 
 
+def test_a_single_panel_or_line_of_one_run_needs_no_caption(tmp_path):
+    parts = {"curves": {"val/acc": [0.1, 0.2]}, "measures": [similarity("mu")]}
+    make_run(tmp_path, {"depth": 5}, 0, **parts)
+    frame = read_runs(tmp_path)
+    assert (heatmap(frame).caption, convergence(frame).caption) == ("", "")
+    make_run(tmp_path, {"depth": 7}, 0, **parts)
+    frame = read_runs(tmp_path)
+    assert heatmap(frame).caption == "One run per panel."
+    assert depth(frame).caption == "One run per point."
+    assert convergence(frame).caption == "One run per line."
+
+
 def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
     empty = MeasureValues("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
     make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[empty])
@@ -197,6 +209,19 @@ def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
     assert drawn.panels[0].map.log10
     assert np.isneginf(drawn.panels[0].map.values[0, 0])
     assert all(part in drawn.caption for part in ("1 of 30 values. ", "Not finite: 3 of 30"))
+
+
+def test_a_measure_around_zero_stays_so_on_the_way_from_its_file_to_its_colours(tmp_path):
+    layers = np.arange(1, 6)
+    for name, around_zero in (("growth", True), ("norm", False)):
+        values = MeasureValues(
+            name, np.arange(2), np.full((2, 5), 3.0), "r", True, layers, around_zero
+        )
+        make_run(tmp_path / name, {"depth": 5}, 0, measures=[values])
+        scale = heatmap(read_runs(tmp_path / name)).colours
+        assert (scale.name, scale.low + scale.high == 0) == (
+            ("RdBu_r", True) if around_zero else ("viridis", False)
+        )
 
 
 def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
@@ -326,6 +351,20 @@ def test_a_line_has_the_same_style_in_every_panel(tmp_path):
         assert (cora.title, pubmed.title) == ("data=Cora", "data=PubMed")
         assert [(line.label, line.style) for line in cora.lines] == [("gat", 0), ("lip", 1)]
         assert [(line.label, line.style) for line in pubmed.lines if len(line.x)] == [("lip", 1)]
+
+
+def test_a_loss_of_exactly_zero_leaves_the_axis_logarithmic_beside_a_run_that_diverged(tmp_path):
+    curves = {"train/loss": [1.0, 0.01, 0.0]}
+    make_run(tmp_path, {"norm": "lip"}, 0, curves=curves)
+    curves = {"train/loss": [2.0, 5e13, math.inf]}
+    make_run(tmp_path, {"norm": "none"}, 0, None, "diverged", curves=curves)
+    drawn = convergence(read_runs(tmp_path), tag="train/loss")
+    assert drawn.y.log
+    by_label = {line.label: line.y.tolist() for line in drawn.panels[0].lines}
+    assert by_label["none"][:2] == [2.0, 5e13]
+    assert by_label["lip"][:2] == [1.0, 0.01]
+    assert "Exactly zero, and not drawn: 1 of 6 values." in drawn.caption
+    assert "1 of 2 runs diverged" in drawn.caption
 
 
 def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive(tmp_path):

@@ -137,15 +137,26 @@ def test_what_is_not_finite_is_hatched_and_an_exact_zero_is_dotted(maps):
 
 
 @pytest.mark.parametrize(
-    ("values", "limits"), [([-1.0, 2.0], (-2, 2)), ([-8.0, 0.5], (-8, 0.5)), ([1.0, 2.0], (1, 2))]
+    ("values", "around_zero", "limits"),
+    [
+        ([-1.0, 2.0], True, (-2, 2)),
+        ([-8.0, 0.5], True, (-8, 8)),
+        ([1.0, 2.0], True, (-2, 2)),
+        ([0.0, 0.0], True, (-1, 1)),
+        ([-1.0, 2.0], False, (-1, 2)),
+        ([3.0, 3.0], False, (2.5, 3.5)),
+    ],
 )
-def test_white_is_zero_where_values_lie_on_both_sides_of_it(maps, values, limits):
-    panel = Panel("", map=HeatMap(np.arange(2), np.array([1]), np.array([values])))
+def test_white_is_zero_for_measures_around_it_whatever_their_values(
+    maps, values, around_zero, limits
+):
+    cells = HeatMap(np.arange(2), np.array([1]), np.array([values]), around_zero=around_zero)
+    panel = Panel("", map=cells)
     chart = replace(maps, panels=(panel,))
     (mesh,) = parts(draw_chart(chart).axes[0], QuadMesh)
     assert mesh.get_clim() == limits
     is_white = mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01)
-    assert chart.colours.diverging == is_white
+    assert is_white == around_zero
 
 
 def test_axes_labels_caption_and_size_are_as_asked(lines):

@@ -50,6 +50,44 @@ def test_a_combination_has_the_options_of_its_labels_and_then_those_of_the_rules
         assert (settings[-1] == {"model.dropout": 0.1}) is ruled
 
 
+PER_SEED = "{seeds: [3, 5], per_seed: {data.split: [0, 1], model.dropout: [0.1, 0.2]}}"
+
+
+def test_a_seed_has_its_own_options_which_come_last_and_change_no_label():
+    found = grid(PER_SEED)
+    (plain,) = found.combinations()
+    for seed, options in (
+        (3, {"data.split": 0, "model.dropout": 0.1}),
+        (5, {"data.split": 1, "model.dropout": 0.2}),
+    ):
+        of_seed = found.with_seed(plain, seed)
+        assert of_seed.settings[-1] == options
+        assert of_seed.labels == plain.labels
+    assert found.subset({}, None).seeds == (3, 5)
+    assert found.subset({}, 1).seeds == (3,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "data.split has 2 values for 3 seeds"),
+        ("{seeds: 2, per_seed: {data.split: 1}}", "a value for each seed"),
+        ("{seeds: 2, per_seed: {config: [a.yaml, b.yaml]}}", "config names a config file"),
+        ("{seeds: 2, per_seed: [0, 1]}", "a mapping"),
+        ("{seeds: 2, per_seed: {seed_everything: [0, 1]}}", "under its key `seeds`"),
+    ],
+)
+def test_options_of_seeds_that_do_not_fit_are_refused(text, said):
+    with pytest.raises(GridError, match=said) as raised:
+        grid(text)
+    assert raised.value.where[0] == "per_seed"
+
+
+def test_seeds_without_options_of_their_own_are_refused():
+    with pytest.raises(GridError, match="per_seed has values for 2 seeds, and 4 are asked for"):
+        grid(PER_SEED).subset({}, 4)
+
+
 def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_and_options():
     assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
     assert next(grid("{}").combinations()).group == "all"

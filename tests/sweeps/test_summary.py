@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
+from gnn_depth.runs import event_tag
 from gnn_depth.sweeps.summary import TRAINING, average, band, write_summary
 
 GROUP = "data=Cora,depth=2"
@@ -82,6 +83,17 @@ def test_tensorboard_reads_the_mean_under_the_metrics_own_tag_and_steps_and_the_
     assert points(events, "val/acc") == [(1, 0.2), (3, 0.7)]
     assert points(events, lower) == [(1, 0.1), (3, 0.6)]
     assert points(events, upper) == [(1, 0.3), (3, 0.8)]
+
+
+def test_a_mean_of_the_test_set_lies_in_the_chart_of_its_runs(tmp_path):
+    runs = [make_run(tmp_path, seed, {"test/acc": [0.2, 0.6]}) for seed in (0, 1)]
+    write_summary(tmp_path, GROUP, runs)
+    events = read(tmp_path)
+    assert points(events, event_tag("test/acc")) == [(1, 0.2), (3, 0.6)]
+    (event,) = events.Tensors("custom_scalars__config__")
+    (category,) = Layout.FromString(event.tensor_proto.string_val[0]).category
+    (series,) = category.chart[0].margin.series
+    assert {series.value, series.lower, series.upper} <= set(events.Tags()["scalars"])
 
 
 def test_custom_scalars_are_told_to_draw_a_band_for_every_metric(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_geometric.data import Data
 
 import gnn_depth
@@ -139,6 +140,13 @@ def test_nothing_is_printed_without_progress(tmp_path, capfd):
             assert word not in err
 
 
+def test_a_table_alone_is_answered_with_the_way_in(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,topic\n1,a\n")
+    for path in (tmp_path / "nodes.csv", tmp_path / "away.csv"):
+        with pytest.raises(ValueError, match=r"UserGraph\(edges, nodes=\.\.\., label"):
+            gnn_depth.fit(MODEL, str(path))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -160,6 +168,20 @@ def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(t
             {**MODEL, "scheduler": schedule}, data, epochs=2, root=str(tmp_path), progress=False
         )
         assert run.config["model"]["scheduler"]["init_args"]["T_max"] == length
+
+
+def test_tensorboard_opens_on_the_curves_of_training_and_validation(tmp_path):
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+    callbacks = ["GradientNorms"]
+    run = gnn_depth.fit(
+        MODEL, data, epochs=2, root=str(tmp_path), progress=False, callbacks=callbacks
+    )
+    found = EventAccumulator(str(run.folder)).Reload().Tags()
+    # Its first page, Time Series, shows scalars and pictures in the order of their tags.
+    tags = sorted([*found["scalars"], *found["images"]])
+    of_page = list(dict.fromkeys(tag.split("/")[0] for tag in tags))
+    assert of_page[:2] == ["train", "val"]
+    assert {"~test", "~gradient_norm", "~heat_map"} <= set(of_page[2:])
 
 
 def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):

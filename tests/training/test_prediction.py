@@ -334,6 +334,134 @@ def test_arrays_without_names_are_checked_by_width_and_kind(of_arrays, name):
         pd.testing.assert_frame_equal(predict(model, arrays(**changes)), expected)
 
 
+def with_kinds(edges: pd.DataFrame) -> pd.DataFrame:
+    """Edges with an amount and a kind each, determined by their ends."""
+    number = (edges["from"] + edges["to"]).map(lambda name: sum(map(ord, name)))
+    kinds = np.array(["card", "cash", "wire"])[number % 3]
+    return edges.assign(amount=1000.0 + 37 * (number % 11), kind=kinds)
+
+
+@pytest.fixture(scope="module")
+def of_edge_columns(tmp_path_factory):
+    """A model that reads an amount, which is scaled, and a kind of each edge."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("of_edges"))
+        nodes, edges = tables()
+        options = {
+            "edge_features": ["amount", "kind"],
+            "edge_standardize": {"amount": "standard"},
+            "edge_weight": "",
+        }
+        data = UserGraph(*written(nodes, with_kinds(edges)), **{**ROLES, **options})
+        torch.manual_seed(0)
+        model = build_model({"layer": "gat", "num_layers": 2, "hidden_channels": 8}, data)
+        return model, predict(model, data), data
+
+
+def test_features_of_edges_are_scaled_and_one_hot_and_the_schema_keeps_how(of_edge_columns):
+    _, _, data = of_edge_columns
+    found = data.batch.graph.edge_attr
+    assert found.shape[1] == 4
+    amounts, kinds = found[:, 0], found[:, 1:]
+    assert kinds.sum(1).unique().tolist() == [1]
+    assert kinds.unique().tolist() == [0, 1]
+    near = data.batch.train_mask
+    near = near[data.batch.graph.source] | near[data.batch.graph.target]
+    assert amounts[near].mean().item() == pytest.approx(0, abs=1e-5)
+    assert amounts[near].std(correction=0).item() == pytest.approx(1, abs=1e-5)
+    again = Schema.from_dict(data.schema.as_dict())
+    assert again == data.schema
+    assert [column.name for column in again.edge_columns] == ["amount", "kind"]
+    assert again.edge_columns[1].values == ("card", "cash", "wire")
+    assert any("'kind' of edges.csv is text: 3 features" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (lambda edges: edges[["kind", "amount", "times", "to", "from"]], EQUAL),
+        (lambda edges: edges.assign(extra=1), EQUAL),
+        (lambda edges: edges.drop(columns="kind").assign(kid="card"), "'kind'. Did you mean 'kid'"),
+        (lambda edges: edges.assign(kind="cheque"), "'cheque' is no category.*row 0, 1, 2"),
+        (lambda edges: edges.assign(kind=None), "'kind': is missing"),
+        (lambda edges: edges.assign(amount="much"), "'amount': 'much' is no finite number"),
+    ],
+)
+def test_columns_of_edges_are_taken_by_name(of_edge_columns, folder, change, refusal):
+    model, expected, _ = of_edge_columns
+    nodes, edges = tables()
+    data = UserGraph(*written(nodes, change(with_kinds(edges))))
+    if not refusal:
+        pd.testing.assert_frame_equal(predict(model, data), expected)
+        return
+    with pytest.raises(DataError, match=refusal):
+        predict(model, data)
+    assert len(predict(model, data, unknown="ignore")) == NODES
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([f"note {number}" for number in range(EDGES)], "'kind' cannot be .*60 different.*Leave"),
+        (["2024-01-01"] * EDGES, "'kind' cannot be .*dates"),
+        (["cash"] * (EDGES - 1) + [None], r"row 59 \(from 0\): 'kind' is missing"),
+    ],
+)
+def test_columns_of_edges_that_are_no_features_are_refused_with_the_way_out(folder, values, words):
+    nodes, edges = tables()
+    data = UserGraph(*written(nodes, edges.assign(kind=values)), **ROLES, edge_features=["kind"])
+    with pytest.raises(DataError, match=words):
+        _ = data.batch
+
+
+@pytest.mark.parametrize("column", ["country", "heigth"])
+def test_a_scaling_of_a_column_that_is_no_number_is_refused(folder, column):
+    options = {**ROLES, "standardize": {column: "standard"}}
+    with pytest.raises(DataError, match=f"'{column}'.*Available: age, balance, joined"):
+        _ = UserGraph(*written(*tables()), **options).batch
+
+
+def test_a_scaling_of_features_that_edges_do_not_have_is_refused(folder):
+    data = UserGraph(*written(*tables()), **ROLES, edge_standardize="standard")
+    with pytest.raises(DataError, match="edge_standardize.*no features.*edge_features"):
+        _ = data.batch
+
+
+def test_features_of_edges_without_names_are_scaled_by_position():
+    attr = torch.tensor(np.random.default_rng(0).normal(1e4, 10, size=(30, 2)))
+    data = GraphSource(arrays(edge_attr=attr), edge_standardize="standard")
+    found = data.batch.graph.edge_attr
+    assert found.abs().max() < 5
+    torch.manual_seed(0)
+    model = build_model({"layer": "gat", "num_layers": 2, "hidden_channels": 8}, data)
+    again = predict(model, arrays(edge_attr=attr, y=None))
+    pd.testing.assert_frame_equal(again, predict(model, data))
+
+
+def test_features_made_from_the_edges_are_made_again_for_tables_without_others(folder):
+    nodes, edges = tables()
+    bare = nodes[["id", "topic"]]
+    options = {"label": "topic", "make_features": "degree", "undirected": True}
+    data = UserGraph(*written(bare, edges[["from", "to"]]), **options)
+    torch.manual_seed(0)
+    model = build_model({"layer": "gcn", "num_layers": 2, "hidden_channels": 8}, data)
+    expected = predict(model, data)
+    again = UserGraph(*written(bare[["id"]], edges))
+    pd.testing.assert_frame_equal(predict(model, again), expected)
+
+
+def test_transforms_are_part_of_the_model():
+    transforms = ["NormalizeFeatures", {"name": "AddRandomWalkPE", "walk_length": 3}]
+    raw = arrays(x=torch.rand(12, 3) + 1)
+    data = GraphSource(raw, transforms=transforms)
+    torch.manual_seed(0)
+    model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
+    assert Schema.from_dict(data.schema.as_dict()) == data.schema
+    pd.testing.assert_frame_equal(predict(model, raw), predict(model, data))
+    with pytest.raises(DataError, match="trained with transforms .*AddSelfLoops.*leave transforms"):
+        predict(model, GraphSource(raw, transforms=["AddSelfLoops"]))
+
+
 def test_a_model_that_knows_names_refuses_columns_without_them(trained, folder):
     model, _ = trained
     data = arrays(x=torch.ones(12, 6), edge_weight=torch.ones(30))

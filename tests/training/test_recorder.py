@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 
+from gnn_depth.runs import event_tag
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
@@ -63,10 +64,11 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     points = scalars(recorder.folder)
     with (recorder.folder / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    for tag in ("train/loss", "train/acc", "train/lr", "val/loss", "val/acc", "test/acc"):
-        assert [step for step, _ in points[tag]] == [0, 1, 2, 3], tag
-        written = [float(row[tag]) for row in rows if row[tag]]
-        assert written == pytest.approx([value for _, value in points[tag]])
+    for name in ("train/loss", "train/acc", "train/lr", "val/loss", "val/acc", "test/acc"):
+        curve = points[event_tag(name)]
+        assert [step for step, _ in curve] == [0, 1, 2, 3], name
+        written = [float(row[name]) for row in rows if row[name]]
+        assert written == pytest.approx([value for _, value in curve])
     first, *rest = report(recorder, model).splitlines()
     value = recorder.best.metrics["test/acc"]
     assert (

@@ -12,20 +12,17 @@ devices, under transforms and for second derivatives, and a kernel that computes
 
 # N nodes, S sources, E edges, H heads, C channels
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.additive import edge_additive
-from gnn_depth.nn.functional.dropout import draw_seed, dropout_by, mask
+from gnn_depth.nn.functional.dropout import draw_mask, dropout_by
 from gnn_depth.nn.functional.linear import head_dots
-from gnn_depth.nn.functional.rules import again
+from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import at_source, at_target, segment_softmax, targets
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
@@ -47,10 +44,9 @@ def attend(
         p: Probability of dropping a weight.
         training: False drops none.
     """
-    seed = draw_seed(scores, p, training)
-    if _serve(graph, seed, p, scores, x):
-        return _Attend.apply(scores, x, graph, p, seed)  # type: ignore[no-untyped-call]
-    return _attend(scores, x, graph, p, seed)
+    dropout = draw_mask(scores, p, training)
+    function = _attend_by_kernel if _serve(graph, dropout, scores, x) else _attend
+    return function(scores, x, graph, dropout)
 
 
 def attend_linear(
@@ -75,11 +71,10 @@ def attend_linear(
         training: False drops none.
         factor: f; 1 by default.
     """
-    seed = draw_seed(x, p, training)
+    dropout = draw_mask(x, p, training)
     given = (x, att_dst, att_src, factor)
-    if _serve(graph, seed, p, *given):
-        return _AttendLinear.apply(*given, graph, negative_slope, p, seed)  # type: ignore[no-untyped-call]
-    return _attend_linear(*given, graph, negative_slope, p, seed)
+    function = _attend_linear_by_kernel if _serve(graph, dropout, *given) else _attend_linear
+    return function(*given, graph, negative_slope, dropout)
 
 
 def attend_additive(
@@ -105,21 +100,19 @@ def attend_additive(
         training: False drops none.
         factor: f; 1 by default.
     """
-    seed = draw_seed(x_src, p, training)
-    given = (x_dst, x_src, att, factor)
-    if _serve(graph, seed, p, *given):
-        return _AttendAdditive.apply(*given, graph, negative_slope, p, seed)  # type: ignore[no-untyped-call]
-    return _attend_additive(*given, graph, negative_slope, p, seed)
+    dropout = draw_mask(x_src, p, training)
+    given = (None if x_dst is x_src else x_dst, x_src, att, factor)
+    function = _attend_additive_by_kernel if _serve(graph, dropout, *given) else _attend_additive
+    return function(*given, graph, negative_slope, dropout)
 
 
 # ---- As compositions of other primitives --------------------------------------------------------
 
 
-def _attend(
-    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, p: float, seed: Tensor | None
-) -> Tensor:
+def _attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: kernels.Mask) -> Tensor:
     alpha_EH = segment_softmax(scores_EH, graph)
-    return aggregate(dropout_by(seed, alpha_EH, p, graph.edge_numbers), x_SHC, graph)
+    alpha_EH = dropout_by(dropout.seed, alpha_EH, dropout.p, graph.edge_numbers)
+    return aggregate(alpha_EH, x_SHC, graph)
 
 
 def _attend_linear(
@@ -129,28 +122,28 @@ def _attend_linear(
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    p: float,
-    seed: Tensor | None,
+    dropout: kernels.Mask,
 ) -> Tensor:
     # On a block only the first nodes are targets; the score of a pair is a sum of two parts.
     of_dst, of_src = head_dots(x_SHC, dst_HC, src_HC)
     scores_EH = at_target(targets(of_dst, graph), graph) + at_source(of_src, graph)
     scores_EH = F.leaky_relu(_scaled(scores_EH, factor_NH, graph), slope)
-    return _attend(scores_EH, x_SHC, graph, p, seed)
+    return _attend(scores_EH, x_SHC, graph, dropout)
 
 
 def _attend_additive(
-    dst_NHC: Tensor,
+    dst_NHC: Tensor | None,
     src_SHC: Tensor,
     att_HC: Tensor,
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    p: float,
-    seed: Tensor | None,
+    dropout: kernels.Mask,
 ) -> Tensor:
+    if dst_NHC is None:  # both ends have the same features
+        dst_NHC = src_SHC
     scores_EH = edge_additive(dst_NHC, src_SHC, att_HC, graph, slope)
-    return _attend(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, p, seed)
+    return _attend(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, dropout)
 
 
 def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor:
@@ -162,103 +155,20 @@ def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor
 # ---- By kernels ---------------------------------------------------------------------------------
 
 
-def _serve(graph: Graph, seed: Tensor | None, p: float, *values: Tensor | None) -> bool:
+def _serve(graph: Graph, dropout: kernels.Mask, *values: Tensor | None) -> bool:
     """True if a kernel computes with these tensors."""
     if torch.compiler.is_compiling() or torch_internals.in_forward_mode():
         return False
     # Positions of a shard's edges in the whole graph are not known to a kernel.
-    if graph.is_shard or (seed is not None and p == 1):
+    if graph.is_shard or dropout.p == 1:
         return False
     return kernels.serve(graph, *(value for value in values if value is not None))
 
 
-class _Attend(Function):
-    @staticmethod
-    def forward(
-        ctx: Any, scores_EH: Tensor, x_SHC: Tensor, graph: Graph, p: float, seed: Tensor | None
-    ) -> Tensor:
-        y, alpha = kernels.attend(scores_EH, x_SHC, graph, mask(seed, p))
-        ctx.save_for_backward(scores_EH, x_SHC, seed, alpha)
-        ctx.graph, ctx.p = graph, p
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        scores_EH, x_SHC, seed, alpha = ctx.saved_tensors
-        graph, p = ctx.graph, ctx.p
-        if torch.is_grad_enabled():
-            return *again(ctx, grads[0], _attend, (scores_EH, x_SHC), graph, p, seed), *[None] * 3
-        found = kernels.attend_backward(grads[0], x_SHC, alpha, graph, mask(seed, p))
-        return *found, None, None, None
-
-
-class _AttendLinear(Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x_SHC: Tensor,
-        dst_HC: Tensor,
-        src_HC: Tensor,
-        factor_NH: Tensor | None,
-        graph: Graph,
-        slope: float,
-        p: float,
-        seed: Tensor | None,
-    ) -> Tensor:
-        given = (x_SHC, dst_HC, src_HC, factor_NH)
-        y, *kept = kernels.attend_linear(*given, graph, slope, mask(seed, p))
-        ctx.save_for_backward(*given, seed, *kept)
-        ctx.graph, ctx.slope, ctx.p = graph, slope, p
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *given, seed, of_dst, of_src, alpha = ctx.saved_tensors
-        graph, slope, p = ctx.graph, ctx.slope, ctx.p
-        if torch.is_grad_enabled():
-            found = again(ctx, grads[0], _attend_linear, given, graph, slope, p, seed)
-            return *found, *[None] * 4
-        x_SHC, dst_HC, src_HC, factor_NH = given
-        kept = of_dst, of_src, alpha
-        dropout = mask(seed, p)
-        gradients = kernels.attend_linear_backward(
-            grads[0], x_SHC, dst_HC, src_HC, factor_NH, graph, slope, dropout, kept
-        )
-        return *gradients, None, None, None, None
-
-
-class _AttendAdditive(Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        dst_NHC: Tensor,
-        src_SHC: Tensor,
-        att_HC: Tensor,
-        factor_NH: Tensor | None,
-        graph: Graph,
-        slope: float,
-        p: float,
-        seed: Tensor | None,
-    ) -> Tensor:
-        given = (dst_NHC, src_SHC, att_HC, factor_NH)
-        y, alpha = kernels.attend_additive(*given, graph, slope, mask(seed, p))
-        ctx.is_one = dst_NHC is src_SHC
-        ctx.save_for_backward(*given, seed, alpha)
-        ctx.graph, ctx.slope, ctx.p = graph, slope, p
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        dst_NHC, src_SHC, att_HC, factor_NH, seed, alpha = ctx.saved_tensors
-        graph, slope, p = ctx.graph, ctx.slope, ctx.p
-        given = dst_NHC, src_SHC, att_HC, factor_NH
-        if torch.is_grad_enabled():
-            found = again(ctx, grads[0], _attend_additive, given, graph, slope, p, seed)
-            return *found, *[None] * 4
-        if ctx.is_one:
-            dst_NHC = src_SHC
-        dropout = mask(seed, p)
-        gradients = kernels.attend_additive_backward(
-            grads[0], dst_NHC, src_SHC, att_HC, factor_NH, graph, slope, dropout, alpha
-        )
-        return *gradients, None, None, None, None
+_attend_by_kernel = by_kernel(_attend, kernels.attend, kernels.attend_backward, 2)
+_attend_linear_by_kernel = by_kernel(
+    _attend_linear, kernels.attend_linear, kernels.attend_linear_backward, 4
+)
+_attend_additive_by_kernel = by_kernel(
+    _attend_additive, kernels.attend_additive, kernels.attend_additive_backward, 4
+)

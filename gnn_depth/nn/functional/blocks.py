@@ -2,18 +2,15 @@
 
 # N nodes, E edges, C channels
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.linear import linear
-from gnn_depth.nn.functional.rules import again
+from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
 
@@ -21,23 +18,11 @@ from gnn_depth.nn.native import kernels
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
     if not _is_transformed() and kernels.serve_values(x):
-        return _Elu.apply(x)  # type: ignore[no-untyped-call]
+        return _elu_by_kernel(x)
     return F.elu(x)
 
 
-class _Elu(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = kernels.elu(x)
-        ctx.save_for_backward(x, y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor | None:
-        x, y = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return again(ctx, grads[0], F.elu, (x,))[0]
-        return kernels.elu_backward(grads[0], y)
+_elu_by_kernel = by_kernel(F.elu, kernels.elu, kernels.elu_backward, 1)
 
 
 def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
@@ -77,7 +62,7 @@ def convolution(
     """
     if fuses(x, weight, bias, weights, graph):
         given = (x, weight, bias, weights)
-        return _Convolution.apply(*given, graph, relu, residual)  # type: ignore[no-untyped-call]
+        return _by_kernel(*given, graph, relu, residual)
     return _convolution(x, weight, bias, weights, graph, relu, residual)
 
 
@@ -98,35 +83,7 @@ def _convolution(
     return x + y if residual else y
 
 
-class _Convolution(Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        weights: Tensor,
-        graph: Graph,
-        relu: bool,
-        residual: bool,
-    ) -> Tensor:
-        y, signs = kernels.block(x, weight, bias, weights, graph, relu, residual)
-        ctx.save_for_backward(x, weight, bias, weights, signs)
-        ctx.graph, ctx.relu, ctx.residual = graph, relu, residual
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, weights, signs = ctx.saved_tensors
-        graph, relu, residual = ctx.graph, ctx.relu, ctx.residual
-        if torch.is_grad_enabled():
-            given = (x, weight, bias, weights)
-            found = again(ctx, grads[0], _convolution, given, graph, relu, residual)
-            return *found, None, None, None
-        of_x, of_weight, of_bias = kernels.block_backward(
-            grads[0], x, weight, weights, graph, signs, residual
-        )
-        return of_x, of_weight, None if bias is None else of_bias, None, None, None, None
+_by_kernel = by_kernel(_convolution, kernels.block, kernels.block_backward, 4)
 
 
 def _is_transformed() -> bool:

@@ -53,11 +53,10 @@ def dropout_by(seed: Tensor | None, x: Tensor, p: float, rows: Tensor | None = N
     return _dropout(x, seed, p, rows)
 
 
-def mask(seed: Tensor | None, p: float) -> kernels.Mask:
-    """The mask of given random numbers, as the kernels read it."""
-    if seed is None:
-        return kernels.NO_DROPOUT
-    return kernels.Mask(seed, p, _threshold(p))
+def draw_mask(x: Tensor, p: float, training: bool) -> kernels.Mask:
+    """A mask for a tensor."""
+    seed = draw_seed(x, p, training)
+    return kernels.NO_DROPOUT if seed is None else kernels.Mask(seed, p, _threshold(p))
 
 
 def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
@@ -93,7 +92,7 @@ class _Dropout(Function):
             is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
             return x * (is_kept * (1 / (1 - p)))
         if rows is None and kernels.serve_values(x):
-            return kernels.drop(x, mask(seed, p))
+            return kernels.drop(x, kernels.Mask(seed, p, _threshold(p)))
         # The same as kept(), in place, which is faster.
         bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)

@@ -100,6 +100,46 @@ def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
+def by_kernel(
+    plain: Callable[..., Tensor],
+    forward: Callable[..., tuple[Any, ...]],
+    backward: Callable[..., Sequence[Tensor | None]],
+    count: int,
+) -> Callable[..., Tensor]:
+    """A function with a derivative, made of two kernels.
+
+    Args:
+        plain: The same function, composed of differentiable ones, for second derivatives.
+        forward: Returns the output, and the tensors that the backward pass needs besides the given
+            ones.
+        backward: Takes the gradient, the arguments of ``forward`` and what that kept, and returns
+            the gradients of the given tensors.
+        count: Number of first arguments that are tensors, or None, and have gradients.
+    """
+
+    class Kernel(Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Tensor:
+            out, *kept = forward(*args)
+            ctx.save_for_backward(*args[:count], *kept)
+            ctx.others = args[count:]
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+            saved = ctx.saved_tensors  # may be read only once
+            given, kept = saved[:count], saved[count:]
+            found: Sequence[Tensor | None]
+            if torch.is_grad_enabled():
+                found = again(ctx, grads[0], plain, given, *ctx.others)
+            else:
+                found = backward(grads[0], *given, *ctx.others, *kept)
+            return *found, *[None] * len(ctx.others)
+
+    apply: Callable[..., Tensor] = Kernel.apply
+    return apply
+
+
 def again(
     ctx: Any,
     grad: Tensor,

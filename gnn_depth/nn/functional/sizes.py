@@ -2,16 +2,13 @@
 
 # N nodes, S sources, H heads, C channels
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.rules import again
+from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import at_source, segment_max
 from gnn_depth.nn.native import kernels
 
@@ -33,12 +30,13 @@ def neighbourhood_size(
     """
     in_forward_mode = not torch.compiler.is_compiling() and torch_internals.in_forward_mode()
     if not in_forward_mode and kernels.serve(graph, x_dst, x_src):
-        return _Sizes.apply(x_dst, x_src, graph)  # type: ignore[no-untyped-call]
-    return _sizes(x_dst, x_src, graph)
+        return _sizes_by_kernel(None if x_dst is x_src else x_dst, x_src, graph, TINY)
+    return _sizes(x_dst, x_src, graph, TINY)
 
 
-def _sizes(x_dst: Tensor, x_src: Tensor, graph: Graph) -> Tensor:
-    return root(square(x_dst) + largest_source(square(x_src), graph))
+def _sizes(x_dst: Tensor | None, x_src: Tensor, graph: Graph, tiny: float) -> Tensor:
+    of_dst = square(x_src if x_dst is None else x_dst)
+    return (of_dst + largest_source(square(x_src), graph) + tiny).sqrt()
 
 
 def square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
@@ -58,20 +56,4 @@ def largest_source(
     return segment_max(at_source(square, graph), graph).clamp_min(0)
 
 
-class _Sizes(Function):
-    @staticmethod
-    def forward(ctx: Any, dst_NHC: Tensor, src_SHC: Tensor, graph: Graph) -> Tensor:
-        size, *kept = kernels.sizes(dst_NHC, src_SHC, graph, TINY)
-        ctx.is_one = dst_NHC is src_SHC
-        ctx.save_for_backward(dst_NHC, src_SHC, size, *kept)
-        ctx.graph = graph
-        return size
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        dst_NHC, src_SHC, *kept = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return *again(ctx, grads[0], _sizes, (dst_NHC, src_SHC), ctx.graph), None
-        if ctx.is_one:
-            dst_NHC = src_SHC
-        return *kernels.sizes_backward(grads[0], dst_NHC, src_SHC, ctx.graph, tuple(kept)), None
+_sizes_by_kernel = by_kernel(_sizes, kernels.sizes, kernels.sizes_backward, 2)

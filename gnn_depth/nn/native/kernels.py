@@ -4,13 +4,15 @@ A kernel computes what the plain functions there compute. :func:`serve` says whe
 float32 and float64 in the memory of a CPU, outside the compiler and transforms of ``torch.func``.
 """
 
-# N nodes, S sources, E edges, H heads, C channels
+# N nodes (targets), S sources, E edges, H heads, C channels; of a block I inputs and O outputs;
+# P parts of the nodes
 
 import ctypes
 import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -187,24 +189,29 @@ class _Dropout(ctypes.Structure):
 
 
 class Mask:
-    """Dropout as the kernels read it.
+    """Which numbers a dropout drops.
 
     Args:
         seed: The two numbers that determine the mask; None for no dropout.
         p: Probability of dropping a number.
         threshold: What the hash of a kept position is not below.
-
-    Attributes:
-        address: Address of the structure.
     """
 
     def __init__(self, seed: Tensor | None, p: float, threshold: int) -> None:
-        self._seed = seed  # the structure holds its address only
-        if seed is None:
-            self._structure = _Dropout(None, 0, 0.0)
-        else:
-            self._structure = _Dropout(seed.data_ptr(), threshold, 1 / (1 - p))
-        self.address = ctypes.addressof(self._structure)
+        self.seed = seed
+        self.p = p
+        self._threshold = threshold
+
+    @cached_property
+    def _structure(self) -> _Dropout:
+        if self.seed is None:
+            return _Dropout(None, 0, 0.0)
+        return _Dropout(self.seed.data_ptr(), self._threshold, 1 / (1 - self.p))
+
+    @property
+    def address(self) -> int:
+        """Address of the structure that the C functions read."""
+        return ctypes.addressof(self._structure)
 
 
 NO_DROPOUT = Mask(None, 0.0, 0)
@@ -254,23 +261,69 @@ def lists_of(graph: Graph) -> GraphLists:
     return graph.once("native", lambda: GraphLists(graph))
 
 
-def _functions(x: Tensor) -> dict[str, Any]:
+# ---- Calls --------------------------------------------------------------------------------------
+
+
+class _Call:
+    """The sizes of a call's tensors, and the call of a C function with them.
+
+    Args:
+        graph: The graph.
+        transposed: Exchange nodes and sources.
+        **tensors: What is given, by names that end with the letters of the axes: ``x_SHC``. Letters
+            that the graph does not know take their size from the first tensor that has them.
+
+    Attributes:
+        lists: The graph's lists of edges.
+
+    Raises:
+        ValueError: A tensor has another shape: a kernel would read what is not there.
+    """
+
+    def __init__(self, graph: Graph, /, transposed: bool = False, **tensors: Any) -> None:
+        self.lists = lists_of(graph)
+        nodes, sources = graph.num_nodes, graph.num_sources
+        if transposed:
+            nodes, sources = sources, nodes
+        self._sizes = {"N": nodes, "S": sources, "E": graph.num_edges, "P": self.lists.parts}
+        for name, tensor in tensors.items():
+            if tensor is None:
+                continue
+            axes = name.rpartition("_")[2]
+            for letter, size in zip(axes, tensor.shape, strict=False):
+                self._sizes.setdefault(letter, size)
+            if tensor.shape != self._shape(axes):
+                raise ValueError(
+                    f"{name} must have the shape {tuple(self._shape(axes))}, not "
+                    f"{tuple(tensor.shape)}."
+                )
+            self._like = tensor
+
+    def _shape(self, axes: str) -> torch.Size:
+        return torch.Size(self.sizes(axes))
+
+    def sizes(self, axes: str) -> list[int]:
+        """The sizes of axes; a digit is a size itself."""
+        return [int(axis) if axis.isdigit() else self._sizes[axis] for axis in axes]
+
+    def new(self, axes: str) -> Tensor:
+        """A tensor for a kernel to write to."""
+        return torch.empty(self._shape(axes), dtype=self._like.dtype)
+
+    def run(self, name: str, *arguments: Any, axes: str = "HC", lists: int | None = None) -> None:
+        """Call a C function with the lists of edges, by default both, the arguments, and sizes."""
+        if lists is None:
+            lists = self.lists.graph
+        _run(name, self._like.dtype, lists, *arguments, *self.sizes(axes))
+
+
+def _run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
+    """Call a C function for numbers of a type; a tensor becomes the address of its numbers."""
     assert _path.kernels is not None
-    return _path.kernels.of[x.dtype]
-
-
-def _require(what: str, x: Tensor, *shape: int) -> None:
-    """Refuse a tensor of another shape: a kernel would read what is not there."""
-    if x.shape != shape:
-        raise ValueError(f"{what} must have the shape {shape}, not {tuple(x.shape)}.")
-
-
-def _contiguous(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.contiguous()
-
-
-def _address(x: Tensor | None) -> int | None:
-    return None if x is None else x.data_ptr()
+    # Copies of tensors that are not contiguous must live until the function returns.
+    held = [each.contiguous() if isinstance(each, Tensor) else each for each in arguments]
+    given = [each.data_ptr() if isinstance(each, Tensor) else each for each in held]
+    _path.kernels.of[dtype][name](*given)
 
 
 # ---- Sums ---------------------------------------------------------------------------------------
@@ -278,68 +331,35 @@ def _address(x: Tensor | None) -> int | None:
 
 def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Weighted sum of the rows at the other end of each node's edges."""
-    lists = lists_of(graph)
-    weights_EH, x_SHC = weights_EH.contiguous(), x_SHC.contiguous()
-    _, heads, channels = x_SHC.shape
-    nodes, others = graph.num_nodes, graph.num_sources
-    if transposed:
-        nodes, others = others, nodes
-    _require("the weights of edges", weights_EH, graph.num_edges, heads)
-    _require("the features of nodes", x_SHC, others, heads, channels)
-    y = x_SHC.new_empty(nodes, heads, channels)
-    _functions(y)["sum_rows"](
-        lists.out if transposed else lists.into,
-        weights_EH.data_ptr(),
-        x_SHC.data_ptr(),
-        y.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, transposed, x_SHC=x_SHC, weights_EH=weights_EH)
+    lists = call.lists.out if transposed else call.lists.into
+    y = call.new("NHC")
+    call.run("sum_rows", weights_EH, x_SHC, y, lists=lists)
     return y
 
 
 def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Sum of the values of each node's edges."""
-    lists = lists_of(graph)
-    values_EH = values_EH.contiguous()
-    _require("the values of edges", values_EH, graph.num_edges, values_EH.shape[1])
-    nodes = graph.num_sources if transposed else graph.num_nodes
-    y = values_EH.new_empty(nodes, values_EH.shape[1])
-    _functions(y)["sum_edges"](
-        lists.out if transposed else lists.into,
-        values_EH.data_ptr(),
-        y.data_ptr(),
-        values_EH.shape[1],
-    )
+    call = _Call(graph, transposed, values_EH=values_EH)
+    lists = call.lists.out if transposed else call.lists.into
+    y = call.new("NH")
+    call.run("sum_edges", values_EH, y, axes="H", lists=lists)
     return y
 
 
 def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     """The dot product of both ends of each edge."""
-    query_NHC, key_SHC = query_NHC.contiguous(), key_SHC.contiguous()
-    _, heads, channels = query_NHC.shape
-    _require("queries", query_NHC, graph.num_nodes, heads, channels)
-    _require("keys", key_SHC, graph.num_sources, heads, channels)
-    s = query_NHC.new_empty(graph.num_edges, heads)
-    _functions(s)["dot_rows"](
-        lists_of(graph).into,
-        query_NHC.data_ptr(),
-        key_SHC.data_ptr(),
-        s.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, query_NHC=query_NHC, key_SHC=key_SHC)
+    s = call.new("EH")
+    call.run("dot_rows", query_NHC, key_SHC, s, lists=call.lists.into)
     return s
 
 
 def largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges into each node, -inf where there are none."""
-    values_EH = values_EH.contiguous()
-    _require("the values of edges", values_EH, graph.num_edges, values_EH.shape[1])
-    y = values_EH.new_empty(graph.num_nodes, values_EH.shape[1])
-    _functions(y)["largest"](
-        lists_of(graph).into, values_EH.data_ptr(), y.data_ptr(), values_EH.shape[1]
-    )
+    call = _Call(graph, values_EH=values_EH)
+    y = call.new("NH")
+    call.run("largest", values_EH, y, axes="H", lists=call.lists.into)
     return y
 
 
@@ -348,27 +368,17 @@ def largest(values_EH: Tensor, graph: Graph) -> Tensor:
 
 def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
     """Softmax over the edges into each node."""
-    scores_EH = scores_EH.contiguous()
-    _require("the scores of edges", scores_EH, graph.num_edges, scores_EH.shape[1])
-    alpha = torch.empty_like(scores_EH)
-    _functions(alpha)["softmax"](
-        lists_of(graph).graph, scores_EH.data_ptr(), alpha.data_ptr(), alpha.shape[1]
-    )
+    call = _Call(graph, scores_EH=scores_EH)
+    alpha = call.new("EH")
+    call.run("softmax", scores_EH, alpha, axes="H")
     return alpha
 
 
 def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
     """The symmetric Jacobian of a softmax, times a gradient or tangent."""
-    alpha_EH, grad_EH = alpha_EH.contiguous(), grad_EH.contiguous()
-    _require("the gradients of edges", grad_EH, *alpha_EH.shape)
-    out = torch.empty_like(alpha_EH)
-    _functions(out)["softmax_backward"](
-        lists_of(graph).graph,
-        alpha_EH.data_ptr(),
-        grad_EH.data_ptr(),
-        out.data_ptr(),
-        out.shape[1],
-    )
+    call = _Call(graph, alpha_EH=alpha_EH, grad_EH=grad_EH)
+    out = call.new("EH")
+    call.run("softmax_backward", alpha_EH, grad_EH, out, axes="H")
     return out
 
 
@@ -376,86 +386,48 @@ def additive_scores(
     x_NHC: Tensor, z_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
 ) -> Tensor:
     """a . LeakyReLU(x_i + z_j) for each edge."""
-    x_NHC, z_SHC, att_HC = x_NHC.contiguous(), z_SHC.contiguous(), att_HC.contiguous()
-    _, heads, channels = x_NHC.shape
-    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
-    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
-    _require("the vectors of heads", att_HC, heads, channels)
-    s = x_NHC.new_empty(graph.num_edges, heads)
-    _functions(s)["additive_scores"](
-        lists_of(graph).into,
-        x_NHC.data_ptr(),
-        z_SHC.data_ptr(),
-        att_HC.data_ptr(),
-        slope,
-        s.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC)
+    s = call.new("EH")
+    call.run("additive_scores", x_NHC, z_SHC, att_HC, slope, s, lists=call.lists.into)
     return s
 
 
 def additive_slopes(
-    grad_EH: Tensor, own: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
+    grad_EH: Tensor,
+    own_NHC: Tensor,
+    other_SHC: Tensor,
+    graph: Graph,
+    transposed: bool,
+    slope: float,
 ) -> Tensor:
     """The sum of g LeakyReLU'(own_i + other_j) over the edges into each node, or out of it."""
-    lists = lists_of(graph)
-    grad_EH, own, other = grad_EH.contiguous(), own.contiguous(), other.contiguous()
-    sums = torch.empty_like(own)
-    _, heads, channels = own.shape
-    _require("the gradients of edges", grad_EH, graph.num_edges, heads)
-    _functions(own)["additive_slopes"](
-        lists.out if transposed else lists.into,
-        grad_EH.data_ptr(),
-        own.data_ptr(),
-        other.data_ptr(),
-        slope,
-        sums.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, transposed, own_NHC=own_NHC, other_SHC=other_SHC, grad_EH=grad_EH)
+    lists = call.lists.out if transposed else call.lists.into
+    sums = call.new("NHC")
+    call.run("additive_slopes", grad_EH, own_NHC, other_SHC, slope, sums, lists=lists)
     return sums
 
 
 def attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> tuple[Tensor, Tensor]:
     """Sums of the sources weighted by the softmax of scores, and that softmax before dropout."""
-    scores_EH, x_SHC = scores_EH.contiguous(), x_SHC.contiguous()
-    _, heads, channels = x_SHC.shape
-    _require("the scores of edges", scores_EH, graph.num_edges, heads)
-    _require("the features of sources", x_SHC, graph.num_sources, heads, channels)
-    alpha = torch.empty_like(scores_EH)
-    y = x_SHC.new_empty(graph.num_nodes, heads, channels)
-    _functions(y)["attend"](
-        lists_of(graph).graph,
-        scores_EH.data_ptr(),
-        x_SHC.data_ptr(),
-        dropout.address,
-        alpha.data_ptr(),
-        y.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, x_SHC=x_SHC, scores_EH=scores_EH)
+    alpha, y = call.new("EH"), call.new("NHC")
+    call.run("attend", scores_EH, x_SHC, dropout.address, alpha, y)
     return y, alpha
 
 
 def attend_backward(
-    grad_NHC: Tensor, x_SHC: Tensor, alpha_EH: Tensor, graph: Graph, dropout: Mask
+    grad_NHC: Tensor,
+    scores_EH: Tensor,
+    x_SHC: Tensor,
+    graph: Graph,
+    dropout: Mask,
+    alpha_EH: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The gradients of scores and features."""
-    grad_NHC, x_SHC = grad_NHC.contiguous(), x_SHC.contiguous()
-    _, heads, channels = x_SHC.shape
-    of_scores, of_x = torch.empty_like(alpha_EH), torch.empty_like(x_SHC)
-    _functions(x_SHC)["attend_backward"](
-        lists_of(graph).graph,
-        grad_NHC.data_ptr(),
-        x_SHC.data_ptr(),
-        alpha_EH.data_ptr(),
-        dropout.address,
-        of_scores.data_ptr(),
-        of_x.data_ptr(),
-        heads,
-        channels,
-    )
+    call = _Call(graph, grad_NHC=grad_NHC, x_SHC=x_SHC, alpha_EH=alpha_EH)
+    of_scores, of_x = call.new("EH"), call.new("SHC")
+    call.run("attend_backward", grad_NHC, x_SHC, alpha_EH, dropout.address, of_scores, of_x)
     return of_scores, of_x
 
 
@@ -470,33 +442,15 @@ def attend_linear(
 ) -> tuple[Tensor, ...]:
     """Attention with linear scores; also what the backward pass needs: both parts of the scores,
     and their softmax."""
-    x_SHC, dst_HC, src_HC = x_SHC.contiguous(), dst_HC.contiguous(), src_HC.contiguous()
-    factor_NH = _contiguous(factor_NH)
-    _, heads, channels = x_SHC.shape
-    _require("the features of sources", x_SHC, graph.num_sources, heads, channels)
-    _require("the vectors of targets", dst_HC, heads, channels)
-    _require("the vectors of sources", src_HC, heads, channels)
-    if factor_NH is not None:
-        _require("the factors of nodes", factor_NH, graph.num_nodes, heads)
-    y = x_SHC.new_empty(graph.num_nodes, heads, channels)
-    of_dst = x_SHC.new_empty(graph.num_nodes, heads)
-    of_src = x_SHC.new_empty(graph.num_sources, heads)
-    alpha = x_SHC.new_empty(graph.num_edges, heads)
-    _functions(y)["attend_linear"](
-        lists_of(graph).graph,
-        x_SHC.data_ptr(),
-        dst_HC.data_ptr(),
-        src_HC.data_ptr(),
-        _address(factor_NH),
-        slope,
-        dropout.address,
-        of_dst.data_ptr(),
-        of_src.data_ptr(),
-        alpha.data_ptr(),
-        y.data_ptr(),
-        heads,
-        channels,
-    )
+    given: dict[str, Any] = {
+        "x_SHC": x_SHC,
+        "dst_HC": dst_HC,
+        "src_HC": src_HC,
+        "factor_NH": factor_NH,
+    }
+    call = _Call(graph, **given)
+    y, of_dst, of_src, alpha = map(call.new, ("NHC", "NH", "SH", "EH"))
+    call.run("attend_linear", *given.values(), slope, dropout.address, of_dst, of_src, alpha, y)
     return y, of_dst, of_src, alpha
 
 
@@ -509,45 +463,38 @@ def attend_linear_backward(
     graph: Graph,
     slope: float,
     dropout: Mask,
-    saved: tuple[Tensor, Tensor, Tensor],
+    *kept: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, both vectors and the factor."""
-    grad_NHC, x_SHC = grad_NHC.contiguous(), x_SHC.contiguous()
-    dst_HC, src_HC = dst_HC.contiguous(), src_HC.contiguous()
-    factor_NH = _contiguous(factor_NH)
-    of_dst, of_src, alpha = saved
-    _, heads, channels = x_SHC.shape
-    lists = lists_of(graph)
-    on_edges, on_nodes = torch.empty_like(alpha), torch.empty_like(of_dst)
-    parts = x_SHC.new_empty(lists.parts, 2, heads, channels)
-    of_x, of_vectors = torch.empty_like(x_SHC), x_SHC.new_empty(2, heads, channels)
-    of_factor = None if factor_NH is None else torch.empty_like(factor_NH)
-    _functions(x_SHC)["attend_linear_backward"](
-        lists.graph,
-        grad_NHC.data_ptr(),
-        x_SHC.data_ptr(),
-        dst_HC.data_ptr(),
-        src_HC.data_ptr(),
-        _address(factor_NH),
+    given: dict[str, Any] = {
+        "x_SHC": x_SHC,
+        "dst_HC": dst_HC,
+        "src_HC": src_HC,
+        "factor_NH": factor_NH,
+    }
+    call = _Call(graph, grad_NHC=grad_NHC, **given)
+    on_edges, on_nodes, parts = map(call.new, ("EH", "NH", "P2HC"))
+    of_x, of_vectors = call.new("SHC"), call.new("2HC")
+    of_factor = None if factor_NH is None else call.new("NH")
+    call.run(
+        "attend_linear_backward",
+        grad_NHC,
+        *given.values(),
         slope,
         dropout.address,
-        of_dst.data_ptr(),
-        of_src.data_ptr(),
-        alpha.data_ptr(),
-        on_edges.data_ptr(),
-        on_nodes.data_ptr(),
-        parts.data_ptr(),
-        of_x.data_ptr(),
-        of_vectors.data_ptr(),
-        _address(of_factor),
-        heads,
-        channels,
+        *kept,
+        on_edges,
+        on_nodes,
+        parts,
+        of_x,
+        of_vectors,
+        of_factor,
     )
     return of_x, of_vectors[0], of_vectors[1], of_factor
 
 
 def attend_additive(
-    x_NHC: Tensor,
+    x_NHC: Tensor | None,
     z_SHC: Tensor,
     att_HC: Tensor,
     factor_NH: Tensor | None,
@@ -555,36 +502,23 @@ def attend_additive(
     slope: float,
     dropout: Mask,
 ) -> tuple[Tensor, Tensor]:
-    """Attention with additive scores, and their softmax before dropout."""
-    x_NHC, z_SHC, att_HC = x_NHC.contiguous(), z_SHC.contiguous(), att_HC.contiguous()
-    factor_NH = _contiguous(factor_NH)
-    _, heads, channels = z_SHC.shape
-    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
-    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
-    _require("the vectors of heads", att_HC, heads, channels)
-    if factor_NH is not None:
-        _require("the factors of nodes", factor_NH, graph.num_nodes, heads)
-    alpha = z_SHC.new_empty(graph.num_edges, heads)
-    y = z_SHC.new_empty(graph.num_nodes, heads, channels)
-    _functions(y)["attend_additive"](
-        lists_of(graph).graph,
-        x_NHC.data_ptr(),
-        z_SHC.data_ptr(),
-        att_HC.data_ptr(),
-        _address(factor_NH),
-        slope,
-        dropout.address,
-        alpha.data_ptr(),
-        y.data_ptr(),
-        heads,
-        channels,
-    )
+    """Attention with additive scores, and their softmax before dropout; if x is z, it is None."""
+    x_NHC = z_SHC if x_NHC is None else x_NHC
+    given: dict[str, Any] = {
+        "x_NHC": x_NHC,
+        "z_SHC": z_SHC,
+        "att_HC": att_HC,
+        "factor_NH": factor_NH,
+    }
+    call = _Call(graph, **given)
+    alpha, y = call.new("EH"), call.new("NHC")
+    call.run("attend_additive", *given.values(), slope, dropout.address, alpha, y)
     return y, alpha
 
 
 def attend_additive_backward(
     grad_NHC: Tensor,
-    x_NHC: Tensor,
+    x_NHC: Tensor | None,
     z_SHC: Tensor,
     att_HC: Tensor,
     factor_NH: Tensor | None,
@@ -593,206 +527,150 @@ def attend_additive_backward(
     dropout: Mask,
     alpha_EH: Tensor,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of x, z, the vectors and the factor; that of z is in x's if they are one."""
-    grad_NHC, att_HC, factor_NH = grad_NHC.contiguous(), att_HC.contiguous(), _contiguous(factor_NH)
-    is_one = x_NHC is z_SHC
-    z_SHC = z_SHC.contiguous()
-    x_NHC = z_SHC if is_one else x_NHC.contiguous()
-    _, heads, channels = z_SHC.shape
-    lists = lists_of(graph)
-    weights, of_scores = torch.empty_like(alpha_EH), torch.empty_like(alpha_EH)
-    parts = z_SHC.new_empty(lists.parts, heads, channels)
-    of_x, of_att = torch.empty_like(x_NHC), torch.empty_like(att_HC)
-    of_z = of_x if is_one else torch.empty_like(z_SHC)
-    of_factor = None if factor_NH is None else torch.empty_like(factor_NH)
-    _functions(z_SHC)["attend_additive_backward"](
-        lists.graph,
-        grad_NHC.data_ptr(),
-        x_NHC.data_ptr(),
-        z_SHC.data_ptr(),
-        att_HC.data_ptr(),
-        _address(factor_NH),
+    """The gradients of x, if it is not z, of z, the vectors and the factor."""
+    is_one = x_NHC is None
+    x_NHC = z_SHC if x_NHC is None else x_NHC
+    given: dict[str, Any] = {
+        "x_NHC": x_NHC,
+        "z_SHC": z_SHC,
+        "att_HC": att_HC,
+        "factor_NH": factor_NH,
+    }
+    call = _Call(graph, grad_NHC=grad_NHC, **given)
+    weights, of_scores, parts = map(call.new, ("EH", "EH", "PHC"))
+    of_z, of_att = call.new("SHC"), call.new("HC")
+    of_x = of_z if is_one else call.new("NHC")
+    of_factor = None if factor_NH is None else call.new("NH")
+    call.run(
+        "attend_additive_backward",
+        grad_NHC,
+        *given.values(),
         slope,
         dropout.address,
-        alpha_EH.data_ptr(),
-        weights.data_ptr(),
-        of_scores.data_ptr(),
-        parts.data_ptr(),
-        of_x.data_ptr(),
-        of_z.data_ptr(),
-        of_att.data_ptr(),
-        _address(of_factor),
+        alpha_EH,
+        weights,
+        of_scores,
+        parts,
+        of_x,
+        of_z,
+        of_att,
+        of_factor,
         is_one and graph.reverse is not None,
-        heads,
-        channels,
     )
-    return of_x, None if is_one else of_z, of_att, of_factor
+    return None if is_one else of_x, of_z, of_att, of_factor
 
 
 # ---- Sizes --------------------------------------------------------------------------------------
 
 
-def sizes(x_NHC: Tensor, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tensor, ...]:
-    """The size of each node and its largest neighbour together, the squares of the sources and
-    the largest of them."""
-    is_one = x_NHC is z_SHC
-    z_SHC = z_SHC.contiguous()
-    x_NHC = z_SHC if is_one else x_NHC.contiguous()
-    _, heads, channels = z_SHC.shape
-    _require("the features of targets", x_NHC, graph.num_nodes, heads, channels)
-    _require("the features of sources", z_SHC, graph.num_sources, heads, channels)
-    of_z = z_SHC.new_empty(graph.num_sources, heads)
-    of_x = of_z if is_one else z_SHC.new_empty(graph.num_nodes, heads)
-    most = z_SHC.new_empty(graph.num_nodes, heads)
-    size = torch.empty_like(most)
-    _functions(z_SHC)["sizes"](
-        lists_of(graph).graph,
-        x_NHC.data_ptr(),
-        z_SHC.data_ptr(),
-        tiny,
-        of_x.data_ptr(),
-        of_z.data_ptr(),
-        most.data_ptr(),
-        size.data_ptr(),
-        heads,
-        channels,
-    )
-    return size, of_z, most
+def sizes(x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tensor, ...]:
+    """The size of each node and its largest neighbour together, and what the backward pass needs:
+    it again, the squares of the sources and the largest of them. If x is z, it is None."""
+    is_one = x_NHC is None
+    x_NHC = z_SHC if x_NHC is None else x_NHC
+    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC)
+    of_z, most, size = map(call.new, ("SH", "NH", "NH"))
+    of_x = of_z if is_one else call.new("NH")
+    call.run("sizes", x_NHC, z_SHC, tiny, of_x, of_z, most, size)
+    return size, size, of_z, most
 
 
 def sizes_backward(
     grad_NH: Tensor,
-    x_NHC: Tensor,
+    x_NHC: Tensor | None,
     z_SHC: Tensor,
     graph: Graph,
-    saved: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor | None]:
-    """The gradients of x and z; that of z is in x's if they are one."""
-    size, of_z, most = saved
-    is_one = x_NHC is z_SHC
-    grad_NH, z_SHC = grad_NH.contiguous(), z_SHC.contiguous()
-    x_NHC = z_SHC if is_one else x_NHC.contiguous()
-    _, heads, channels = z_SHC.shape
-    on_nodes = z_SHC.new_empty(2, *size.shape)
-    grad_z = torch.empty_like(z_SHC)
-    grad_x = grad_z if is_one else torch.empty_like(x_NHC)
-    _functions(z_SHC)["sizes_backward"](
-        lists_of(graph).graph,
-        grad_NH.data_ptr(),
-        x_NHC.data_ptr(),
-        z_SHC.data_ptr(),
-        of_z.data_ptr(),
-        most.data_ptr(),
-        size.data_ptr(),
-        on_nodes[0].data_ptr(),
-        on_nodes[1].data_ptr(),
-        grad_x.data_ptr(),
-        grad_z.data_ptr(),
-        heads,
-        channels,
-    )
-    return grad_x, None if is_one else grad_z
+    tiny: float,
+    size: Tensor,
+    of_z: Tensor,
+    most: Tensor,
+) -> tuple[Tensor | None, Tensor]:
+    """The gradients of x, if it is not z, and of z."""
+    is_one = x_NHC is None
+    x_NHC = z_SHC if x_NHC is None else x_NHC
+    call = _Call(graph, grad_NH=grad_NH, x_NHC=x_NHC, z_SHC=z_SHC)
+    on_nodes = call.new("NH"), call.new("NH")
+    grad_z = call.new("SHC")
+    grad_x = grad_z if is_one else call.new("NHC")
+    call.run("sizes_backward", grad_NH, x_NHC, z_SHC, of_z, most, size, *on_nodes, grad_x, grad_z)
+    return None if is_one else grad_x, grad_z
 
 
-# ---- Blocks and activations ---------------------------------------------------------------------
+# ---- Blocks, activations and dropout ------------------------------------------------------------
 
 
 def block(
-    x_NC: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
+    x_NI: Tensor,
+    weight_OI: Tensor,
+    bias_O: Tensor | None,
     weights_E: Tensor,
     graph: Graph,
     relu: bool,
     residual: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """A block of a convolution with fixed weights, and the signs that its ReLU reads."""
-    x_NC, weights_E, bias = x_NC.contiguous(), weights_E.contiguous(), _contiguous(bias)
-    transposed = weight.t().contiguous()
-    outputs, inputs = weight.shape
-    _require("the features of nodes", x_NC, graph.num_nodes, inputs)
-    _require("the weights of edges", weights_E, graph.num_edges)
-    if bias is not None:
-        _require("the bias", bias, outputs)
-    if residual:
-        _require("a weight whose output is added to its input", weight, inputs, inputs)
-    y = x_NC.new_empty(len(x_NC), outputs)
+    call = _Call(graph, x_NI=x_NI, weight_OI=weight_OI, bias_O=bias_O, weights_E=weights_E)
+    y = call.new("NO")
+    if residual and y.shape != x_NI.shape:
+        raise ValueError(f"a block of {x_NI.shape[1]} channels cannot add {y.shape[1]} to them.")
     # At least 4 numbers share a vector, and each vector has 16 bits.
-    signs = x_NC.new_empty(y.numel() // 4, dtype=torch.int16) if relu else None
-    _functions(y)["block"](
-        lists_of(graph).graph,
-        weights_E.data_ptr(),
-        x_NC.data_ptr(),
-        transposed.data_ptr(),
-        _address(bias),
-        relu,
-        residual,
-        _address(signs),
-        y.data_ptr(),
-        inputs,
-        outputs,
-    )
+    signs = torch.empty(y.numel() // 4, dtype=torch.int16) if relu else None
+    call.run("block", weights_E, x_NI, weight_OI.t(), bias_O, relu, residual, signs, y, axes="IO")
     return y, signs
 
 
 def block_backward(
-    grad: Tensor,
-    x_NC: Tensor,
-    weight: Tensor,
+    grad_NO: Tensor,
+    x_NI: Tensor,
+    weight_OI: Tensor,
+    bias_O: Tensor | None,
     weights_E: Tensor,
     graph: Graph,
-    signs: Tensor | None,
+    relu: bool,
     residual: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, the weight and the bias."""
-    grad, x_NC, weight = grad.contiguous(), x_NC.contiguous(), weight.contiguous()
-    weights_E = weights_E.contiguous()
-    outputs, inputs = weight.shape
-    size = outputs * inputs + outputs
-    on_nodes = None if signs is None else torch.empty_like(grad)
-    of_groups = weight.new_empty(GROUPS, size)
-    of_x, of_both = torch.empty_like(x_NC), weight.new_empty(size)
-    _functions(x_NC)["block_backward"](
-        lists_of(graph).graph,
-        weights_E.data_ptr(),
-        grad.data_ptr(),
-        x_NC.data_ptr(),
-        weight.data_ptr(),
-        _address(signs),
+    signs: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of x, the weight and the bias; the weights of the edges have none."""
+    call = _Call(graph, grad_NO=grad_NO, x_NI=x_NI, weight_OI=weight_OI, weights_E=weights_E)
+    on_nodes = call.new("NO") if relu else None
+    numbers = weight_OI.numel()
+    size = numbers + len(weight_OI)
+    of_groups, of_both = grad_NO.new_empty(GROUPS, size), grad_NO.new_empty(size)
+    of_x = call.new("NI")
+    call.run(
+        "block_backward",
+        weights_E,
+        grad_NO,
+        x_NI,
+        weight_OI,
+        signs,
         residual,
-        _address(on_nodes),
-        of_groups.data_ptr(),
-        of_x.data_ptr(),
-        of_both.data_ptr(),
-        inputs,
-        outputs,
+        on_nodes,
+        of_groups,
+        of_x,
+        of_both,
+        axes="IO",
     )
-    numbers = weight.numel()
-    return of_x, of_both[:numbers].view_as(weight), of_both[numbers:]
+    of_bias = None if bias_O is None else of_both[numbers:]
+    return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None
 
 
-def elu(x: Tensor) -> Tensor:
-    """ELU of a tensor."""
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    _functions(x)["elu"](x.data_ptr(), y.data_ptr(), x.numel())
-    return y
+def elu(x: Tensor) -> tuple[Tensor, Tensor]:
+    """ELU of a tensor, twice: the backward pass reads the output."""
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _run("elu", x.dtype, x, y, x.numel())
+    return y, y
 
 
-def elu_backward(grad: Tensor, y: Tensor) -> Tensor:
+def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
     """The gradient of the input of an ELU, given its output."""
-    grad, y = grad.contiguous(), y.contiguous()
-    of_x = torch.empty_like(y)
-    _functions(y)["elu_backward"](grad.data_ptr(), y.data_ptr(), of_x.data_ptr(), y.numel())
-    return of_x
-
-
-# ---- Dropout ------------------------------------------------------------------------------------
+    of_x = torch.empty_like(y, memory_format=torch.contiguous_format)
+    _run("elu_backward", y.dtype, grad, y, of_x, y.numel())
+    return (of_x,)
 
 
 def drop(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    _functions(x)["drop"](dropout.address, x.data_ptr(), y.data_ptr(), x.numel())
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _run("drop", x.dtype, dropout.address, x, y, x.numel())
     return y

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from gnn_depth.measurements import ColourScale, colour_scale
+
 # Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on
 # white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
@@ -21,8 +23,6 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (1.2, 3.2),
 )
 START_DASH = (2.5, 1.5)
-# Smaller extreme over larger one, by size, above which a colour scale is centred at zero.
-CENTRED = 0.2
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class HeatMap:
     y: np.ndarray
     values: np.ndarray
     log10: bool = False  # the values are logarithms: -inf stands for an exact zero
+    around_zero: bool = False  # zero is white, between blue and red
 
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
@@ -109,14 +110,6 @@ class Panel:
     lines: tuple[Line, ...] = ()
     points: tuple[Points, ...] = ()
     map: HeatMap | None = None
-
-
-class ColourScale(NamedTuple):
-    """The limits of a colour scale; in a diverging one white is zero, in the middle."""
-
-    low: float
-    high: float
-    diverging: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,29 +137,15 @@ class Chart:
 
     @property
     def colours(self) -> ColourScale:
-        """From the smallest to the largest finite value; 0 to 1 without values.
-
-        Heat maps whose values lie on both sides of zero get a diverging scale, symmetric around
-        zero.
-        """
+        """The one scale of all points and heat maps."""
         parts = [np.array([])]
-        has_map = False
+        around_zero = False
         for panel in self.panels:
             parts += [points.colour for points in panel.points]
             if panel.map:
-                has_map = True
+                around_zero = panel.map.around_zero
                 parts.append(panel.map.values.ravel())
-        values = np.concatenate(parts)
-        finite = values[np.isfinite(values)]
-        low, high = 0.0, 1.0
-        if len(finite):
-            low, high = float(finite.min()), float(finite.max())
-        largest = max(-low, high)
-        if has_map and min(-low, high) > CENTRED * largest:
-            return ColourScale(-largest, largest, diverging=True)
-        if low == high:  # a single value stands in the middle of the scale
-            low, high = low - 0.5, high + 0.5
-        return ColourScale(low, high, diverging=False)
+        return colour_scale(np.concatenate(parts), around_zero)
 
 
 class Stroke(NamedTuple):

@@ -51,7 +51,6 @@ RC: dict[Any, Any] = {
     "text.parse_math": False,  # a dollar in a label is a dollar
 }
 ALL_MARKED, MARKS = 12, 8  # lines of more points get markers at some of them only
-MAP, MAP_OF_SIGNS = "viridis", "RdBu_r"
 HATCHES = {"not finite": ("#D9D9D9", "////"), "exactly zero": ("white", "....")}
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEGEND_COLUMNS = 6
@@ -105,9 +104,8 @@ def draw_chart(chart: Chart, title: str = "", size: Size | None = None) -> Figur
         FigureCanvasAgg(figure)
         axes = _axes(figure, chart, size[0] / chart.columns, size[1] / chart.rows)
         legend: dict[str, Artist] = {}
-        low, high, diverging = chart.colours
-        colour_map = MAP_OF_SIGNS if diverging else MAP
-        shade = {"cmap": colour_map, "vmin": low, "vmax": high}
+        colours = chart.colours
+        shade = {"cmap": colours.name, "vmin": colours.low, "vmax": colours.high}
         coloured: Any = None
         for ax, panel in zip(axes, chart.panels, strict=True):
             if panel.lines:

@@ -65,6 +65,7 @@ class MeasuredRuns:
 
     label: str  # of an axis
     log10: bool
+    around_zero: bool
     steps: np.ndarray
     layers: np.ndarray
     values: np.ndarray
@@ -137,7 +138,7 @@ def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
         label = f"log₁₀ {label}"
     elif not first.unit:
         label = label.replace("_", " ")
-    return MeasuredRuns(label, first.log10, steps, first.layers, values, reached)
+    return MeasuredRuns(label, first.log10, first.around_zero, steps, first.layers, values, reached)
 
 
 def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
@@ -217,10 +218,14 @@ def heatmap(
     made, missing = measured_groups(frame, measure, by)
     drawn = []
     for group, one in made:
-        drawn.append((group.panel, HeatMap(one.steps, one.layers, one.typical.T, one.log10)))
-    caption = sentences(_seeds(made, "Median over seeds") or "One run per panel.", missing)
+        cells = HeatMap(one.steps, one.layers, one.typical.T, one.log10, one.around_zero)
+        drawn.append((group.panel, cells))
+    panels = into_panels(drawn)
+    runs = _seeds(made, "Median over seeds")
+    if not runs and len(panels) > 1:
+        runs = "One run per panel."
     colour = Axis(made[0][1].label)
-    return Chart(STEP, LAYER, into_panels(drawn), colour=colour, caption=caption)
+    return Chart(STEP, LAYER, panels, colour=colour, caption=sentences(runs, missing))
 
 
 def _seeds(made: Sequence[tuple[Group, MeasuredRuns]], what: str) -> str:

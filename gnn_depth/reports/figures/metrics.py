@@ -98,9 +98,11 @@ def depth(
                 name = ", ".join([*column, f"{axis.label} {row[0]}"])
                 empty.append(f"{name} ({counted(cell.statuses)})")
     drawn += _published_lines(compare_published(table, published), by, styles, places, factor)
-    what = MEANS[spread]
-    n = count_of(cell.n for cell in table.cells.values() if cell.n)
-    caption = sentences(f"{what} over seeds, {n}.", tally(frame))
+    counts = [cell.n for cell in table.cells.values() if cell.n]
+    what = "One run per point."
+    if max(counts, default=1) > 1:
+        what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
+    caption = sentences(what, tally(frame))
     if empty:
         caption += f" Without a value: {first_of(empty, LISTED, '; ')}."
     return Chart(axis, metric_axis(metric), into_panels(drawn), by.legend, caption=caption)
@@ -160,10 +162,14 @@ def convergence(
     tag = tag or monitor(results)
     found = read_curves(results, tag)
     found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
-    low, high = found["value"].min(), found["value"].max()
-    log = not is_percent(tag) and low > 0 and math.log10(high / low) > DECADES
-    # On a logarithmic axis a band ends a decade below all values.
-    least = low / 10 if log else -math.inf
+    log = _has_decades(tag, found["value"])
+    least = -math.inf
+    zeros = 0
+    if log:  # where zero has no place
+        zeros = int((found["value"] == 0).sum())
+        found["value"] = found["value"].where(found["value"] > 0)
+        # A band ends a decade below all values.
+        least = found["value"].min() / 10
     by = choose_grouping(frame, panel, line)
     drawn = []
     counts = []
@@ -188,18 +194,31 @@ def convergence(
         )
     if not drawn:
         raise ReportError(f"no run has a value of {tag!r}.")
-    what = "One run per line."
+    what = ""
     if max(counts) > 1:
         what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
+    elif len(drawn) > 1:
+        what = "One run per line."
     if cut:
         what += " A line ends where the first of its runs finished."
+    if zeros:
+        what += f" Exactly zero, and not drawn: {zeros} of {len(found)} values."
     return Chart(
         Axis("epoch", whole=True),
-        metric_axis(tag, bool(log)),
+        metric_axis(tag, log),
         into_panels(drawn),
         by.legend,
-        caption=sentences(what, tally(frame)),
+        caption=sentences(what.strip(), tally(frame)),
     )
+
+
+def _has_decades(metric: str, values: pd.Series) -> bool:
+    """True if the values of a metric are read on a logarithmic axis: a loss of which one run
+    diverged, beside others of usual size."""
+    if is_percent(metric) or (values < 0).any():
+        return False
+    positive = values[values > 0]
+    return len(positive) > 0 and math.log10(positive.max() / positive.min()) > DECADES
 
 
 def _end(table: pd.DataFrame, status: pd.Series) -> int:
