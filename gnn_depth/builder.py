@@ -226,15 +226,18 @@ def choose(
 ) -> Any:
     """Read a value: find its part, and check its options.
 
-    Options without a name change the ``current`` part. Options that the part needs may still be
-    missing; see :func:`check_complete`.
+    Options without a name change the ``current`` part, or the last one of several. Options that
+    the part needs may still be missing; see :func:`check_complete`.
     """
     if kind == "logger" and isinstance(value, list):
         is_list = True
     if not is_list and kind not in LISTS:
         return _choose_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
-        return [_choose_one(kind, value, known, where)]
+        last = current[-1] if isinstance(current, list) and current else None
+        chosen = _choose_one(kind, value, known, where, last)
+        has_name = not isinstance(value, Mapping) or "name" in value or "class_path" in value
+        return [chosen] if has_name or last is None else [*current[:-1], chosen]
     found = []
     for position, item in enumerate(value):
         found.append(_choose_one(kind, item, known, (*where, position)))

@@ -48,6 +48,8 @@ class Graph:
 
     #: True if it is one process's part of a graph: see gnn_depth.shard.
     is_shard = False
+    #: Probability of dropping an entry of a message in this pass: see gnn_depth.nn.messages.
+    message_dropout = 0.0
 
     def __init__(
         self,
@@ -291,6 +293,15 @@ class Graph:
         ptr = pointers(target, self.num_nodes)
         graph: Graph = self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
         return graph
+
+    def dropping_messages(self, p: float) -> "Graph":
+        """The same graph for a pass in which layers drop entries of messages with probability p."""
+
+        def make() -> Graph:
+            graph: Graph = self._replace(message_dropout=p)
+            return graph
+
+        return self.once(("dropping_messages", p), make)
 
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from gnn_depth.ranges import in_range
 
 ENTRY_POINT_GROUP = "gnn_depth.plugins"
-KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
+KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data", "transform")
 
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}  # kind -> name -> class
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
@@ -38,7 +38,8 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
     ``p: Probability``.
 
     Args:
-        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``.
+        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``,
+            ``transform``.
         name: The name in configs.
 
     Raises:

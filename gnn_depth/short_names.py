@@ -353,10 +353,14 @@ def parts_of(kind: str) -> dict[str, PartSpec]:
     if kind in registry.KINDS:
         for name, cls in registry.registered(kind).items():
             found[name] = describe(kind, name, cls)
+    if kind not in LIBRARIES:
         return found
+    # Of a registered class and one of a library with the same class name, the first counts.
+    taken = {part.class_name for part in found.values()}
     base, modules = LIBRARIES[kind]
     for path, cls in _library(load_class(base), modules):
-        found.setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
+        if cls.__name__ not in taken:
+            found.setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
     return found
 
 

@@ -93,6 +93,10 @@ CASES = {
     },
     "gated local": {"layer": "gcn", "skip": "gated_local"},
     "dropped by degree": {"layer": "gcn", "graph_dropout": {"name": "drop_sens", "p": 0.3}},
+    "dropped entries of messages": {
+        "layer": GAT | {"root_weight": True},
+        "graph_dropout": {"name": "drop_message", "p": 0.3},
+    },
     "no encoder, no decoder": {"layer": "gat", "encoder": "none", "decoder": "none"},
 }
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gnn_depth import registry
-from gnn_depth.builder import PartError, build, check, resolved, without_paths
+from gnn_depth.builder import LISTS, PartError, build, check, resolved, without_paths
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.graph_dropouts import DropEdge
@@ -147,7 +147,7 @@ def test_every_resolved_part_resolves_to_itself(kind: str):
             given["name"] = other_names[name]
         complete = resolved(kind, {"class_path": name, "init_args": given})
         assert resolved(kind, complete) == complete
-        found = complete[0] if kind == "norm" else complete
+        found = complete[0] if kind in LISTS else complete
         key = "class_path" if kind == "data" else "name"
         assert (found if isinstance(found, str) else found[key]) in (name, cls.__name__)
 

@@ -73,7 +73,7 @@ def use(kind: str, name: str, path: str, options: dict[str, object]) -> None:
         RunRecorder(**options)
     elif kind == "model":
         NodeClassifier(8, 3, **options)
-    elif kind in ("data", "callback"):
+    elif kind in ("data", "callback", "transform"):
         load_class(path)(**options)
     else:
         layer = "gat" if kind == "norm" and issubclass(load_class(path), ScoreNorm) else "gcn"

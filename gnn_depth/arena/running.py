@@ -92,8 +92,9 @@ def _cell(
         settings.sort(key=lambda setting: -scores[setting])
     chosen = settings[0]
     width, epochs = arena.width, arena.epochs
-    shallow = Job("reference", name, remedy, arena.reference, width, chosen, 0, epochs)
-    yield from _if_missing(arena, records, shallow)
+    if depth > arena.reference:
+        shallow = Job("reference", name, remedy, arena.reference, width, chosen, 0, epochs)
+        yield from _if_missing(arena, records, shallow)
     for split in splits:
         job = Job("final", name, remedy, depth, width, chosen, split, epochs)
         yield from _if_missing(arena, records, job)
@@ -135,6 +136,19 @@ def identity(arena: Arena, job: Job) -> str:
     data = arena.data_set(job.set).with_split(job.split)
     others = [arena.every, _patience(arena, job)]
     return identity_of(job, model_of(arena, job), data, others)
+
+
+def belongs(arena: Arena, record: Record) -> bool:
+    """True if a record is of this arena, with today's definition of its remedy and set."""
+    job = record.job
+    if job.remedy not in arena.remedies:
+        return False
+    if job.set not in arena.sets and job.set not in arena.small:
+        return False
+    settings = arena.small_settings if job.stage == "small" else arena.settings
+    if job.setting >= len(settings):
+        return False
+    return record.identity == identity(arena, job)
 
 
 def _patience(arena: Arena, job: Job) -> int | None:

@@ -5,24 +5,44 @@ import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, positive_float
+from gnn_depth.cli.options import Options, positive_float, positive_int
+
+if TYPE_CHECKING:
+    from gnn_depth.arena.definition import Arena
+    from gnn_depth.arena.records import Record
 
 RECORDS = "docs/results/arena.jsonl"
+ADDED = "runs/arena.jsonl"
 
 
 def main(argv: list[str]) -> int:
     """Train, check or compare the arena's remedies."""
     options = parser().parse_args(argv)
-    from gnn_depth.arena.records import RecordError
+    chosen = [options.run, options.verify is not None, options.add, options.pages]
+    if sum(map(bool, chosen)) > 1:
+        raise UsageError("choose one of --run, --verify, --add and --pages.")
+    if options.max_hours is not None and not (options.run or options.add):
+        raise UsageError("--max-hours ends --run or --add: choose one of them.")
+    # What follows imports PyTorch.
+    from gnn_depth.arena.definition import Arena
 
+    arena = Arena()
     try:
+        arena = arena.restricted(options.sets, options.remedies)
+        if options.add:
+            return _add(arena, options)
         if options.run:
             return _run(options)
-    except RecordError as error:
+        if options.verify is not None:
+            return _verify(arena, options)
+        return _show(arena, options)
+    except ValueError as error:
         raise UsageError(str(error)) from error
-    raise UsageError("choose what to do: --run.")
 
 
 def parser() -> Options:
@@ -35,9 +55,14 @@ def parser() -> Options:
     add = options.add_argument
     add("--records", default=RECORDS, metavar="FILE", help="one line for every training")
     add("--run", action="store_true", help="train what is missing; stop and go on at any time")
-    add("--max-hours", type=positive_float, metavar="H", help="start no training after this time")
+    add("--verify", type=positive_int, metavar="N", help="train N random records again, compare")
+    add("--add", metavar="PLUGIN", help="train what a part of your own lacks, such as my_norm.py")
+    add("--pages", metavar="FOLDER", help="write arena.md, court.md and their pictures")
     add("--sets", nargs="+", default=[], metavar="SET", help="only these data sets")
     add("--remedies", nargs="+", default=[], metavar="NAME", help="only these remedies")
+    add("--max-hours", type=positive_float, metavar="H", help="start no training after this time")
+    add("--seed", type=int, default=0, help="determines the records of --verify")
+    add("--output", default=ADDED, metavar="FILE", help="records of --add")
     return options
 
 
@@ -47,32 +72,103 @@ def _run(options: Namespace) -> int:
     from gnn_depth.arena.records import Records
     from gnn_depth.arena.running import missing, run_missing
 
-    arena = Arena()
-    _check_words(arena, options)
-    until = float("inf")
-    if options.max_hours is not None:
-        until = time.monotonic() + 3600 * options.max_hours
     _show_progress()
     with Records(options.records, writes=True) as records:
-        jobs = missing(arena, records, options.sets, options.remedies)
-        count = run_missing(arena, records, until, jobs)
+        jobs = missing(Arena(), records, options.sets, options.remedies)
+        count = run_missing(Arena(), records, _until(options), jobs)
         print(f"{count} trainings, {len(records)} records in {options.records}")
     return 0
 
 
-def _check_words(arena: object, options: Namespace) -> None:
-    """Refuse sets and remedies that the arena does not have."""
-    try:
-        arena.restricted(options.sets, options.remedies)  # type: ignore[attr-defined]
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+def _add(arena: "Arena", options: Namespace) -> int:
+    """Train the share of a plugin's parts, and show them among the others."""
+    from gnn_depth.arena.checking import remedies_of
+    from gnn_depth.arena.pages import terminal_summary
+    from gnn_depth.arena.records import Records
+    from gnn_depth.arena.results import Results
+    from gnn_depth.arena.running import missing, run_missing
+
+    own = remedies_of(options.add)
+    together = arena.with_remedies(own)
+    known = Records(options.records)
+    _show_progress()
+    with Records(options.output, writes=True) as records:
+        jobs = missing(together, records, options.sets, list(own))
+        count = run_missing(together, records, _until(options), jobs)
+        results = Results(together, _of(together, [*known, *records]))
+    print(terminal_summary(results))
+    print(f"\n{count} trainings of {', '.join(own)}, records in {options.output}")
+    return 0
+
+
+def _verify(arena: "Arena", options: Namespace) -> int:
+    """Train some records again; exit code 1 if one does not agree."""
+    from gnn_depth.arena.checking import train_again
+    from gnn_depth.arena.records import Records
+    from gnn_depth.arena.results import score_of
+
+    code = 0
+    for one in train_again(arena, Records(options.records), options.verify, options.seed):
+        job = one.record.job
+        agrees = "agrees" if one.agrees else "DIFFERS"
+        if not one.agrees:
+            code = 1
+        print(
+            f"{agrees}: {job.set}, {job.remedy}, {job.depth} layers, split {job.split}: recorded "
+            f"{score_of(one.record):.4f}, now {one.score:.4f}, interval ±{one.width:.4f}"
+        )
+    return code
+
+
+def _show(arena: "Arena", options: Namespace) -> int:
+    """Print the comparison, or write the pages."""
+    from gnn_depth.arena.court import write_court
+    from gnn_depth.arena.pages import terminal_summary, write_arena
+    from gnn_depth.arena.records import Records
+    from gnn_depth.arena.results import Results
+
+    records = _of(arena, Records(options.records))
+    results = Results(arena, records)
+    if options.pages is None:
+        print(terminal_summary(results))
+        return 0
+    folder = Path(options.pages)
+    if not folder.is_dir():
+        raise UsageError(f"--pages {options.pages} is no folder: name the one of your pages.")
+    print(write_arena(results, folder))
+    print(write_court(records, arena, folder))
+    return 0
+
+
+def _of(arena: "Arena", records: Iterable["Record"]) -> list["Record"]:
+    """The records of an arena; says how many are of another definition, and so left out."""
+    from gnn_depth.arena.running import belongs
+
+    known, others = [], 0
+    for record in records:
+        if belongs(arena, record):
+            known.append(record)
+        else:
+            others += 1
+    if others:
+        print(
+            f"{others} records are of other sets or remedies, or of another definition of them: "
+            "left out.",
+            file=sys.stderr,
+        )
+    return known
+
+
+def _until(options: Namespace) -> float:
+    if options.max_hours is None:
+        return float("inf")
+    return time.monotonic() + 3600 * float(options.max_hours)
 
 
 def _show_progress() -> None:
-    """Print a line for each training, and warn if several threads would slow them down."""
-    shown = logging.StreamHandler(sys.stderr)
+    """Print a line for each training, and say if several threads would slow them down."""
     log = logging.getLogger("gnn_depth.arena")
-    log.handlers = [shown]
+    log.handlers = [logging.StreamHandler(sys.stderr)]
     log.setLevel(logging.INFO)
     log.propagate = False
     if os.environ.get("OMP_NUM_THREADS") != "1":

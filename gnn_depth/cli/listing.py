@@ -43,7 +43,10 @@ def main(argv: list[str]) -> int:
     """Print the parts of some kinds, or of all."""
     options = parser().parse_args(argv)
     known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
-    print(listing([_kind(word) for word in options.kinds] or registry.KINDS, known))
+    if options.kinds:
+        print(listing([_kind(word) for word in options.kinds], known))
+    else:
+        print(listing(registry.KINDS, known, only_registered=True))
     return 0
 
 
@@ -55,29 +58,34 @@ def parser() -> Options:
         "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
         "[KIND]... [--plugins FILE]...",
     )
-    options.add_argument(
-        "kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES))
-    )
+    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(_kinds()))
     plugins = "Python file or module that registers parts; may be repeated"
     options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
     return options
 
 
+def _kinds() -> list[str]:
+    """Every kind once."""
+    return list(dict.fromkeys((*registry.KINDS, *LIBRARIES)))
+
+
 def _kind(word: str) -> str:
     """A kind, in the singular or the plural."""
-    for kind in (*registry.KINDS, *LIBRARIES):
+    for kind in _kinds():
         if word in (kind, f"{kind}s"):
             return kind
-    raise UsageError(registry.unknown("kind", word, (*registry.KINDS, *LIBRARIES)))
+    raise UsageError(registry.unknown("kind", word, _kinds()))
 
 
-def listing(kinds: Iterable[str], known: KnownToCommand) -> str:
-    """Every part of these kinds: name, options with types and defaults, and the first sentence of
-    its docstring."""
+def listing(kinds: Iterable[str], known: KnownToCommand, only_registered: bool = False) -> str:
+    """Every part of these kinds, or the registered ones: name, options with types and defaults, and
+    the first sentence of its docstring."""
     blocks = []
     for kind in kinds:
         rows = [kind]
-        parts = known.parts[kind].values()
+        parts = list(known.parts[kind].values())
+        if only_registered:
+            parts = [part for part in parts if not part.path.startswith(LIBRARY)]
         for part in sorted(parts, key=lambda part: part.path.startswith(LIBRARY)):  # own first
             rows.append(f"  {part.shown}({', '.join(map(str, part.options.values()))})")
             paragraph = " ".join(part.doc.partition("\n\n")[0].split())
@@ -172,7 +180,7 @@ def _about(option: Option, known: KnownToCommand, everything: bool) -> str:
         text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."
     if option.range:
         text = f"{text.rstrip('.')} ({option.range})."
-    if option.kind in registry.KINDS:
+    if option.kind in registry.KINDS and option.kind not in LIBRARIES:
         text += f" One of: {', '.join(known.listed(option.kind))}."
     values = [choice for choice in option.choices if choice not in ("true", "false")]
     if (everything or option.name not in ABOUT) and not all(value in text for value in values):

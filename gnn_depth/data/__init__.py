@@ -12,17 +12,21 @@ from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG
+from gnn_depth.data.rewiring import BORF, SDRF, FoSR, HalfHop, Rewiring
 from gnn_depth.data.source import Given, GraphRecord, GraphSource
 from gnn_depth.data.synthetic import SyntheticCitation
 from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
 
 __all__ = [
+    "BORF",
+    "SDRF",
     "Amazon",
     "Coauthor",
     "ContextualSBM",
     "DataError",
     "Distances",
+    "FoSR",
     "FullBatch",
     "Given",
     "GraphDataModule",
@@ -30,6 +34,7 @@ __all__ = [
     "GraphSet",
     "GraphSource",
     "GraphTransfer",
+    "HalfHop",
     "HeterophilousGraphs",
     "KHopEccentricity",
     "Minesweeper",
@@ -40,6 +45,7 @@ __all__ = [
     "PartitionedGraph",
     "Planetoid",
     "PyG",
+    "Rewiring",
     "SyntheticCitation",
     "TreeNeighborsMatch",
     "UserGraph",

@@ -212,8 +212,9 @@ class NodeDataModule(FullBatches, GraphDataModule):
     checked here.
 
     Args:
-        transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
-            names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+        transforms: Transforms that are applied to the graph after it is read, registered ones or
+            PyTorch Geometric's: names, or names with options, such as ``{name: fosr, num_edges:
+            50}`` or ``{name: AddRandomWalkPE, walk_length: 8}``.
 
     Attributes:
         kept: After transforms, the number that each node had before them; None without.
@@ -262,6 +263,8 @@ class NodeDataModule(FullBatches, GraphDataModule):
                         batch, self._transforms, self.labelled, self.seed
                     )
         rows = batch.graph.num_graphs if batch.per_graph else None
+        if not batch.per_graph and len(batch.y) < batch.graph.num_nodes:
+            rows = len(batch.y)  # transforms have added nodes without targets
         with self.naming_origin():
             trained = self.adopted is not None
             check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows, trained)
@@ -303,7 +306,12 @@ class NodeDataModule(FullBatches, GraphDataModule):
     def schema(self) -> Schema:
         batch = self.loaded
         counts = class_counts(batch.y, batch.train_mask)
-        return replace(super().schema, train_counts=counts, train_rows=int(batch.train_mask.sum()))
+        return replace(
+            super().schema,
+            train_counts=counts,
+            train_rows=int(batch.train_mask.sum()),
+            transforms=tuple(self.transforms),
+        )
 
     @property
     def per_graph(self) -> bool:
@@ -371,11 +379,17 @@ class WrapsSource:
         return []
 
     def refuse_graphs(self) -> None:
-        """Refuse a source whose targets are of whole graphs."""
+        """Refuse a source whose targets are of whole graphs, or not of all nodes."""
         if self.source.per_graph:
             raise DataError(
                 f"{type(self).__name__} is for targets of nodes, and those of its source are of "
                 "graphs."
+            )
+        batch = self.source.loaded
+        if batch.read < batch.graph.num_nodes:
+            raise DataError(
+                f"{type(self).__name__} is for graphs all of whose nodes can have a target, and "
+                "transforms of its source add nodes that have none: leave these out."
             )
 
 

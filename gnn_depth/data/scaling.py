@@ -43,6 +43,11 @@ def words_of_columns(
     return {name: given.get(name, rest) for name in columns}
 
 
+def scalable(columns: Sequence[Column]) -> list[str]:
+    """The names of the columns that are one number each."""
+    return [one.name for one in columns if one.kind != "category" and one.width == 1]
+
+
 def fit_columns(
     columns: Sequence[Column], x: Tensor, rows: Tensor, methods: Mapping[str, str], fill: str
 ) -> tuple[Column, ...]:
@@ -52,7 +57,7 @@ def fit_columns(
         columns: The columns, in the order of their features.
         x: Their features, of all rows; NaN where a number is missing.
         rows: A mask of the rows to fit: those to train on.
-        methods: The scaling of each column by name.
+        methods: The scaling by name of the columns that are one number each.
         fill: What stands for missing numbers: ``mean``, ``median``, ``zero``, or ``error``.
     """
     fitted = []
@@ -60,7 +65,7 @@ def fit_columns(
     for column in columns:
         values = x[rows, first].double()
         first += column.width
-        if column.kind == "category" or column.width != 1:
+        if column.name not in methods:
             # No category, and the centre of the circles of a date, are zeros.
             fitted.append(replace(column, fill=None if fill == "error" else 0.0))
             continue

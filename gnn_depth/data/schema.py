@@ -5,7 +5,7 @@ read by that schema: columns are taken by name, and scaled by the numbers of the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -143,6 +143,8 @@ class Schema:
         num_edge_features: Number of features of an edge.
         undirected: True if every edge is used in both directions.
         normalize_features: True if each node's features are divided by their sum.
+        make_features: The features that are made from the edges; empty for none.
+        transforms: The transforms of PyTorch Geometric that are applied, as a config has them.
     """
 
     num_features: int | tuple[int, ...]
@@ -165,6 +167,8 @@ class Schema:
     num_edge_features: int = 0
     undirected: bool = False
     normalize_features: bool = False
+    make_features: str = ""
+    transforms: tuple[Any, ...] = ()
 
     def check_like(self, other: "Schema") -> None:
         """Refuse data of another shape, or with other classes, than a model was trained on.
@@ -202,7 +206,10 @@ class Schema:
 
     def as_dict(self) -> dict[str, Any]:
         """The schema as plain values, without those that are empty."""
-        return _plain(asdict(self))
+        content: dict[str, Any] = _plain(asdict(replace(self, transforms=())))
+        if self.transforms:  # whole: an option may be empty
+            content["transforms"] = list(self.transforms)
+        return content
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "Schema":

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     SPLITS,
@@ -33,6 +34,7 @@ from gnn_depth.data.scaling import (
     check_unnamed,
     fit_columns,
     flags_in,
+    scalable,
     scaled_features,
     words_of_columns,
 )
@@ -221,6 +223,7 @@ class GraphSource(GraphSet):
             num_edge_features=batch.graph.edge_channels,
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
+            transforms=tuple(self.transforms),
         )
 
     def read_as(
@@ -229,8 +232,21 @@ class GraphSource(GraphSet):
         wanted = schema, targets, unknown or self.on_unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
             return self
-        other = copy_unread(self)
+        other: Any = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
+        # What makes features of a graph belongs to the model: new data gets the same.
+        made, transforms = schema.make_features or "none", list(schema.transforms)
+        for name, own, trained in (
+            ("make_features", self.make_features, made),
+            ("transforms", self.transforms, transforms),
+        ):
+            if own not in ("none", [], trained):
+                raise DataError(
+                    f"the model was trained with {name} {trained or 'none'}, and this data has "
+                    f"{own}: leave {name} out, it is part of the model."
+                )
+        other.make_features = made
+        other.transforms, other._transforms = transforms, build("transform", transforms)
         return other
 
     @property
@@ -368,8 +384,7 @@ class GraphSource(GraphSet):
             values = values.reshape(len(values), -1)
             columns = tuple(Column(str(position)) for position in range(values.shape[1]))
         if integers is None and columns:
-            names = [column.name for column in columns]
-            methods = words_of_columns("standardize", self.standardize, names, METHODS)
+            methods = words_of_columns("standardize", self.standardize, scalable(columns), METHODS)
             columns = fit_columns(columns, values, train, methods, self.fill)
             values = scaled_features(columns, values)
         x = read_features("x", values, given.notes, features_of(columns))
@@ -394,7 +409,7 @@ class GraphSource(GraphSet):
             values = values.reshape(len(values), -1).double()
             columns = tuple(Column(str(position)) for position in range(values.shape[1]))
         if columns:
-            names = [column.name for column in columns]
+            names = scalable(columns)
             methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
             source, target = arrays["edge_index"]
             columns = fit_columns(columns, values, train[source] | train[target], methods, "error")
@@ -433,6 +448,7 @@ class GraphSource(GraphSet):
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             num_edge_features=batch.graph.edge_channels,
+            make_features="" if self.make_features == "none" else self.make_features,
             **given.of_schema,
         )
 

@@ -1,4 +1,4 @@
-"""Transforms of PyTorch Geometric, applied to the graph of any data set."""
+"""Transforms, applied to the graph of any data set: registered ones and PyTorch Geometric's."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from gnn_depth.data.batch import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError
 from gnn_depth.data.made_features import seeded_everywhere
 from gnn_depth.graph import Graph
+from gnn_depth.registry import described, name_of
 from gnn_depth.short_names import PartsOf
 
 #: Transforms by name, with options or as objects; a single one stands for a list of one.
@@ -28,7 +29,9 @@ def transformed(
     """Apply transforms to each graph of a batch, one after another.
 
     Columns that a transform adds under another name than x, such as positional encodings, become
-    features.
+    features. A transform with ``adds_nodes = True`` may append nodes to those of the graph. They
+    have features and edges, the number 0 and no target: outputs are read of the nodes that were
+    there before.
 
     Args:
         batch: The graph, or several side by side.
@@ -44,12 +47,21 @@ def transformed(
         DataError: A transform fails, or leaves what is no graph with targets.
     """
     notes: list[str] = []
+    adds_nodes = False
+    for transform in transforms:
+        if getattr(transform, "adds_nodes", False):
+            adds_nodes = True
+            if batch.graph.node_to_graph is not None or batch.per_graph:
+                raise DataError(
+                    f"{_name(transform)} adds nodes without targets, which is defined for one "
+                    "graph with targets of its nodes: leave it out for several graphs."
+                )
     graphs = _graphs(batch, labelled)
     with seeded_everywhere(seed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
             graphs = [_apply(transform, graph) for graph in graphs]
-    parts = [_checked(graph, batch.per_graph, notes) for graph in graphs]
+    parts = [_checked(graph, batch.per_graph, adds_nodes, notes) for graph in graphs]
     nodes = [len(part.x) for part in parts]
     edges, owners = [], []
     for number, part in enumerate(parts):
@@ -102,21 +114,29 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     return found
 
 
+def _name(transform: Any) -> str:
+    """A transform as a message names it."""
+    cls = type(transform)
+    return described(cls) if name_of(cls) else f"the transform {cls.__name__}"
+
+
 def _apply(transform: Any, graph: Any) -> Any:
-    name = type(transform).__name__
+    name = _name(transform)
     try:
         changed = transform(graph)
+    except DataError as error:
+        raise DataError(f"{name} is refused: {error}") from None
     except Exception as error:  # of many kinds, as each transform needs other attributes
         said = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise DataError(f"the transform {name} fails on this graph: {said}") from error
+        raise DataError(f"{name} fails on this graph: {said}") from error
     if type(changed) is not type(graph):
         kind = type(changed).__name__
-        raise DataError(f"the transform {name} makes a {kind} of the graph, not a Data.")
+        raise DataError(f"{name} makes a {kind} of the graph, not a Data.")
     return changed
 
 
-def _checked(graph: Any, per_graph: bool, notes: list[str]) -> Any:
-    """A graph after the transforms, with all features in x."""
+def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) -> Any:
+    """A graph after the transforms, with all features in x, and rows of the nodes with targets."""
     if graph.edge_index is None:
         raise DataError("the transforms leave no edge_index: do not apply ToSparseTensor.")
     if graph.x is None:
@@ -145,9 +165,22 @@ def _checked(graph: Any, per_graph: bool, notes: list[str]) -> Any:
                 f"the transforms leave {has} {what} beside {nodes:,} rows of x, and targets and "
                 "masks must follow the nodes."
             )
-    if not per_graph and (graph[NUMBER] == 0).any():
+    if per_graph:
+        return graph
+    added = int((graph[NUMBER] == 0).sum())
+    if added and not adds_nodes:
         raise DataError(
             "the transforms add nodes, which have no targets: they are for graphs with "
             "a target each."
+        )
+    if added:
+        read = nodes - added
+        if (graph[NUMBER][:read] == 0).any():
+            raise DataError("the transforms add nodes before those of the graph, not after them.")
+        for name in ("y", NUMBER, LABELLED, *MASKS):
+            graph[name] = graph[name][:read]
+        notes.append(
+            f"the transforms add {added:,} nodes, which have no target: sets, metrics and "
+            f"predictions are of the {read:,} others, measures of hidden states of all."
         )
     return graph

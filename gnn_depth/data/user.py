@@ -35,7 +35,7 @@ from gnn_depth.data.user_tables import (
     is_table,
     look_at_nodes,
     read_tables,
-    refuse_swapped,
+    refuse_misplaced,
     roles_of_edges,
     roles_of_nodes,
 )
@@ -241,7 +241,8 @@ class UserGraph(GraphSource):
                 edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
             )
         except DataError:
-            refuse_swapped(edges, nodes)
+            known = columns.id or (self.adopted.id if self.adopted is not None else None)
+            refuse_misplaced(edges, nodes, replace(columns, id=known), self.of_edges)
             raise
         return replace(found, of_schema={**found.of_schema, **of_schema})
 
@@ -304,7 +305,7 @@ class UserGraph(GraphSource):
             found.files = [str(self.path)]
             return found
         edges, nodes = self._edges(), self._nodes()
-        refuse_swapped(edges, nodes)
+        refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         found = Inspection(files=[str(self.nodes), str(self.path)])
         written = {**self._written, **proposal.options}

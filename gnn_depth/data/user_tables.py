@@ -575,25 +575,41 @@ def _note_unread(edges: "TableFile", columns: EdgeColumns, notes: list[str]) -> 
         )
 
 
-def refuse_swapped(edges: "TableFile", nodes: "TableFile") -> None:
-    """Refuse tables in each other's place: the first two columns of the table of nodes are ids in
-    the first one of the edges.
+def refuse_misplaced(
+    edges: "TableFile", nodes: "TableFile", columns: NodeColumns, of_edges: EdgeColumns
+) -> None:
+    """Refuse tables in each other's place, and ids in another column than the first one.
 
     Raises:
-        DataError: They are.
+        DataError: The first two columns of the nodes are ids in the first one of the edges; or no
+            option says where the ids of the nodes are, and the ends of all edges are in another
+            column than the first one.
     """
     try:
-        ids = edges.read(edges.columns[:1], edges.columns[:1]).iloc[:, 0]
-        ends = nodes.read(nodes.columns[:2], nodes.columns[:2])
+        named = list(of_edges.ends or edges.columns[:2])
+        if not set(named) <= set(edges.columns):
+            return
+        first = edges.read(edges.columns[:1], edges.columns[:1]).iloc[:, 0]
+        pairs = nodes.read(nodes.columns[:2], nodes.columns[:2])
+        ends = set(edges.read(named, named).to_numpy().ravel())
+        texts = nodes.read(nodes.columns, nodes.columns)
     except DataError:  # another fault, which is named elsewhere
         return
-    are_ends = ends.shape[1] == 2 and bool(ends.isin(set(ids)).all(axis=None))
-    if are_ends and len(ends) and ids.is_unique:
+    are_ends = pairs.shape[1] == 2 and bool(pairs.isin(set(first)).all(axis=None))
+    if are_ends and len(pairs) and first.is_unique:
         raise DataError(
             f"the tables are in each other's place: {nodes.path.name} has edges, and "
             f"{edges.path.name} has nodes. The command takes the nodes first, then the edges; in "
             "Python nodes is the table of nodes, and path that of the edges."
         )
+    if columns.id is not None or ends <= set(texts.iloc[:, 0]):
+        return
+    for name in nodes.columns[1:]:
+        if ends <= set(texts[name]) and texts[name].is_unique:
+            raise nodes.error(
+                f"the first column, {nodes.columns[0]!r}, is no id: the edges name values of "
+                f"{name!r}. Say so: id {name} (--data.id {name})."
+            )
 
 
 def is_table(path: str) -> bool:

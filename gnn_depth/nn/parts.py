@@ -94,12 +94,15 @@ class Layer(Part, nn.Module, ABC):
         takes_edge_features: True if the layer can read ``graph.edge_attr``: see
             :meth:`add_edge_features`.
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
+        drops_messages: True if the layer drops entries of its messages where
+            ``graph.message_dropout`` says so: see :mod:`gnn_depth.nn.messages`.
     """
 
     takes_sparse: ClassVar[bool] = False
     takes_edge_weights: bool = False
     takes_edge_features: bool = False
     edge_channels: int = 0
+    drops_messages: ClassVar[bool] = False
     takes_blocks: bool = False
     reads_first: ClassVar[bool] = False
 
@@ -426,7 +429,15 @@ class Skip(Part, nn.Module, ABC):
 
 
 class Init(Part, ABC):
-    """An initialisation: draws the parameters of an assembled stack."""
+    """An initialisation: draws the parameters of an assembled stack.
+
+    Attributes:
+        needs_data: True if it also reads features and a graph. The stack then calls
+            :meth:`calibrate` once, at its first pass after the draw, with what it is given there:
+            in a training with full batches, the whole graph. Loading other parameters cancels it.
+    """
+
+    needs_data: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         if "__call__" in vars(cls):
@@ -442,6 +453,19 @@ class Init(Part, ABC):
             self.draw(stack)
         finally:
             stack.reset_weight_norms()
+        stack.uncalibrated = self if self.needs_data else None
+
+    def calibrate(self, stack: Any, x: Tensor, graph: Graph) -> None:
+        """Adjust the drawn parameters of a ``DeepGNN`` in place; only for ``needs_data``.
+
+        Args:
+            stack: The stack.
+            x: The features of its first pass.
+            graph: The graph of its first pass.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has needs_data and needs a method calibrate()."
+        )
 
     @abstractmethod
     def draw(self, stack: Any) -> None:
@@ -457,7 +481,13 @@ class GraphDropout(Part, ABC):
 
     Args:
         p: Probability of dropping an edge or node; with 0 the graph stays the same.
+
+    Attributes:
+        of_messages: True if it drops entries of messages: the graph it returns has a
+            ``message_dropout``, which only layers with ``drops_messages`` read.
     """
+
+    of_messages: ClassVar[bool] = False
 
     @in_range
     def __init__(self, p: Probability = 0.5) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
+import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -40,6 +42,7 @@ from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
 from gnn_depth.nn.variants.compile import CompiledFunction, compile_blocks
+from gnn_depth.nn.variants.inverse import make_inverse
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described, registered
@@ -60,6 +63,7 @@ Activation = Literal[
 ]
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
+InverseSteps: TypeAlias = Annotated[int, Range(0, 10_000)]
 
 
 class DeepGNN(nn.Module):
@@ -100,11 +104,13 @@ class DeepGNN(nn.Module):
             saves memory.
         reversible: Number of channel groups of a reversible stack, which stores no activations; 0
             for an ordinary one.
+        inverse_steps: Number of steps of the inverse of the blocks, whose result the decoder reads
+            beside the last state; 0 for none. See ``gnn_depth.nn.variants.inverse``.
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
             training.
-        graph_dropout: Drops random edges or nodes of the graph in every training step; blocks then
-            run uncompiled.
+        graph_dropout: Drops random edges, nodes or entries of messages in every training step;
+            blocks then run uncompiled.
         init: Draws the parameters of the finished stack; None keeps those that the parts have
             drawn.
         edge_channels: Number of features of an edge that the layers read; 0 if edges have none.
@@ -115,6 +121,7 @@ class DeepGNN(nn.Module):
         skips, norms: The skip connection and the feature norms after each layer; without a decoder
             the last layer has none.
         compiled: What :meth:`compile_layers` has made; None before.
+        uncalibrated: An initialisation that waits for the first pass, as it ``needs_data``.
 
     Raises:
         ValueError: A norm does not fit the layer, the layer does not read edge features, the
@@ -150,6 +157,7 @@ class DeepGNN(nn.Module):
         jump: Jump = "last",
         checkpoint_every: CheckpointEvery = "none",
         reversible: Natural = 0,
+        inverse_steps: InverseSteps = 0,
         first_activation: bool = False,
         outer_dropout: Probability = 0.0,
         graph_dropout: Named[GraphDropout] = NoGraphDropout(),  # noqa: B008  (holds no state)
@@ -188,9 +196,12 @@ class DeepGNN(nn.Module):
         self.norm_after_skip = norm_after_skip
         self.jump = jump
         self.reversible = reversible
+        self.inverse_steps = inverse_steps
         self.segment_length = segment_length(checkpoint_every, num_layers)
         self.edge_channels = edge_channels
         self.compiled: CompiledFunction | None = None
+        self.uncalibrated: Init | None = None
+        self.register_load_state_dict_post_hook(_cancel_calibration)  # type: ignore[no-untyped-call]
 
         # Of the features that forward checks; an embedding checks its columns itself.
         self._width = in_channels if encoder != "embedding" else None
@@ -233,6 +244,8 @@ class DeepGNN(nn.Module):
         self._weight_norms = placement.on_weights(layers)
         self.blocks = Blocks(blocks)
         output_widths = [groups * width for width in widths[1:]]
+        if inverse_steps:
+            output_widths[-1] *= 2
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
         # These lists are not modules of the stack: their items are modules of its blocks.
         self.__dict__.update(
@@ -246,6 +259,8 @@ class DeepGNN(nn.Module):
         is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
         #: True if the first layer alone reads the features, and reads sparse ones.
         self._first_takes_sparse = layers[0].takes_sparse and not is_read_again
+        if inverse_steps:
+            make_inverse(self, inverse_steps)
         if reversible:
             make_reversible(self)
         if self.segment_length:
@@ -254,6 +269,13 @@ class DeepGNN(nn.Module):
             init(self)
 
     def _place_layer(self, layer: Layer, placement: NormPlacement) -> Layer:
+        if self.graph_dropout.of_messages and not layer.drops_messages:
+            known: dict[str, Any] = registered("layer")
+            names = ", ".join(name for name, cls in known.items() if cls.drops_messages)
+            raise ValueError(
+                f"{described(type(self.graph_dropout))} drops entries of messages, and "
+                f"{described(type(layer))} does not say that it does so. Layers that do: {names}."
+            )
         if self.edge_channels:
             _check_reads([layer], "features")
             layer.add_edge_features(self.edge_channels)
@@ -318,7 +340,28 @@ class DeepGNN(nn.Module):
             )
         if graph.is_shard:
             self.check_shards()
+        if self.uncalibrated is not None:
+            self.calibrate(x, graph)
         return graph
+
+    def calibrate(self, x: Tensor, graph: Graph) -> None:
+        """Let an initialisation that waits for data adjust the parameters; does nothing without.
+
+        Raises:
+            ValueError: Several processes train, and each would adjust them to its own data.
+        """
+        waiting = self.uncalibrated
+        if waiting is None:
+            return
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            raise ValueError(
+                f"{described(type(waiting))} reads the graph, and each of several processes would "
+                "draw other parameters: use one process."
+            )
+        self.uncalibrated = None  # the initialisation may run the stack
+        with torch.no_grad():
+            waiting.calibrate(self, x, graph)
+        self.reset_weight_norms()
 
     def _encode(self, x: Tensor, graph: Graph) -> Hidden:
         features: Hidden = x
@@ -410,6 +453,11 @@ class DeepGNN(nn.Module):
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""
         self._weight_norms.reset_state()
+
+
+def _cancel_calibration(stack: DeepGNN, _: Any) -> None:
+    """Loaded parameters are not those of an initialisation."""
+    stack.uncalibrated = None
 
 
 def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:

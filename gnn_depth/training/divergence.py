@@ -51,6 +51,8 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
             handles.append(part.register_forward_pre_hook(enter))
             handles.append(part.register_forward_hook(leave))
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
+    # An initialisation that reads data is for that of the training.
+    waiting, stack.uncalibrated = stack.uncalibrated, None
     try:
         with torch.no_grad(), torch.random.fork_rng([]):
             torch.manual_seed(0)
@@ -70,6 +72,7 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
             f"{described(type(running[-1]))} cannot compute with these options: {reason}"
         ) from error
     finally:
+        stack.uncalibrated = waiting
         for handle in handles:
             handle.remove()
         for name, buffer in stack.named_buffers():

@@ -15,6 +15,7 @@ from gnn_depth.data.base import GraphDataModule, NodeDataModule
 from gnn_depth.nn.parts import AttentionLayer, Layer
 from gnn_depth.nn.scores import LinearScore
 from gnn_depth.nn.stack import DeepGNN, NumLayers
+from gnn_depth.nn.variants.inverse import ITERATIONS
 
 VARIABLE = "GNN_DEPTH_MEMORY"
 GB = 1e9
@@ -116,7 +117,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
         segments = [sum(rounds[start : start + every]) for start in range(0, len(rounds), every)]
         kept = sum(states[::every]) + max(segments)
     else:
-        kept = sum(rounds)
+        kept = sum(rounds) + stack.inverse_steps * ITERATIONS * max(rounds)
     passing = PASSING * size * num_nodes * max(widths)
     return kept + passing + edges * (OF_EDGE + OF_EDGE_AND_HEAD * max(heads))
 

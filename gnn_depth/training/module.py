@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import lightning as L
 import torch
@@ -20,7 +20,7 @@ from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.ranges import NonNegative, in_range
+from gnn_depth.ranges import NonNegative, Range, in_range
 from gnn_depth.registry import unknown
 from gnn_depth.training.compiling import Compile, KernelPath, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
@@ -33,7 +33,7 @@ from gnn_depth.training.lightning_internals import (
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.memory import check_weights
 from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare_schedule
-from gnn_depth.training.optimizers import decay_apart, fused
+from gnn_depth.training.optimizers import decay_apart, fused, scale_by_depth
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
@@ -54,6 +54,9 @@ class NodeClassifier(PlainModule):
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
+        depth_lr: Exponent e: the optimizer's learning rates are multiplied by :math:`L^{-e}` for L
+            layers, so that those of stacks of different depths fit one grid; 1.5 is the rule of
+            arXiv 2602.07494. 0 leaves them.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
@@ -80,6 +83,7 @@ class NodeClassifier(PlainModule):
         init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
         optimizer: Named[OptimizerCallable] = ADAM,
         layer_weight_decay: NonNegative | None = None,
+        depth_lr: Annotated[float, Range(0, 10)] = 0.0,
         scheduler: Named[LRSchedulerCallable] | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",
@@ -100,6 +104,7 @@ class NodeClassifier(PlainModule):
         check_choice(compile, self.stack.graph_dropout)
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
+        self.depth_lr = depth_lr
         self.scheduler: LRSchedulerCallable | None = None
         if scheduler is not None:
             self.scheduler = build("scheduler", scheduler)
@@ -294,6 +299,8 @@ class NodeClassifier(PlainModule):
             optimizer = self.optimizer(self.parameters())
             if self.layer_weight_decay is not None:
                 decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
+            if self.depth_lr:
+                scale_by_depth(optimizer, len(self.stack.layers), self.depth_lr)
             optimizer = fused(optimizer, self.attached_trainer)
         except ValueError as error:
             raise MisconfigurationException(

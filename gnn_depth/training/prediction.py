@@ -133,16 +133,18 @@ def _neighbour_note(batch: NodeBatch) -> str:
     receives[graph.target[between]] = True
     joined = receives.clone()
     joined[graph.source[between]] = True
+    # Transforms may have added nodes at the end, which have no prediction.
+    joined, receives = joined[: batch.read], receives[: batch.read]
     alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
     said = []
     if alone:
         said.append(
-            f"{alone:,} of {graph.num_nodes:,} nodes have no neighbour: their predictions come "
+            f"{alone:,} of {batch.read:,} nodes have no neighbour: their predictions come "
             "from their own features alone."
         )
     if deaf:
         said.append(
-            f"{deaf:,} of {graph.num_nodes:,} nodes have edges that lead away from them only, and "
+            f"{deaf:,} of {batch.read:,} nodes have edges that lead away from them only, and "
             "receive nothing from their neighbours."
         )
     return " ".join(said)

@@ -1,6 +1,7 @@
 """A user's graph from two tables, as people write them."""
 
 import gzip
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -334,9 +335,22 @@ def test_numbers_with_a_decimal_comma_are_named_and_not_left_out_as_text(graph: 
         _ = graph(nodes, "s,t\n1,2\n").batch
 
 
+def test_ids_in_another_column_than_the_first_are_found_and_the_flag_is_named(graph: Callable):
+    lines = NODES.splitlines()
+    numbered = [f"{number},{line}" for number, line in enumerate(lines[1:])]
+    data = graph("\n".join(["row," + lines[0], *numbered]) + "\n")
+    for look in (lambda: data.batch, data.inspect):
+        with pytest.raises(DataError, match="'row', is no id.* values of 'paper'.*--data.id paper"):
+            look()
+
+
 def test_a_single_column_stands_for_a_list_of_one_as_in_the_command(graph: Callable):
-    one = graph(features="age", drop="cites").batch.x
-    assert torch.equal(one, graph(features=["age"], drop=["cites"]).batch.x)
+    expected = graph(features=["age"], drop=["cites"]).batch.x
+    data = UserGraph.__new__(UserGraph)
+    # As outside of these tests, where nothing checks the types of arguments.
+    make = inspect.unwrap(UserGraph.__init__)
+    make(data, "edges.csv", "nodes.csv", label="topic", features="age", drop="cites")
+    assert torch.equal(data.batch.x, expected)
 
 
 def test_tables_in_each_other_s_place_are_named(graph: Callable):

@@ -174,6 +174,7 @@ def test_a_single_panel_or_line_of_one_run_needs_no_caption(tmp_path):
     make_run(tmp_path, {"depth": 7}, 0, **parts)
     frame = read_runs(tmp_path)
     assert heatmap(frame).caption == "One run per panel."
+    assert depth(frame).caption == "One run per point."
     assert convergence(frame).caption == "One run per line."
 
 

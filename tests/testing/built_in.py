@@ -17,7 +17,9 @@ from gnn_depth.registry import KINDS, registered
 from gnn_depth.testing import checks
 from tests.nn.layers.variants import VARIANTS as LAYERS
 
-CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind != "data"}
+CHECKS = {
+    kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind not in ("data", "transform")
+}
 
 #: Options that a part needs, or that make it another one; and what it does not do by intent, with
 #: the reason.

@@ -140,6 +140,13 @@ def test_nothing_is_printed_without_progress(tmp_path, capfd):
             assert word not in err
 
 
+def test_a_table_alone_is_answered_with_the_way_in(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,topic\n1,a\n")
+    for path in (tmp_path / "nodes.csv", tmp_path / "away.csv"):
+        with pytest.raises(ValueError, match=r"UserGraph\(edges, nodes=\.\.\., label"):
+            gnn_depth.fit(MODEL, str(path))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -148,13 +155,6 @@ def test_nothing_is_printed_without_progress(tmp_path, capfd):
         ({"lr": 0.1}, "model.optimizer.lr"),
     ],
 )
-def test_a_table_alone_is_answered_with_the_way_in(tmp_path):
-    (tmp_path / "nodes.csv").write_text("id,topic\n1,a\n")
-    for path in (tmp_path / "nodes.csv", tmp_path / "away.csv"):
-        with pytest.raises(ValueError, match=r"UserGraph\(edges, nodes=\.\.\., label"):
-            gnn_depth.fit(MODEL, str(path))
-
-
 def test_options_in_python_have_the_near_misses_of_the_command(options, words):
     with pytest.raises(ValueError, match=words):
         gnn_depth.fit(options, Data())

@@ -165,3 +165,31 @@ def test_a_schedule_that_is_too_short_for_the_training_is_refused_before_it():
     rehearse(partial(Adam), schedule, epochs=5)
     with pytest.raises(MisconfigurationException, match=r"OneCycleLR fails .* in epoch 6 of 20"):
         rehearse(partial(Adam), schedule, epochs=20)
+
+
+@pytest.mark.parametrize("decay", [None, 0.01])
+def test_learning_rates_fall_with_depth_as_the_exponent_says_and_schedules_start_there(decay):
+    for layers, exponent, wanted in ((16, 1.5, 0.01 / 64), (16, 0.5, 0.01 / 4), (3, 0.0, 0.01)):
+        model = NodeClassifier(
+            4,
+            2,
+            hidden_channels=8,
+            num_layers=layers,
+            optimizer=DECAYING,
+            layer_weight_decay=decay,
+            depth_lr=exponent,
+            scheduler={"name": "StepLR", "step_size": 1, "gamma": 0.5},
+        )
+        made = model.configure_optimizers()
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+        rates = [group["lr"] for group in optimizer.param_groups]
+        assert rates == pytest.approx([wanted] * len(rates))
+        optimizer.step()
+        schedule.step()
+        halved = [group["lr"] for group in optimizer.param_groups]
+        assert halved == pytest.approx([wanted / 2] * len(rates))
+
+
+def test_an_exponent_that_depth_cannot_have_is_refused():
+    with pytest.raises(ValueError, match="depth_lr of NodeClassifier must be from 0 to 10, not -1"):
+        NodeClassifier(4, 2, depth_lr=-1)

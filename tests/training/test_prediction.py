@@ -414,6 +414,13 @@ def test_columns_of_edges_that_are_no_features_are_refused_with_the_way_out(fold
         _ = data.batch
 
 
+@pytest.mark.parametrize("column", ["country", "heigth"])
+def test_a_scaling_of_a_column_that_is_no_number_is_refused(folder, column):
+    options = {**ROLES, "standardize": {column: "standard"}}
+    with pytest.raises(DataError, match=f"'{column}'.*Available: age, balance, joined"):
+        _ = UserGraph(*written(*tables()), **options).batch
+
+
 def test_a_scaling_of_features_that_edges_do_not_have_is_refused(folder):
     data = UserGraph(*written(*tables()), **ROLES, edge_standardize="standard")
     with pytest.raises(DataError, match="edge_standardize.*no features.*edge_features"):
@@ -429,6 +436,30 @@ def test_features_of_edges_without_names_are_scaled_by_position():
     model = build_model({"layer": "gat", "num_layers": 2, "hidden_channels": 8}, data)
     again = predict(model, arrays(edge_attr=attr, y=None))
     pd.testing.assert_frame_equal(again, predict(model, data))
+
+
+def test_features_made_from_the_edges_are_made_again_for_tables_without_others(folder):
+    nodes, edges = tables()
+    bare = nodes[["id", "topic"]]
+    options = {"label": "topic", "make_features": "degree", "undirected": True}
+    data = UserGraph(*written(bare, edges[["from", "to"]]), **options)
+    torch.manual_seed(0)
+    model = build_model({"layer": "gcn", "num_layers": 2, "hidden_channels": 8}, data)
+    expected = predict(model, data)
+    again = UserGraph(*written(bare[["id"]], edges))
+    pd.testing.assert_frame_equal(predict(model, again), expected)
+
+
+def test_transforms_are_part_of_the_model():
+    transforms = ["NormalizeFeatures", {"name": "AddRandomWalkPE", "walk_length": 3}]
+    raw = arrays(x=torch.rand(12, 3) + 1)
+    data = GraphSource(raw, transforms=transforms)
+    torch.manual_seed(0)
+    model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
+    assert Schema.from_dict(data.schema.as_dict()) == data.schema
+    pd.testing.assert_frame_equal(predict(model, raw), predict(model, data))
+    with pytest.raises(DataError, match="trained with transforms .*AddSelfLoops.*leave transforms"):
+        predict(model, GraphSource(raw, transforms=["AddSelfLoops"]))
 
 
 def test_a_model_that_knows_names_refuses_columns_without_them(trained, folder):

@@ -11,6 +11,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import Inputs, Layer
 from gnn_depth.ranges import Range, in_range
 from gnn_depth.registry import register
@@ -38,6 +39,7 @@ class Mean(Layer):
 
     takes_blocks = True
     takes_edge_weights = True
+    drops_messages = True
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
@@ -48,7 +50,7 @@ class Mean(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
-        mean = aggregate(graph.mean_weights(x.dtype), x, graph)
+        mean = sum_messages(graph.mean_weights(x.dtype), x, graph)
         return padded(mean, self.out_channels)
 
 

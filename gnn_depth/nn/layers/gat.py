@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_attention
+from gnn_depth.nn.bounds import of_attention, spectral_norm
 from gnn_depth.nn.functional import (
     SparseFeatures,
     at_source,
@@ -17,12 +17,15 @@ from gnn_depth.nn.functional import (
     attend,
     attend_additive,
     attend_linear,
+    dropout,
     edge_additive,
     head_dots,
     linear,
+    segment_softmax,
     targets,
 )
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
 from gnn_depth.nn.scores import AdditiveScore, LinearScore
 from gnn_depth.ranges import Count, Finite, Probability, in_range
@@ -58,7 +61,8 @@ class _LinearAttention(AttentionLayer):
         self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
-        # Set by GAT.add_edge_features.
+        # Set by GAT and its add_edge_features.
+        self.lin_root: Linear | None = None
         self.lin_edge: Linear | None = None
         self.att_edge: nn.Parameter | None = None
         self.reset_parameters()
@@ -69,6 +73,8 @@ class _LinearAttention(AttentionLayer):
         if self.lin_edge is not None:
             glorot(self.lin_edge.weight)
             glorot(self.att_edge)
+        if self.lin_root is not None:
+            self.lin_root.reset_parameters()
         if self.has_omega:
             nn.init.ones_(self.omega)
         zeros(self.bias)
@@ -76,9 +82,12 @@ class _LinearAttention(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         # One matrix does both: its rows lead into the neurons of this layer, its columns out of
         # those of the layer before. Omega is not listed, as rescaling a neuron does not change it.
+        matrices: tuple[Tensor, ...] = (self.lin.weight,)
+        if self.lin_root is not None:
+            matrices = (self.lin.weight, self.lin_root.weight)
         return WeightChain(
-            incoming=(self.lin.weight,),
-            outgoing=(self.lin.weight,),
+            incoming=matrices,
+            outgoing=matrices,
             attention=(self.att_dst, self.att_src),
             bias=() if self.bias is None else (self.bias,),
         )
@@ -113,7 +122,8 @@ class GAT(_LinearAttention):
 
     for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU. Features
     :math:`e_{ij}` of the edges add :math:`a_{edge} \cdot W_{edge} e_{ij}` to s. Veličković et al.,
-    *Graph Attention Networks*, ICLR 2018.
+    *Graph Attention Networks*, ICLR 2018. With ``root_weight`` the node itself is added after a
+    linear map of its own, :math:`W_{root} x_i`, as in :class:`gnn_depth.nn.layers.GCN`.
 
     Args:
         in_channels: Width of the incoming features.
@@ -123,9 +133,28 @@ class GAT(_LinearAttention):
         dropout: Probability of dropping an attention weight in training.
         bias: Add b.
         split_heads: Interpret out_channels as the width of all heads together.
+        root_weight: Add the node itself.
     """
 
     takes_edge_features = True
+    drops_messages = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: Count = 1,
+        negative_slope: Finite = 0.2,
+        dropout: Probability = 0.0,
+        bias: bool = True,
+        split_heads: bool = False,
+        root_weight: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, heads, negative_slope, dropout, bias, split_heads
+        )
+        if root_weight:
+            self.lin_root = Linear(in_channels, self.width, bias=False)
 
     def add_edge_features(self, channels: int) -> None:
         super().add_edge_features(channels)
@@ -135,9 +164,12 @@ class GAT(_LinearAttention):
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight = self.lin.normed_weight
-        return of_attention(
+        bound = of_attention(
             self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most
         )
+        if bound is None or self.lin_root is None:
+            return bound
+        return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -148,7 +180,11 @@ class GAT(_LinearAttention):
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
             att = (self.att_edge[..., None] * weight).sum(1)
             of_edges = graph.edge_attr.to(h.dtype) @ att.t()
-        if of_edges is None and self.scales_targets:
+        if graph.message_dropout:
+            alpha = segment_softmax(self.scores(h, graph, of_edges), graph)
+            alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
+            out = sum_messages(alpha, h, graph)
+        elif of_edges is None and self.scales_targets:
             factor = self.target_factor(LinearScore(h, self.att_dst, self.att_src), graph)
             out = attend_linear(
                 h,
@@ -164,6 +200,8 @@ class GAT(_LinearAttention):
             scores = self.scores(h, graph, of_edges)
             out = attend(scores, h, graph, self.dropout, self.training)
         out = out.flatten(1)
+        if self.lin_root is not None:
+            out = out + self.lin_root.of_targets(x, graph)
         if self.bias is not None:
             out = out + self.bias
         return out

@@ -8,9 +8,10 @@ from torch_geometric.nn.inits import glorot, uniform, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
-from gnn_depth.nn.functional import aggregate, convolution
+from gnn_depth.nn.functional import convolution
 from gnn_depth.nn.functional.blocks import fuses
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.ranges import Fraction, Positive
 from gnn_depth.registry import register
@@ -37,6 +38,7 @@ class GCN(Layer):
 
     takes_sparse = True
     takes_edge_weights = True
+    drops_messages = True
     takes_blocks = True
 
     def __init__(
@@ -67,7 +69,7 @@ class GCN(Layer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x)
-        out = aggregate(graph.gcn_weights(h.dtype), h, graph)
+        out = sum_messages(graph.gcn_weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
         if self.bias is not None:
@@ -77,7 +79,7 @@ class GCN(Layer):
     def whole_block(
         self, x: Inputs, graph: Graph, relu: bool, residual: bool
     ) -> Float[Tensor, "targets outputs"] | None:
-        if self.lin_root is not None or not isinstance(x, Tensor):
+        if self.lin_root is not None or not isinstance(x, Tensor) or graph.message_dropout:
             return None
         graph = graph.with_self_loops()
         weights = graph.gcn_weights(x.dtype)
@@ -110,6 +112,7 @@ class GCNII(Layer):
 
     takes_blocks = True
     takes_edge_weights = True
+    drops_messages = True
     reads_first = True
     depth: Tensor
 
@@ -148,7 +151,7 @@ class GCNII(Layer):
     ) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
-        mean = aggregate(graph.gcn_weights(x.dtype), x, graph)
+        mean = sum_messages(graph.gcn_weights(x.dtype), x, graph)
         if first is None:  # alone, the layer's input is the first state
             first = x
         if first.shape[0] > mean.shape[0]:  # a slice of all rows would be copied backward
@@ -183,6 +186,7 @@ class SAGE(Layer):
 
     takes_sparse = True
     takes_edge_weights = True
+    drops_messages = True
     takes_blocks = True
 
     def __init__(
@@ -215,7 +219,7 @@ class SAGE(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)
-        out = aggregate(graph.mean_weights(h.dtype), h, graph)
+        out = sum_messages(graph.mean_weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
         if self.bias is not None:

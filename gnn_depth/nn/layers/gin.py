@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import SparseFeatures, aggregate, segment_sum, targets
+from gnn_depth.nn.functional import SparseFeatures, segment_sum, targets
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.messages import drop_entries, sum_messages
 from gnn_depth.nn.norms.batch import BatchNorm
 from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.ranges import Finite
@@ -39,6 +40,7 @@ class GIN(Layer):
     takes_sparse = True
     takes_edge_weights = True
     takes_edge_features = True
+    drops_messages = True
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class GIN(Layer):
             message = (x.index_select(0, graph.source) + of_edges).relu()
             if graph.edge_weight is not None:
                 message = graph.edge_weight.to(x.dtype)[:, None] * message
+            message = drop_entries(message, graph)
             out = self.lin((1 + self.eps) * targets(x, graph) + segment_sum(message, graph))
         else:
             h = self.lin(x)  # before the sum, to sum features of the output's width
@@ -99,7 +102,7 @@ class GIN(Layer):
                 weights = h.new_ones(graph.num_edges)
             else:
                 weights = graph.edge_weight.to(h.dtype)
-            out = (1 + self.eps) * targets(h, graph) + aggregate(weights, h, graph)
+            out = (1 + self.eps) * targets(h, graph) + sum_messages(weights, h, graph)
         if self.bias is not None:
             out = out + self.bias
         if self.batch_norm is not None:

@@ -98,9 +98,11 @@ def depth(
                 name = ", ".join([*column, f"{axis.label} {row[0]}"])
                 empty.append(f"{name} ({counted(cell.statuses)})")
     drawn += _published_lines(compare_published(table, published), by, styles, places, factor)
-    what = MEANS[spread]
-    n = count_of(cell.n for cell in table.cells.values() if cell.n)
-    caption = sentences(f"{what} over seeds, {n}.", tally(frame))
+    counts = [cell.n for cell in table.cells.values() if cell.n]
+    what = "One run per point."
+    if max(counts, default=1) > 1:
+        what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
+    caption = sentences(what, tally(frame))
     if empty:
         caption += f" Without a value: {first_of(empty, LISTED, '; ')}."
     return Chart(axis, metric_axis(metric), into_panels(drawn), by.legend, caption=caption)

@@ -5,9 +5,11 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.graph_dropouts import DropEdge, DropNode, DropSens
-from gnn_depth.nn.layers import GCN
+from gnn_depth.nn.graph_dropouts import DropEdge, DropMessage, DropNode, DropSens
+from gnn_depth.nn.layers import GCN, Mean
+from gnn_depth.nn.messages import drop_entries
 from gnn_depth.registry import registered
+from tests.nn.layers.variants import VARIANTS, features, make
 
 DROPOUTS = {
     name: cls
@@ -85,6 +87,68 @@ def test_drop_sens_drops_more_edges_into_nodes_of_more_neighbours_and_no_self_lo
     assert (dropped - wanted).abs().max() < 0.06
 
 
+#: Layers that drop entries of messages, with options.
+DROPS_MESSAGES = {
+    name: VARIANTS[name]
+    for name in VARIANTS
+    if registered("layer")[VARIANTS[name][0]].drops_messages
+}
+
+
+def test_layers_of_every_kind_of_sum_drop_messages():
+    assert {"gcn", "gcnii", "sage", "gin", "mean", "gat"} == {
+        layer for layer, _ in DROPS_MESSAGES.values()
+    }
+
+
+@pytest.mark.parametrize("variant", DROPS_MESSAGES)
+def test_messages_without_dropped_entries_and_their_gradients_are_those_of_the_layer(
+    variant, graph
+):
+    """p so small that nothing is dropped: the second way of computing the layer is the first."""
+    layer = make(variant)
+    x = features(graph)
+    plain = layer(x, graph)
+    other = layer(x, DropMessage(1e-12)(graph))
+    torch.testing.assert_close(other, plain)
+    direction = torch.randn_like(plain)
+    parameters = [x, *layer.parameters()]
+    options = {"allow_unused": True, "materialize_grads": True}
+    wanted = torch.autograd.grad((plain * direction).sum(), parameters, **options)
+    found = torch.autograd.grad((other * direction).sum(), parameters, **options)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_drop_message_drops_entries_of_weighted_messages_one_by_one_and_scales_the_others():
+    # Node 0 hears from 1,000 others, with a self-loop; every message is 1 before its weight.
+    pairs = torch.stack([torch.arange(1, 1001), torch.zeros(1000, dtype=torch.long)])
+    graph = DropMessage(0.3)(Graph(pairs, 1001))
+    layer = Mean(50, 50)
+    heard = layer(torch.ones(1001, 50), graph)[0]
+    # Each channel is a mean of 1,000 entries that are 0 or 1 / 0.7, drawn for each channel anew.
+    assert abs(heard.mean() - 1) < 5 * (0.3 / 0.7 / 50_000) ** 0.5
+    assert 0.5 < heard.var() / (0.3 / 0.7 / 1000) < 1.7
+    entries = drop_entries(torch.ones(1000, 50), graph)
+    assert set(entries.unique().tolist()) == {0.0, float(torch.tensor(1 / 0.7))}
+    kept = (entries > 0).double()
+    assert abs((kept[1:] * kept[:-1]).mean() - 0.49) < 0.02
+    assert abs((kept[:, 1:] * kept[:, :-1]).mean() - 0.49) < 0.02
+
+
+def test_drop_message_keeps_the_mean_of_a_layers_output(graph):
+    layer = make("gcn")
+    x = features(graph).detach()
+    wanted = layer(x, graph)
+    drawn = torch.stack([layer(x, DropMessage(0.5)(graph)) for _ in range(2000)])
+    error = (drawn.mean(0) - wanted).abs() / (drawn.std(0) / 2000**0.5).clamp_min(1e-12)
+    assert error.max() < 5
+
+
+def test_a_layer_that_does_not_drop_messages_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"'drop_message' .* layer 'gatv2' .* gat, gcn"):
+        DeepGNN(6, 3, "gatv2", graph_dropout="drop_message")
+
+
 def test_both_directions_of_repeated_edges_and_self_loops_are_dropped_together(graph):
     whole = mirrored(graph)
     sizes = set()
@@ -111,11 +175,13 @@ def test_a_stack_drops_in_training_only_and_all_its_layers_see_one_graph(name, g
     seen = []
     for layer in stack.layers:
         layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[1]))
-    out = stack(X, graph)
+    with torch.random.fork_rng():
+        out = stack(X, graph)
     assert seen[0] is seen[1] is seen[2] is not graph
     thin = DeepGNN(6, 3, GCN, 3, 4)
     thin.load_state_dict(stack.state_dict())
-    torch.testing.assert_close(out, thin(X, seen[0]))
+    if not stack.graph_dropout.of_messages:
+        torch.testing.assert_close(out, thin(X, seen[0]))
     stack.eval()
     torch.testing.assert_close(stack(X, graph), thin(X, graph))
     assert seen[3] is graph

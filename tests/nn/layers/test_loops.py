@@ -39,7 +39,8 @@ def scores_of(layer, h, graph, normed):
 def gat(layer, x, graph, normed):
     graph = reference.with_loops(graph)
     h = heads_of(layer, x @ layer.lin.weight.t())
-    return attend(layer, scores_of(layer, h, graph, normed), h, graph)
+    out = attend(layer, scores_of(layer, h, graph, normed), h, graph)
+    return out if layer.lin_root is None else out + x @ layer.lin_root.weight.t()
 
 
 def omega_gat(layer, x, graph, normed):

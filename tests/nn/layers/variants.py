@@ -14,6 +14,7 @@ VARIANTS = {
     "gcn": ("gcn", {}),
     "gcnii": ("gcnii", {"alpha": 0.3}),
     "gat": ("gat", {"heads": 2}),
+    "gat_with_root": ("gat", {"heads": 2, "root_weight": True}),
     "gat_sharing_a_width": ("gat", {"heads": 3, "split_heads": True}),
     "omega_gat": ("omega_gat", {"heads": 2}),
     "gatv2": ("gatv2", {"heads": 2}),

@@ -1,0 +1,95 @@
+"""Train records again and compare; and a user's own parts as further remedies."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gnn_depth import registry
+from gnn_depth.arena.definition import Arena
+from gnn_depth.arena.records import Record
+from gnn_depth.arena.results import Results, prediction_half_width, score_of
+from gnn_depth.arena.running import belongs, perform
+
+#: The option of the model that takes a part of each kind.
+OPTIONS = {
+    "layer": "layer",
+    "norm": "norm",
+    "skip": "skip",
+    "init": "init",
+    "graph_dropout": "graph_dropout",
+}
+SAME = 1e-4  # of a metric: the digits that a record keeps
+
+
+@dataclass(frozen=True)
+class Again:
+    """A record that was trained again.
+
+    Attributes:
+        record: The record.
+        score: Its test metric in the new training.
+        width: Half the 95% interval of a further split of its cell; NaN where it has only one.
+    """
+
+    record: Record
+    score: float
+    width: float
+
+    @property
+    def agrees(self) -> bool:
+        """True if both are equal, or differ by less than splits of this cell do."""
+        difference = abs(self.score - score_of(self.record))
+        return difference <= SAME or difference <= self.width
+
+
+def train_again(
+    arena: Arena, records: Iterable[Record], count: int, seed: int = 0
+) -> Iterable[Again]:
+    """Train some final records again, chosen at random.
+
+    Args:
+        arena: What they belong to; records of another definition are not chosen.
+        records: The records.
+        count: Number of records; all, if there are fewer.
+        seed: Determines the choice.
+
+    Raises:
+        ValueError: There is none.
+    """
+    known = [record for record in records if belongs(arena, record)]
+    finals = []
+    for cell in Results(arena, known).cells.values():
+        for record in cell.records.values():
+            finals.append((cell, record))
+    if not finals:
+        raise ValueError("there is no final training of this version's arena among the records.")
+    chosen = np.random.default_rng(seed).permutation(len(finals))[:count]
+    for place in chosen:
+        cell, record = finals[int(place)]
+        score = score_of(perform(arena, record.job))
+        scores = cell.scores()
+        width = prediction_half_width(scores) if len(scores) > 1 else math.nan
+        yield Again(record, score, width)
+
+
+def remedies_of(plugin: str) -> dict[str, dict[str, str]]:
+    """A remedy for each part that a plugin registers, with the part's options by default.
+
+    Raises:
+        ValueError: It does not load, or registers no part of a model.
+    """
+    before = {kind: set(registry.registered(kind)) for kind in OPTIONS}
+    registry.load_plugin(plugin)
+    found = {}
+    for kind, option in OPTIONS.items():
+        for name in registry.registered(kind):
+            if name not in before[kind]:
+                found[name] = {option: name}
+    if not found:
+        raise ValueError(
+            f"plugin {plugin!r} registers no part that the arena could compare: a "
+            f"{', '.join(OPTIONS)}."
+        )
+    return found

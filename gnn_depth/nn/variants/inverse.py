@@ -1,0 +1,118 @@
+r"""Stacks that also run backwards: the decoder reads the last state, and the one that leads to the
+first.
+
+Blocks are residual, :math:`B(x) = x + F(x)` with :math:`F = \phi \circ \mathrm{norms} \circ
+\mathrm{layer}`. If F is a contraction, B has an inverse, which the fixed-point iteration :math:`x
+\leftarrow y - F(x)` finds from y. With L blocks and K steps the decoder reads
+
+.. math:: [B_L \circ \dots \circ B_1 (X^0), \; B_1^{-1} \circ \dots \circ B_L^{-1} (X^0)]
+
+where further steps begin again with the last block. Forwards the states get smoother, backwards
+sharper. Park, Heo & Kim, *Mitigating Oversmoothing Through Reverse Process of GNNs for
+Heterophilic Graphs*, ICML 2024: one block for all steps (``share_layers``), ReLU, K up to 256,
+weight matrices divided by :math:`\max(1, \|W\|_F / 0.999)`, and a decoder of two layers, where ours
+has one. Gradients go through the iterations, as theirs.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.block import Block, Blocks, Hidden, States
+
+#: Most fixed-point iterations of a step, and the mean change at which they end.
+ITERATIONS = 10
+TOLERANCE = 1e-5
+#: Relative change in the last iteration from which a step counts as not solved.
+LARGEST_CHANGE = 1e-2
+
+
+def make_inverse(stack: Any, steps: int) -> None:
+    """Let the blocks of a stack run forwards and then, for some steps, backwards, in place.
+
+    Raises:
+        ValueError: They have no inverse.
+    """
+    reason = _why_not(stack)
+    if reason:
+        raise ValueError(f"a stack with inverse_steps {reason}.")
+    stack.blocks = InverseBlocks(stack.blocks, steps)
+
+
+def _why_not(stack: Any) -> str:
+    """Why the blocks have no inverse; empty if they may have."""
+    skips = list(stack.skips)
+    has_norms = any(len(norms) for norms in stack.norms)
+    has_activation = stack.activation(torch.tensor(-1.0, device="cpu")).item() != -1
+    is_random = stack.dropout > 0 or any(getattr(each, "dropout", 0) for each in stack.layers)
+    if isinstance(stack.encoder, nn.Identity):
+        return "needs an encoder, whose output it starts from: use encoder linear"
+    if not isinstance(stack.decoder, nn.Linear):
+        return "needs a decoder, which reads both states: use decoder linear"
+    if any(skip.weight_chain().incoming for skip in skips):
+        return "needs layers with as many output as input channels: with heads use split_heads"
+    if not all(skip.adds_input is True for skip in skips):
+        return "needs blocks that add exactly to their input: use skip residual"
+    if has_norms:
+        return "cannot bound norms of features: use norm weight_frobenius or spectral"
+    if has_activation and not stack.last_activation:
+        return "needs equal blocks: use last_activation true"
+    if is_random:
+        return "cannot invert what dropout changes: use dropout 0"
+    if any(layer.reads_first for layer in stack.layers):
+        return "has no first state for layers that read it"
+    if stack.jump != "last":
+        return f"reads two states, not those of jump {stack.jump}: use last"
+    if stack.segment_length or stack.reversible:
+        return "keeps all states: use checkpoint_every none and reversible 0"
+    return ""
+
+
+class InverseBlocks(Blocks):
+    """Blocks that run forwards, and backwards from the same state.
+
+    Args:
+        blocks: The blocks.
+        steps: Number of steps backwards.
+    """
+
+    takes_prefixes: ClassVar[bool] = False
+
+    def __init__(self, blocks: Blocks, steps: int) -> None:
+        super().__init__(blocks)
+        self.steps = steps
+        self.has_warned = False
+
+    def forward(self, x: Hidden, graphs: Sequence[Graph], states: States) -> Tensor:
+        forwards = super().forward(x, graphs, states)
+        backwards = x
+        for step in range(self.steps):
+            position = len(self) - 1 - step % len(self)
+            block = self[position]
+            assert isinstance(block, Block)
+            backwards = self._before(block, backwards, graphs[position])
+        return torch.cat([forwards, backwards], 1)
+
+    def _before(self, block: Block, y: Tensor, graph: Graph) -> Tensor:
+        """The state that a block maps to y."""
+        x = y
+        change = y.new_zeros(())
+        for _ in range(ITERATIONS):
+            following = y - block.update(x, graph, None)
+            change = (following - x).detach().abs().mean()
+            x = following
+            if change < TOLERANCE:
+                return x
+        if not self.has_warned and not change <= LARGEST_CHANGE * y.detach().abs().mean():
+            self.has_warned = True
+            warnings.warn(
+                f"inverse_steps: a block's inverse is not found within {ITERATIONS} iterations, "
+                "because the block changes its input too much: use norm {name: weight_frobenius, "
+                "bound: 0.999} or a smaller bound.",
+                stacklevel=2,
+            )
+        return x

@@ -1,0 +1,307 @@
+"""What the arena's pages say follows from the records."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from gnn_depth.arena import checking, court
+from gnn_depth.arena.checking import remedies_of, train_again
+from gnn_depth.arena.court import correlations, features, frame_of, write_court
+from gnn_depth.arena.definition import Arena, Round
+from gnn_depth.arena.pages import terminal_summary, write_arena
+from gnn_depth.arena.records import Records
+from gnn_depth.arena.results import Results
+from gnn_depth.arena.running import belongs, perform
+from gnn_depth.cli import main
+from tests.arena.made import GAINS, final, finals, probed
+
+ROOT = Path(__file__).parents[2]
+
+REAL = ["cora", "squirrel_filtered", "minesweeper", "photo"]
+NORM = '''
+"""A plugin."""
+from gnn_depth import register
+from gnn_depth.nn.parts import FeatureNorm
+
+
+@register("norm", "halved")
+class Halved(FeatureNorm):
+    """Half of the features."""
+
+    def forward(self, x, graph):
+        return x / 2
+'''
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """Intervals that take no time."""
+    monkeypatch.setattr(court, "DRAWS", 100)
+
+
+def test_the_depth_question_is_one_comparison_a_set_chosen_on_validation():
+    arena = Arena()
+    records = finals(arena, REAL)
+    answers = Results(arena, records).depth_answers(REAL)
+    assert [answer.set for answer in answers] == REAL
+    for answer in answers:
+        assert answer.deep.remedy == "gcnii"
+        assert answer.shallow.depth == 2
+        assert answer.test.difference == pytest.approx(0.1, abs=0.01)
+        assert answer.test.count == 5
+        assert answer.test.p <= answer.adjusted <= 4 * answer.test.p + 1e-12
+    # A cell that is better on the test rows alone is not chosen.
+    lucky = []
+    for record in records:
+        if record.job.remedy == "gated" and record.job.depth == 32:
+            lucky.append(dataclasses.replace(record, test=0.99, val=0.1))
+        else:
+            lucky.append(record)
+    assert Results(arena, lucky).depth_answers(REAL)[0].deep.remedy == "gcnii"
+
+
+def test_the_corrected_test_knows_what_splits_share():
+    arena = Arena()
+    results = Results(arena, finals(arena, ["cora", "transfer"]))
+    assert results.ratio("cora") == 0.25
+    assert results.ratio("transfer") == 0
+    one, other = (results.cells["transfer", remedy, 2] for remedy in ("plain", "gated"))
+    expected = stats.ttest_rel(one.scores(), other.scores()).pvalue
+    assert results.paired(one, other).p == pytest.approx(expected)
+
+
+def test_a_cell_that_is_not_settled_is_marked_and_never_ranked_nor_chosen():
+    arena = Arena()
+    records = []
+    for record in finals(arena, REAL):
+        is_best = record.job.remedy == "gcnii" and record.job.depth == 32
+        records.append(dataclasses.replace(record, settled=not is_best or record.job.split == 0))
+    results = Results(arena, records)
+    assert "gcnii" not in [cell.remedy for cell in results.ranked("cora", 32)]
+    assert "gcnii" in [cell.remedy for cell in results.ranked("cora", 2)]
+    assert all(answer.deep.remedy != "gcnii" for answer in results.depth_answers(REAL))
+    assert "gcnii" not in results.ranks(32).names
+    (row,) = [
+        line
+        for line in terminal_summary(results).splitlines()
+        if line.startswith("| gcnii | ") and "†" in line
+    ][:1]
+    assert "(1)" not in row.split("|")[3]
+
+
+def test_ranks_and_pairs_are_over_the_splits_that_all_have():
+    arena = Arena()
+    records = finals(arena, REAL, splits=5)
+    # A further split on which the first remedy is far better than it ever was.
+    records.append(final(arena, "cora", "plain", 32, 5, 0.99))
+    results = Results(arena, records)
+    assert results.ranked("cora", 32)[-1].remedy == "plain"
+    assert results.splits(results.ranked("cora", 32)) == 5
+    plain, gated = (results.cells["cora", remedy, 32] for remedy in ("plain", "gated"))
+    assert results.paired(plain, gated).count == 5
+
+
+def test_groups_over_sets_and_on_one_set_are_those_of_the_tests():
+    arena = Arena()
+    results = Results(arena, finals(arena, [*REAL, "transfer", "eccentricity"]))
+    ranks = results.ranks(32)
+    assert ranks.names[0] == "gcnii"
+    assert ranks.names[-1] == "plain"
+    assert ranks.sets == 6
+    assert all({"gcnii", "plain"} - set(group) for group in ranks.groups)
+    family = results.against_best("transfer", 32)
+    assert family.reference.remedy == "gcnii"
+    assert len(family.others) == len(GAINS) - 1
+    assert all(one.is_different and one.test.difference < 0 for one in family.others)
+
+
+def test_better_than_a_skip_with_a_norm_is_said_by_name(tmp_path):
+    arena = Arena()
+    results = Results(arena, finals(arena, REAL))
+    for name in REAL:
+        family = results.against_skip_and_norm(name, 32)
+        assert family.reference.remedy == "residual_batch"
+        assert "residual_layer" not in [one.cell.remedy for one in family.others]
+    text = write_arena(results, tmp_path).read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| cora | residual_batch"))
+    assert [entry.strip() for entry in row.split("|")[3:]] == ["gcnii", "1", "3", ""]
+    assert "on cora, squirrel_filtered, minesweeper, photo" in text
+
+
+def test_a_failure_to_train_is_told_from_one_to_generalise():
+    arena = Arena()
+    records = []
+    for split in range(3):
+        records.append(final(arena, "cora", "plain", 32, split, 0.3, train=0.31))
+        records.append(final(arena, "cora", "gated", 32, split, 0.3, train=0.99))
+        records.append(final(arena, "cora", "gcnii", 32, split, 0.8))
+    failed, untrained = Results(arena, records).failures(32)
+    assert [cell.remedy for cell in failed] == ["plain", "gated"]
+    assert [cell.remedy for cell in untrained] == ["plain"]
+
+
+def test_a_training_that_diverged_counts_as_a_constant_prediction():
+    arena = Arena()
+    record = final(arena, "cora", "plain", 32, 0, math.nan)
+    record = dataclasses.replace(record, status="diverged", settled=False)
+    cell = Results(arena, [record]).cells["cora", "plain", 32]
+    assert cell.mean == 0.3
+    assert not cell.is_settled
+    assert cell.diverged == 1
+
+
+def test_the_pages_are_written_without_and_with_records_and_are_always_the_same(tmp_path):
+    arena = Arena()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "Not enough trainings yet" in write_court([], arena, empty).read_text()
+    assert "Not enough trainings yet" in write_arena(Results(arena, []), empty).read_text()
+    records = [*finals(arena, REAL), *probed(arena, ["a", "b", "c", "d"])]
+    pages = []
+    for name in ("once", "twice"):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_arena(Results(arena, records), folder)
+        write_court(records, arena, folder)
+        found = sorted(path for path in folder.rglob("*") if path.is_file())
+        pages.append({path.relative_to(folder): path.read_bytes() for path in found})
+    assert pages[0] == pages[1]
+    assert len(pages[0]) == 6
+
+
+def test_the_court_finds_the_measure_that_tells_and_none_in_one_that_tells_the_depth(tmp_path):
+    arena = Arena()
+    records = probed(arena, ["a", "b", "c", "d"])
+    frame = frame_of(records, arena.reference)
+    assert sorted(frame["depth"].unique()) == [8, 32]
+    assert frame["outcome"].between(0, 1).all()
+    growth = correlations(frame, "gradient growth value 0")
+    assert growth["given set and depth"].value > 0.95
+    assert growth["given set and depth"].excludes_zero
+    rank = correlations(frame, "rank last value 0")
+    assert rank["overall"].value > 0.5
+    assert math.isnan(rank["given depth"].value)
+    text = write_court(records, arena, tmp_path).read_text()
+    verdict = text.partition("## The verdict")[2].partition("##")[0]
+    assert "these tell how a training ends" in verdict
+    assert "growth of ‖G‖ at initialisation" in verdict
+    assert "effective rank of X at initialisation" not in verdict
+
+
+def test_a_difference_is_to_the_shallow_stack_of_the_same_setting():
+    arena = Arena()
+    records = probed(arena, ["a"], settings=2)
+    frame = frame_of(records, arena.reference)
+    by_key = {(record.job.setting, record.job.depth): record for record in records}
+    deep, shallow = by_key[1, 32], by_key[1, arena.reference]
+    (place,) = [
+        place
+        for place, record in enumerate(record for record in records if record.job.depth > 4)
+        if record is deep
+    ]
+
+    def growth(record):
+        first, _, last = record.probe["0"][6]  # gradient
+        return math.log10(last / first)
+
+    found = frame.iloc[place]["gradient growth difference 0"]
+    assert found == pytest.approx(growth(deep) - growth(shallow))
+    assert frame.iloc[place]["gradient growth value 0"] == pytest.approx(growth(deep))
+    assert len(features("0", False)) == 2 * 15
+
+
+def test_records_that_are_trained_again_agree_and_wrong_ones_do_not(tiny, tmp_path):
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        for split in range(3):
+            job = final(tiny, "tiny", "plain", 1, split, 0.5).job
+            records.add(perform(tiny, job))
+    assert [one.agrees for one in train_again(tiny, records, 2)] == [True, True]
+    forged = [dataclasses.replace(record, test=0.01) for record in records]
+    assert not any(one.agrees for one in train_again(tiny, forged, 3))
+    other = dataclasses.replace(tiny, every=2)
+    with pytest.raises(ValueError, match="no final training"):
+        list(train_again(other, records, 2))
+
+
+def test_a_part_of_ones_own_is_trained_alone_and_placed_among_the_others(
+    tiny, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    short = dataclasses.replace(
+        tiny, depths=(1,), deepest=None, portions=(1,), tuning=(Round(1, 2),)
+    )
+    monkeypatch.setattr("gnn_depth.arena.definition.Arena", lambda: short)
+    (tmp_path / "halved.py").write_text(NORM)
+    assert main(["arena", "--run", "--records", "all.jsonl", "--sets", "tiny"]) == 0
+    before = (tmp_path / "all.jsonl").read_bytes()
+    own = ["arena", "--add", "halved.py", "--records", "all.jsonl", "--output", "own.jsonl"]
+    assert main([*own, "--sets", "tiny"]) == 0
+    assert (tmp_path / "all.jsonl").read_bytes() == before
+    assert {record.job.remedy for record in Records("own.jsonl")} == {"halved"}
+    printed = capsys.readouterr().out
+    (row,) = [line for line in printed.splitlines() if line.startswith("| halved |")]
+    assert "| plain |" in printed
+    assert "%" not in row
+
+
+def test_a_plugin_without_a_part_of_a_model_cannot_be_added(tmp_path):
+    (tmp_path / "nothing_here.py").write_text('"""Nothing."""\n')
+    with pytest.raises(ValueError, match="registers no part"):
+        remedies_of(str(tmp_path / "nothing_here.py"))
+
+
+def test_what_the_command_refuses(tmp_path, capsys):
+    records = f"--records={tmp_path / 'none.jsonl'}"
+    for words, said in (
+        (["--run", "--verify", "2"], "one of"),
+        (["--max-hours", "2"], "--max-hours"),
+        ([records], "no file of records"),
+        (["--sets", "corra", records], "'cora'"),
+        (["--remedies", "plane", records], "'plain'"),
+    ):
+        assert main(["arena", *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_the_command_says_with_its_exit_code_that_a_record_differs(tiny, tmp_path, monkeypatch):
+    key = ("tiny", "plain", 1, 0)
+    monkeypatch.setattr("gnn_depth.arena.definition.Arena", lambda: tiny)
+    monkeypatch.setattr(checking, "perform", lambda arena, job: final(arena, *key, test=0.9))
+    path = tmp_path / "r.jsonl"
+    with Records(path, writes=True) as records:
+        records.add(final(tiny, *key, test=0.9))
+    assert main(["arena", "--verify", "1", "--records", str(path)]) == 0
+    monkeypatch.setattr(checking, "perform", lambda arena, job: final(arena, *key, test=0.2))
+    assert main(["arena", "--verify", "1", "--records", str(path)]) == 1
+
+
+def test_the_committed_pages_are_those_of_the_committed_records(tmp_path, monkeypatch):
+    monkeypatch.undo()  # with all draws
+    arena = Arena()
+    records = [one for one in Records(ROOT / "docs/results/arena.jsonl") if belongs(arena, one)]
+    made = write_arena(Results(arena, records), tmp_path)
+    assert made.read_text() == (ROOT / "docs/arena.md").read_text()
+    made = write_court(records, arena, tmp_path)
+    assert made.read_text() == (ROOT / "docs/court.md").read_text()
+    for picture in tmp_path.rglob("*.png"):
+        assert (ROOT / "docs/pictures" / picture.name).is_file()
+
+
+def test_records_of_another_definition_are_left_out_and_counted(
+    tiny, tmp_path, monkeypatch, capsys
+):
+    path = tmp_path / "r.jsonl"
+    with Records(path, writes=True) as records:
+        records.add(final(tiny, "tiny", "plain", 1, 0, test=0.9))
+        other = dataclasses.replace(tiny, remedies={**tiny.remedies, "plain": {"norm": "batch"}})
+        records.add(final(other, "tiny", "plain", 2, 0, test=0.2))
+        records.add(final(Arena(), "cora", "plain", 2, 0, test=0.2))
+    monkeypatch.setattr("gnn_depth.arena.definition.Arena", lambda: tiny)
+    assert main(["arena", "--records", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert "2 records" in printed.err
+    assert "90.0" in printed.out
+    assert "20.0" not in printed.out

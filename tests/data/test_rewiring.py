@@ -1,0 +1,431 @@
+"""Half-hop, FoSR, SDRF and BORF: against slow references, and by what their theory says."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+import torch_geometric.transforms as T
+from scipy.optimize import linprog
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth import registry
+from gnn_depth.builder import PartError, build, choose, resolved, written
+from gnn_depth.data import (
+    BORF,
+    SDRF,
+    DataError,
+    FoSR,
+    GraphSource,
+    HalfHop,
+    MiniBatches,
+    MissingFeatures,
+)
+from gnn_depth.data.rewiring import balanced_forman, ollivier_ricci
+from gnn_depth.training import NodeClassifier
+from gnn_depth.training.prediction import predict
+from tests.data.test_transforms import small
+
+GRAPHS = {
+    "barbell": nx.barbell_graph(5, 0),
+    "random": nx.connected_watts_strogatz_graph(14, 4, 0.5, seed=1),
+    "dense": nx.gnp_random_graph(9, 0.7, seed=2),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4)),
+    "tree": nx.balanced_tree(2, 3),
+}
+every_graph = pytest.mark.parametrize("name", GRAPHS)
+
+
+def matrix(graph: nx.Graph) -> np.ndarray:
+    return nx.to_numpy_array(graph, sorted(graph), dtype=bool)
+
+
+def data_of(graph: nx.Graph) -> Data:
+    edges = torch.from_numpy(np.stack(np.nonzero(matrix(graph))))
+    nodes = len(graph)
+    return Data(
+        x=torch.arange(3.0 * nodes).view(nodes, 3).sin(),
+        edge_index=edges,
+        y=torch.arange(nodes) % 2,
+        num_nodes=nodes,
+    )
+
+
+def edges_of(data: Data) -> set[tuple[int, int]]:
+    return set(zip(*data.edge_index.tolist(), strict=True))
+
+
+def rewired(transform, graph: nx.Graph, seed: int = 0) -> np.ndarray:
+    torch.manual_seed(seed)
+    found = matrix(graph)
+    transform.rewire(found)
+    assert np.array_equal(found, found.T)
+    assert not found.diagonal().any()
+    return found
+
+
+def slow_forman(graph: nx.Graph, i: int, j: int) -> float:
+    """Definition 1 of Topping et al., with sets."""
+    near = {node: set(graph[node]) for node in graph}
+    d_i, d_j = len(near[i]), len(near[j])
+    if min(d_i, d_j) == 1:
+        return 0.0
+    triangles = near[i] & near[j]
+    value = 2 / d_i + 2 / d_j - 2
+    value += 2 * len(triangles) / max(d_i, d_j) + len(triangles) / min(d_i, d_j)
+
+    def squares(one: int, other: int) -> dict[int, int]:
+        """Neighbours of one on 4-cycles without diagonals, with the number of these cycles."""
+        found = {}
+        for k in near[one] - near[other] - {other}:
+            ends = (near[k] & near[other]) - near[one] - {one}
+            if ends:
+                found[k] = len(ends)
+        return found
+
+    at_i, at_j = squares(i, j), squares(j, i)
+    if at_i:
+        gamma = max([*at_i.values(), *at_j.values()])
+        value += (len(at_i) + len(at_j)) / gamma / max(d_i, d_j)
+    return value
+
+
+def slow_ricci(graph: nx.Graph, u: int, v: int) -> float:
+    """1 - W by a linear program over all pairs of nodes."""
+    nodes = sorted(graph)
+    length = dict(nx.all_pairs_shortest_path_length(graph))
+    far = 10 * len(nodes)
+    cost = np.array([[length[a].get(b, far) for b in nodes] for a in nodes], float)
+    start = np.array([1 / graph.degree(u) if a in graph[u] else 0 for a in nodes])
+    end = np.array([1 / graph.degree(v) if a in graph[v] else 0 for a in nodes])
+    leaves = np.kron(np.eye(len(nodes)), np.ones(len(nodes)))
+    arrives = np.kron(np.ones(len(nodes)), np.eye(len(nodes)))
+    both = np.concatenate([leaves, arrives]), np.concatenate([start, end])
+    return 1 - linprog(cost.ravel(), A_eq=both[0], b_eq=both[1]).fun
+
+
+def gap(adjacent: np.ndarray) -> float:
+    scale = np.maximum(adjacent.sum(1), 1) ** -0.5
+    values = np.linalg.eigvalsh(scale[:, None] * adjacent * scale)
+    return 1 - values[-2]
+
+
+@every_graph
+def test_balanced_forman_curvature_is_that_of_the_definition(name):
+    graph = GRAPHS[name]
+    for i, j in graph.edges:
+        wanted = slow_forman(graph, i, j)
+        assert balanced_forman(matrix(graph), i, j) == pytest.approx(wanted)
+        assert balanced_forman(matrix(graph), j, i) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("graph", "forman", "ricci"),
+    [
+        (nx.cycle_graph(3), 1.5, 0.5),
+        (nx.cycle_graph(4), 1.0, 0.0),
+        (nx.cycle_graph(7), 0.0, 0.0),
+        (nx.complete_graph(6), 6 / 5, 4 / 5),
+    ],
+)
+def test_curvatures_of_well_known_graphs(graph, forman, ricci):
+    for i, j in graph.edges:
+        assert balanced_forman(matrix(graph), i, j) == pytest.approx(forman)
+        assert ollivier_ricci(matrix(graph), i, j)[0] == pytest.approx(ricci)
+
+
+@every_graph
+def test_ollivier_ricci_curvature_is_that_of_a_linear_program_over_all_nodes(name):
+    graph = GRAPHS[name]
+    for u, v in list(graph.edges)[:12]:
+        assert ollivier_ricci(matrix(graph), u, v)[0] == pytest.approx(slow_ricci(graph, u, v))
+
+
+def slow_fosr(graph: nx.Graph, num_edges: int, steps: int) -> np.ndarray:
+    """FoSR with loops over pairs and a dense matrix."""
+    adjacent = matrix(graph).astype(float)
+    nodes = len(adjacent)
+    x = torch.rand(nodes, dtype=torch.float64).numpy() * 2 - 1
+
+    def step(x):
+        root = adjacent.sum(1) ** 0.5
+        normed = adjacent / root[:, None] / root[None]
+        x = x - root * (x @ root) / (root @ root)
+        x = x + normed @ x
+        return x / np.linalg.norm(x)
+
+    for _ in range(steps):
+        x = step(x)
+    for _ in range(num_edges):
+        y = x / (adjacent.sum(1) + 1) ** 0.5
+        pairs = [
+            (y[i] * y[j], i, j)
+            for i, j in itertools.combinations(range(nodes), 2)
+            if not adjacent[i, j]
+        ]
+        if not pairs:
+            break
+        _, i, j = min(pairs)
+        adjacent[i, j] = adjacent[j, i] = 1
+        x = step(x)
+    return adjacent.astype(bool)
+
+
+@every_graph
+def test_fosr_adds_the_edges_of_a_slow_reference(name):
+    for num_edges, steps in ((1, 5), (6, 3), (500, 2)):
+        found = rewired(FoSR(num_edges, steps), GRAPHS[name])
+        torch.manual_seed(0)
+        assert np.array_equal(found, slow_fosr(GRAPHS[name], num_edges, steps))
+
+
+@pytest.mark.parametrize("name", ["barbell", "grid", "tree"])
+def test_the_spectral_gap_is_wider_with_the_edges_of_fosr_than_without(name):
+    graph = GRAPHS[name]
+    before = gap(matrix(graph))
+    for num_edges in (1, 2, 4):
+        assert gap(rewired(FoSR(num_edges, first_steps=200), graph)) > 1.1 * before
+
+
+def test_fosr_joins_parts_that_are_apart_and_takes_isolated_nodes():
+    apart = nx.disjoint_union(nx.complete_graph(4), nx.complete_graph(4))
+    apart.add_node(8)
+    found = rewired(FoSR(1, first_steps=50), apart)
+    added = np.argwhere(found & ~matrix(apart))
+    assert sorted(part // 4 for part in added[0]) != [0, 0]
+    assert np.isfinite(gap(rewired(FoSR(5), apart)))
+
+
+def test_sdrf_supports_the_edge_of_the_lowest_curvature_and_raises_it():
+    graph = GRAPHS["barbell"]
+    bridge = min(graph.edges, key=lambda edge: slow_forman(graph, *edge))
+    assert bridge == (4, 5)
+    found = rewired(SDRF(steps=1, tau=1000.0, remove_above=100.0), graph)
+    added = np.argwhere(np.triu(found & ~matrix(graph)))
+    assert len(added) == 1
+    (k, other), (i, j) = added[0], bridge
+    assert k in (i, *graph[i])
+    assert other in (j, *graph[j])
+    # With a large tau it is the pair that raises the curvature most.
+    gains = {}
+    for k, other in itertools.product([i, *graph[i]], [j, *graph[j]]):
+        if k != other and not graph.has_edge(k, other):
+            more = graph.copy()
+            more.add_edge(k, other)
+            gains[k, other] = slow_forman(more, i, j)
+    best = max(gains.values())
+    assert best > slow_forman(graph, i, j)
+    assert balanced_forman(found, i, j) == pytest.approx(best)
+
+
+def test_sdrf_draws_pairs_with_the_softmax_of_their_gain():
+    graph = GRAPHS["tree"]
+    edge = min(graph.edges, key=lambda edge: slow_forman(graph, *edge))
+    gains = {}
+    for k, other in itertools.product([edge[0], *graph[edge[0]]], [edge[1], *graph[edge[1]]]):
+        if k != other and not graph.has_edge(k, other):
+            more = graph.copy()
+            more.add_edge(k, other)
+            gains[k, other] = slow_forman(more, *edge) - slow_forman(graph, *edge)
+    chance = {pair: np.exp(3 * gain) for pair, gain in gains.items()}
+    total = sum(chance.values())
+    torch.manual_seed(0)
+    transform = SDRF(tau=3.0)
+    drawn = [transform._draw_pair(matrix(graph), *edge) for _ in range(400)]
+    for pair, weight in chance.items():
+        wanted = weight / total
+        assert abs(drawn.count(pair) / 400 - wanted) < 5 * (wanted / 400) ** 0.5 + 1e-3
+
+
+@every_graph
+def test_sdrf_takes_the_extremes_of_all_curvatures_in_every_step(name):
+    """The curvatures that it keeps from step to step are those of the graph."""
+    graph = GRAPHS[name].copy()
+    for steps in range(1, 8):
+        found = rewired(SDRF(steps=steps, tau=50.0, remove_above=0.4), GRAPHS[name])
+        before = matrix(graph)
+        lowest = min(slow_forman(graph, *edge) for edge in graph.edges)
+        added = np.argwhere(np.triu(found & ~before))
+        removed = np.argwhere(np.triu(before & ~found))
+        assert len(added) <= 1
+        assert len(removed) <= 1
+        if len(added):
+            graph.add_edge(*map(int, added[0]))
+            near = [
+                edge
+                for edge in graph.edges
+                if tuple(sorted(edge)) != tuple(map(int, added[0]))
+                and slow_forman(nx.from_numpy_array(before), *edge) == pytest.approx(lowest)
+            ]
+            k, other = map(int, added[0])
+            assert any(
+                {k, other} <= {i, j, *np.flatnonzero(before[i]), *np.flatnonzero(before[j])}
+                for i, j in near
+            )
+        if len(removed):
+            highest = max(slow_forman(graph, *edge) for edge in graph.edges)
+            assert slow_forman(graph, *map(int, removed[0])) == pytest.approx(highest)
+            assert highest > 0.4
+            graph.remove_edge(*map(int, removed[0]))
+        assert np.array_equal(matrix(graph), found)
+
+
+def test_borf_bridges_the_lowest_curvature_and_removes_the_highest():
+    graph = GRAPHS["barbell"]
+    curvature = {edge: slow_ricci(graph, *edge) for edge in graph.edges}
+    lowest = min(curvature, key=curvature.__getitem__)
+    found = rewired(BORF(rounds=1, add=1, remove=0), graph)
+    added = np.argwhere(np.triu(found & ~matrix(graph)))
+    assert len(added) == 1
+    (p, q), (u, v) = added[0], lowest
+    assert {p, q} <= {*graph[u], *graph[v]}
+    assert nx.shortest_path_length(graph, p, q) == 3
+    assert slow_ricci(nx.from_numpy_array(found), u, v) > curvature[lowest]
+    removed = matrix(graph) & ~rewired(BORF(rounds=1, add=0, remove=3), graph)
+    gone = [curvature[i, j] for i, j in np.argwhere(np.triu(removed))]
+    assert gone == pytest.approx(sorted(curvature.values())[-3:][::-1], abs=1e-9) or sorted(
+        gone
+    ) == pytest.approx(sorted(curvature.values())[-3:])
+
+
+@pytest.mark.parametrize("transform", [FoSR(3), SDRF(3), BORF(2, 3, 2)])
+def test_self_loops_and_repeated_edges_stay_and_new_edges_run_both_ways(transform):
+    data = data_of(GRAPHS["grid"])
+    extra = torch.tensor([[0, 2, 0], [1, 2, 1]])
+    data.edge_index = torch.cat([data.edge_index, extra, extra.flip(0)[:, ::2]], 1)
+    before = data.edge_index.clone()
+    torch.manual_seed(0)
+    after = transform(data)
+    found = edges_of(after)
+    assert (2, 2) in found
+    assert {(j, i) for i, j in found} == found
+    stays = [pair for pair in zip(*before.tolist(), strict=True) if pair in found]
+    assert list(zip(*after.edge_index.tolist(), strict=True))[: len(stays)] == stays
+
+
+@pytest.mark.parametrize("name", ["fosr", "sdrf", "borf"])
+def test_edges_with_weights_or_one_way_are_refused_with_the_name(name):
+    data = data_of(GRAPHS["grid"])
+    weighted = data.clone()
+    weighted.edge_weight = torch.ones(data.num_edges)
+    with pytest.raises(DataError, match=f"transform '{name}' is refused: .*edge_weight"):
+        _ = GraphSource(weighted, transforms=[name]).batch
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    with pytest.raises(DataError, match=f"transform '{name}' .*undirected true"):
+        _ = GraphSource(data, transforms=[name]).batch
+
+
+def test_transforms_are_found_by_name_and_are_part_of_the_config():
+    data = small(transforms=[{"name": "fosr"}])
+    assert data.transforms == [{"name": "fosr", "num_edges": 50, "first_steps": 5}]
+    assert data.batch.graph.num_edges == 2 * (90 + 50)
+    assert resolved("transform", "half_hop") == [{"name": "half_hop", "alpha": 0.5, "p": 1.0}]
+    assert type(build("transform", "HalfHop")[0]) is HalfHop
+    assert isinstance(build("transform", "AddSelfLoops")[0], T.AddSelfLoops)
+    with pytest.raises(PartError, match="Did you mean 'fosr'"):
+        build("transform", "fosrr")
+    with pytest.raises(PartError, match=r"num_edges must be from 0 to 100000, not -1"):
+        build("transform", {"name": "fosr", "num_edges": -1})
+    assert data.checksum != small().checksum
+
+
+def test_a_plugin_registers_a_transform_of_its_own(monkeypatch):
+    table = {kind: dict(names) for kind, names in registry._TABLE.items()}
+    monkeypatch.setattr(registry, "_TABLE", table)
+
+    @gnn_depth.register("transform", "first_edges")
+    class FirstEdges(T.BaseTransform):
+        def __init__(self, count: int = 4) -> None:
+            self.count = count
+
+        def forward(self, data):
+            data.edge_index = data.edge_index[:, : self.count]
+            return data
+
+    data = GraphSource(data_of(GRAPHS["grid"]), transforms=[{"name": "first_edges", "count": 3}])
+    assert data.batch.graph.num_edges == 3
+    assert data.transforms == [{"name": "first_edges", "count": 3}]
+
+
+def half_hopped(p: float = 1.0, **more) -> GraphSource:
+    return GraphSource(
+        data_of(GRAPHS["grid"]), transforms=[{"name": "half_hop", "alpha": 0.3, "p": p}], **more
+    )
+
+
+def test_half_hop_puts_a_node_on_every_edge_as_the_definition_says():
+    plain, data = GraphSource(data_of(GRAPHS["grid"])), half_hopped()
+    batch, nodes, edges = data.batch, 12, 34
+    assert (batch.read, batch.graph.num_nodes, len(batch.x)) == (nodes, nodes + edges, 46)
+    assert batch.graph.num_edges == 3 * edges
+    found = set(zip(batch.graph.source.tolist(), batch.graph.target.tolist(), strict=True))
+    seen = set()
+    for slow in range(nodes, nodes + edges):
+        (v,) = [j for i, j in found if i == slow]
+        (u,) = [i for i, j in found if j == slow and i != v]
+        seen.add((u, v))
+        assert found >= {(u, slow), (slow, v), (v, slow)}
+        wanted = 0.3 * batch.x[u] + 0.7 * batch.x[v]
+        torch.testing.assert_close(batch.x[slow], wanted)
+    graph = plain.batch.graph
+    assert seen == set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+
+
+def test_nodes_of_half_hop_are_in_no_set_no_metric_and_no_prediction(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = half_hopped(0.5)
+    batch = data.batch
+    assert batch.graph.num_nodes > 12
+    assert [len(one) for one in (batch.y, *batch.masks)] == [12] * 4
+    assert data.kept.tolist() == list(range(12))
+    assert any("have no target" in note for note in data.notes)
+    model = NodeClassifier(3, 2, num_layers=2, hidden_channels=4)
+    assert model(batch).shape == (12, 2)
+    run = gnn_depth.fit(
+        {"num_layers": 2, "hidden_channels": 4}, half_hopped(0.5), max_epochs=2, progress=False
+    )
+    table = predict(run.model, half_hopped(0.5))
+    assert len(table) == 12
+    assert run.metrics["test/acc"] * int(batch.test_mask.sum()) % 1 == pytest.approx(0, abs=1e-5)
+
+
+def test_half_hop_is_drawn_once_from_the_seed():
+    one, other = half_hopped(0.5, seed=1), half_hopped(0.5, seed=1)
+    assert one.checksum == other.checksum
+    counts = {half_hopped(0.5, seed=seed).batch.graph.num_nodes for seed in range(6)}
+    assert len(counts) > 1
+
+
+def test_later_transforms_drop_nodes_of_half_hop_with_the_others():
+    graph = GRAPHS["grid"].copy()
+    graph.add_node(12)
+    data = GraphSource(data_of(graph), transforms=["half_hop", "LargestConnectedComponents"])
+    assert data.batch.read == 12
+    assert data.batch.graph.num_nodes == 12 + 34
+    assert data.kept.tolist() == list(range(12))
+
+
+def test_half_hop_is_refused_where_it_is_not_defined():
+    graphs = [data_of(nx.cycle_graph(n)) for n in (4, 5, 6)]
+    for graph in graphs:
+        graph.y = graph.y[1:2] * graph.num_nodes % 2
+    with pytest.raises(DataError, match="'half_hop' adds nodes without targets"):
+        _ = GraphSource(graphs, transforms=["half_hop"]).batch
+    source = small(transforms=["half_hop"])
+    for wrapped in (MiniBatches(source, parts=2), MissingFeatures(source, rate=0.5)):
+        with pytest.raises(DataError, match="add nodes that have none"):
+            _ = wrapped.groups if isinstance(wrapped, MiniBatches) else wrapped.batch
+
+
+def test_options_without_a_name_change_the_transform_that_was_named_last():
+    listed = choose("transform", ["AddSelfLoops", "fosr"])
+    changed = choose("transform", {"num_edges": 3}, current=listed)
+    assert written(changed)[1] == {"name": "fosr", "num_edges": 3, "first_steps": 5}
+    assert written(changed)[0] == written(listed)[0]
+    assert len(choose("transform", {"name": "sdrf", "steps": 2}, current=listed)) == 1
+    with pytest.raises(PartError, match="transform 'fosr' has no option 'steps'"):
+        choose("transform", {"steps": 3}, current=listed)
+    with pytest.raises(PartError, match="a transform needs its name"):
+        choose("transform", {"steps": 3})

@@ -1,0 +1,138 @@
+"""Stacks that also run backwards: inverses, gradients, and what has no inverse."""
+
+import warnings
+
+import pytest
+import torch
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.block import States
+from gnn_depth.nn.variants.inverse import InverseBlocks
+from gnn_depth.training.memory import estimate
+
+OPTIONS = {
+    "num_layers": 3,
+    "hidden_channels": 6,
+    "skip": "residual",
+    "norm": {"name": "weight_frobenius", "bound": 0.4},
+    "last_activation": True,
+}
+
+
+def stack_of(steps, **more):
+    torch.manual_seed(0)
+    stack = DeepGNN(4, 3, inverse_steps=steps, **{**OPTIONS, **more}).double()
+    return stack, torch.randn(9, 4, dtype=torch.float64)
+
+
+def halves(stack, x, graph):
+    hidden = stack.encoder(x)
+    return hidden, *stack.blocks(hidden, [graph] * len(stack.blocks), States()).chunk(2, 1)
+
+
+@pytest.mark.parametrize("layer", ["gcn", "gat", "sage"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_running_forwards_from_the_second_state_leads_to_the_first(layer, shared, graph):
+    stack, x = stack_of(3, layer=layer, share_layers=shared, norm=[])
+    with torch.no_grad():
+        for parameter in stack.blocks.parameters():
+            parameter.mul_(0.1)
+    hidden, _, state = halves(stack, x, graph)
+    assert (state - hidden).abs().max() > 1e-3
+    for block in stack.blocks:
+        state = block(state, graph, States())
+    torch.testing.assert_close(state, hidden, atol=1e-4, rtol=0)
+
+
+def slow(stack, x, graph, steps):
+    """The formula with loops, and as many iterations as it takes."""
+    hidden = stack.encoder(x)
+    layers = [block.layer for block in stack.blocks]
+    forwards = backwards = hidden
+    for layer in layers:
+        forwards = forwards + layer(forwards, graph).relu()
+    for step in range(steps):
+        layer = layers[-1 - step % len(layers)]
+        y = backwards
+        for _ in range(200):
+            backwards = y - layer(backwards, graph).relu()
+    return stack.decoder(torch.cat([forwards, backwards], 1))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_outputs_and_gradients_are_those_of_a_slow_reference(steps, graph):
+    stack, x = stack_of(steps)
+    out = stack(x, graph)  # the norms of weights take their state here
+    wanted = slow(stack, x, graph, steps)
+    torch.testing.assert_close(out, wanted, atol=2e-3, rtol=0)
+    parameters = list(stack.parameters())
+    direction = torch.randn_like(out)
+    found = torch.autograd.grad((out * direction).sum(), parameters)
+    expected = torch.autograd.grad((wanted * direction).sum(), parameters)
+    torch.testing.assert_close(found, expected, atol=2e-2, rtol=1e-2)
+
+
+def test_shared_layers_have_one_block_of_parameters_and_training_lowers_the_loss(graph):
+    stack, x = stack_of(16, share_layers=True)
+    assert len({id(block.layer) for block in stack.blocks}) == 1
+    optimizer = torch.optim.Adam(stack.parameters(), lr=0.02)
+    y = torch.arange(9) % 3
+    losses = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(stack(x, graph), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_an_inverse_that_is_not_found_is_said_once(graph):
+    stack, x = stack_of(2, norm=[])
+    with torch.no_grad():
+        for block in stack.blocks:
+            block.layer.lin.weight.mul_(20)
+    with pytest.warns(UserWarning, match="weight_frobenius"):
+        stack(x, graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stack(x, graph)
+
+
+def test_fewer_outputs_are_those_of_all(graph):
+    stack, x = stack_of(4)
+    torch.testing.assert_close(stack(x, graph, num_outputs=3), stack(x, graph)[:3])
+
+
+def test_the_estimate_of_memory_grows_with_the_steps():
+    few, many = (stack_of(steps)[0] for steps in (1, 50))
+    assert estimate(many, 1000, 5000, 4) > 10 * estimate(few, 1000, 5000, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "way_out"),
+    [
+        ({"skip": "none"}, "skip residual"),
+        ({"skip": "gated"}, "skip residual"),
+        ({"layer": {"name": "gat", "heads": 2}}, "split_heads"),
+        ({"norm": "layer"}, "weight_frobenius"),
+        ({"norm": "layer", "norm_after_skip": True}, "weight_frobenius"),
+        ({"last_activation": False}, "last_activation true"),
+        ({"dropout": 0.5}, "dropout 0"),
+        ({"layer": {"name": "gat", "dropout": 0.5}}, "dropout 0"),
+        ({"layer": "gcnii"}, "first state"),
+        ({"jump": "cat"}, "use last"),
+        ({"encoder": "none"}, "encoder linear"),
+        ({"decoder": "none", "last_activation": False}, "decoder linear"),
+        ({"checkpoint_every": 2}, "checkpoint_every none"),
+        ({"reversible": 2}, "reversible 0"),
+        ({"init": "balanced_xavier"}, "inverse_steps 0"),
+    ],
+)
+def test_blocks_without_an_inverse_are_refused_with_the_way_out(options, way_out):
+    with pytest.raises(ValueError, match=way_out):
+        stack_of(2, **options)
+
+
+def test_without_steps_the_stack_is_the_ordinary_one():
+    assert not isinstance(stack_of(0)[0].blocks, InverseBlocks)
