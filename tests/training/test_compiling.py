@@ -12,6 +12,8 @@ from gnn_depth.data.base import FullBatch
 from gnn_depth.nn import native
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
 from gnn_depth.training.compiling import KernelPath, decide, steps_of
@@ -149,6 +151,23 @@ def test_where_kernels_compute_auto_does_not_compile(stack):
     assert not decision.compiled
     assert "native kernels" in decision.reason
     assert decide("on", stack, CORA, steps=1, has_kernels=True).compiled
+
+
+class Plugin(ScoreNorm):
+    """A norm of each edge's score, in PyTorch."""
+
+    def forward(self, scores, score, graph):
+        return scores.tanh()
+
+
+def test_where_kernels_compute_a_norm_of_edges_is_compiled_in_a_long_training_alone():
+    stack = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64, norm=[Plugin])
+    decided = []
+    for steps in (200, 10_000):
+        decided.append(decide("auto", stack, CORA, steps, has_kernels=True).compiled)
+    assert decided == [False, True]
+    scaling = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64, norm=[LipschitzNorm])
+    assert not decide("auto", scaling, CORA, 10_000, has_kernels=True).compiled
 
 
 @pytest.fixture

@@ -154,11 +154,13 @@ class GCNII(Layer):
         mean = sum_messages(graph.gcn_weights(x.dtype), x, graph)
         if first is None:  # alone, the layer's input is the first state
             first = x
-        h = (1 - self.alpha) * mean + self.alpha * first[: mean.shape[0]]
+        if first.shape[0] > mean.shape[0]:  # a slice of all rows would be copied backward
+            first = first[: mean.shape[0]]
+        h = torch.lerp(mean, first, self.alpha)
         if self.in_channels != self.out_channels:
             return self.lin(h)
         beta = torch.log1p(self.theta / self.depth.to(x.dtype))
-        return (1 - beta) * h + beta * self.lin(h)
+        return torch.lerp(h, self.lin(h), beta)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, alpha={self.alpha}, theta={self.theta}"
