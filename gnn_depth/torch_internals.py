@@ -3,7 +3,9 @@
 tests/test_torch_internals.py fails where a new PyTorch changes one of them.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -71,6 +73,22 @@ def has_hooks(module: nn.Module) -> bool:
         or module._backward_hooks
         or module._backward_pre_hooks
     )
+
+
+@contextmanager
+def without_hooks(module: nn.Module) -> Iterator[None]:
+    """Take the hooks of a module and of all inside it away for a while."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    taken = []
+    for each in module.modules():
+        for kind in kinds:
+            taken.append((each, kind, getattr(each, kind)))
+            setattr(each, kind, OrderedDict())
+    try:
+        yield
+    finally:
+        for each, kind, hooks in taken:
+            setattr(each, kind, hooks)
 
 
 def version(x: Tensor) -> Any:

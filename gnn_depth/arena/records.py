@@ -126,7 +126,8 @@ class Records:
     write. Two processes cannot write to one file.
 
     Args:
-        path: The file; ``.gz`` files can be read only.
+        path: The file; one packed by gzip, with ``.gz`` after the name, can be read only, and is
+            read if the file itself is not there.
         writes: Open it to add records.
 
     Raises:
@@ -135,13 +136,24 @@ class Records:
 
     def __init__(self, path: str | Path, writes: bool = False) -> None:
         self.path = Path(path)
+        packed = self.path.with_name(f"{self.path.name}.gz")
+        if not writes and not self.path.is_file() and packed.is_file():
+            self.path = packed
         self.by_identity: dict[str, Record] = {}
         self._file: Any = None
         if writes:
             self._open()
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self) -> None:
+        """Read the file."""
         if not self.path.is_file():
             raise RecordError(
-                f"there is no file of records {str(path)!r}: name one with --records FILE, or "
+                f"there is no file of records {str(self.path)!r}: name one with --records FILE, or "
                 "make one with gnn-depth arena --run."
             )
         text = self._text()

@@ -29,6 +29,7 @@ from gnn_depth.data.checks import (
     num_outputs_of,
     task_of,
 )
+from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
 from gnn_depth.graph import Graph
@@ -306,8 +307,11 @@ class NodeDataModule(FullBatches, GraphDataModule):
     def schema(self) -> Schema:
         batch = self.loaded
         counts = class_counts(batch.y, batch.train_mask)
+        is_as_read = not self.transforms  # else a model's data is checked before its transforms
         return replace(
             super().schema,
+            flags=flags_in(batch.x) if is_as_read else (),
+            unit_rows=is_as_read and has_unit_rows(batch.x),
             train_counts=counts,
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),

@@ -13,6 +13,7 @@ from gnn_depth.registry import unknown as unknown_word
 
 METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
 REST = "*"
+UNIT = 1e-3  # a sum that is as near to 1 is 1: features have float32's digits
 #: A word for all columns, or a word for each: ``{age: standard, "*": log1p}``.
 PerColumn: TypeAlias = str | dict[str, str]
 
@@ -107,11 +108,24 @@ def flags_in(x: Tensor) -> tuple[int, ...]:
     return tuple(is_flag.nonzero().flatten().tolist())
 
 
+def _sums(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x.double(), 1, dim=1)
+
+
+def has_unit_rows(x: Tensor) -> bool:
+    """True if each row sums to 1 in absolute value, or is zero; false for features of 0 and 1."""
+    sums = _sums(x)
+    sums = sums[sums > 0]
+    is_flags = len(flags_in(x)) == x.shape[1]
+    return bool(len(sums)) and not is_flags and bool(((sums - 1).abs() < UNIT).all())
+
+
 def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
     """Refuse features without names that cannot be those of a model.
 
     Raises:
-        DataError: Their number differs, or one that was always 0 or 1 has another value.
+        DataError: Their number differs, one that was always 0 or 1 has another value, or rows that
+            always summed to 1 have another sum.
     """
     wanted = schema.num_features
     if isinstance(wanted, int) and x.shape[1] != wanted:
@@ -134,3 +148,13 @@ def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
             f"x[{row}, {column}] is {x[row, column].item():g}, and the model knows this feature as "
             "0 or 1: the columns may be in another order. If they are not: unknown ignore."
         )
+    if schema.unit_rows:
+        sums = _sums(x)
+        wrong = ((sums > 0) & ((sums - 1).abs() >= UNIT)).nonzero()
+        if len(wrong):
+            row = int(wrong[0])
+            raise DataError(
+                f"the features of node {row} sum to {sums[row].item():g}, and those that the model "
+                "was trained on summed to 1 at every node: divide them by their sum "
+                "(NormalizeFeatures of PyTorch Geometric). If they are right: unknown ignore."
+            )

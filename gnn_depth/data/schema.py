@@ -129,6 +129,8 @@ class Schema:
             have no names and are used as they are.
         named: True if the columns are known by name, not by position.
         flags: Positions of the features without names that were 0 or 1 in every row.
+        unit_rows: True if the features without names summed to 1 in every row, in absolute value,
+            as they do once they are divided by their sum.
         label: Columns of the label or of the targets.
         split: Column of the split.
         targets_scaling: The scaling of each number to predict; empty without any.
@@ -154,6 +156,7 @@ class Schema:
     columns: tuple[Column, ...] = ()
     named: bool = False
     flags: tuple[int, ...] = ()
+    unit_rows: bool = False
     label: tuple[str, ...] = ()
     split: str | None = None
     targets_scaling: tuple[Scaling, ...] = ()

@@ -34,6 +34,7 @@ from gnn_depth.data.scaling import (
     check_unnamed,
     fit_columns,
     flags_in,
+    has_unit_rows,
     scalable,
     scaled_features,
     words_of_columns,
@@ -444,6 +445,7 @@ class GraphSource(GraphSet):
             columns,
             bool(given.columns) or "id" in given.of_schema,  # of tables
             flags,
+            unit_rows=not columns and has_unit_rows(batch.x),
             targets_scaling=tuple(scalings),
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),

@@ -50,6 +50,7 @@ SUFFIXES = (*CSV, ".parquet")
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
 COMMENT = ("#", "%")  # a line that begins so is a comment
 DATES = ("days", "cyclic")
+ROWS_PER_CLASS = 10  # fewer may agree with a column by chance
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
 ONE_ROLE = (
@@ -168,6 +169,7 @@ def read_tables(
         needs_label = trained is None and not columns.label and not columns.targets
         files = f"{nodes.path} {edges.path}"
         _check_decided(nodes, frame, columns, needs_label, scales, files)
+        _note_answers(frame, columns, notes)
         x, found = _new_features(nodes, frame, columns)
     if x.shape[1]:
         arrays["x"] = x
@@ -356,6 +358,28 @@ def _new_features(
     parts = [encoder.encode(column, frame[column.name]) for column in found]
     assert not encoder.faults, "refused before"
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+
+
+def _note_answers(frame: pd.DataFrame, columns: NodeColumns, notes: list[str]) -> None:
+    """Tell which features have one value for each class, and so are the label by another name."""
+    if not columns.label:
+        return
+    labels = pd.Series(in_text(frame[columns.label]), frame.index)
+    labels = labels[labels != ""]
+    classes = labels.nunique()
+    if classes < 2 or len(labels) < ROWS_PER_CLASS * classes:  # too few to be no chance
+        return
+    found = []
+    for name in dict.fromkeys([*(columns.features or ()), *columns.categories]):
+        values = frame[name][labels.index]
+        pairs = pd.DataFrame({"value": values, "label": labels}).drop_duplicates()
+        if values.nunique() == classes == len(pairs):
+            found.append(repr(name))
+    if found:
+        notes.append(
+            f"{' and '.join(found)} {'has' if len(found) == 1 else 'have'} one value for each "
+            f"class of {columns.label!r}: is it the label by another name? drop leaves it out."
+        )
 
 
 def _check_decided(

@@ -104,8 +104,8 @@ class DeepGNN(nn.Module):
             saves memory.
         reversible: Number of channel groups of a reversible stack, which stores no activations; 0
             for an ordinary one.
-        inverse_steps: Number of steps of the inverse of the blocks, whose result the decoder reads
-            beside the last state; 0 for none. See ``gnn_depth.nn.variants.inverse``.
+        inverse_steps: Steps of the blocks' inverse; the decoder reads their result beside the last
+            state. See ``gnn_depth.nn.variants.inverse``.
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
             training.
@@ -359,8 +359,9 @@ class DeepGNN(nn.Module):
                 "draw other parameters: use one process."
             )
         self.uncalibrated = None  # the initialisation may run the stack
-        with torch.no_grad():
-            waiting.calibrate(self, x, graph)
+        # What is computed in inference mode has no gradient.
+        with torch.inference_mode(False), torch.no_grad():
+            waiting.calibrate(self, x.clone() if x.is_inference() else x, graph)
         self.reset_weight_norms()
 
     def _encode(self, x: Tensor, graph: Graph) -> Hidden:

@@ -54,9 +54,8 @@ class NodeClassifier(PlainModule):
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
-        depth_lr: Exponent e: the optimizer's learning rates are multiplied by :math:`L^{-e}` for L
-            layers, so that those of stacks of different depths fit one grid; 1.5 is the rule of
-            arXiv 2602.07494. 0 leaves them.
+        depth_lr: Divide learning rates by depth^x; x is this number, and the depth that of
+            ``num_layers``. With 1.5 it is the rule of arXiv 2602.07494; 0 leaves them.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.

@@ -1,6 +1,7 @@
 """The arena's trainings: which are missing, what is kept of them, and that they survive a stop."""
 
 import dataclasses
+import gzip
 import math
 
 import pytest
@@ -186,6 +187,20 @@ def test_what_keeps_two_processes_from_one_file(tmp_path):
             Records(path, writes=True)
         assert len(Records(path)) == 0
     Records(path, writes=True).close()
+
+
+def test_packed_records_are_read_and_not_added_to(tmp_path):
+    job = Job("final", "tiny", "plain", 1, 4, 0, 0, 6)
+    record = Record(job, "0123", "finished", test=0.5, rows=(3, 2, 1))
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        records.add(record)
+    content = (tmp_path / "r.jsonl").read_bytes()
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(content))
+    for name in ("packed.jsonl.gz", "packed.jsonl"):
+        (read,) = Records(tmp_path / name)
+        assert (read.job, read.test, read.rows) == (job, 0.5, (3, 2, 1))
+    with pytest.raises(RecordError, match="gunzip"):
+        Records(tmp_path / "packed.jsonl.gz", writes=True)
 
 
 def test_a_file_that_holds_no_records_is_refused(tmp_path):

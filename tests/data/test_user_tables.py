@@ -465,6 +465,20 @@ def made_of(folder, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGra
     return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), label="y", **options)
 
 
+def test_a_feature_that_is_the_label_by_another_name_is_said(tmp_path):
+    rows = [f"{row},{row % 7},{'ab'[row % 2]},{5 - row % 2},{'yn'[row % 2]}" for row in range(30)]
+    nodes = "\n".join(["id,size,kind,code,y", *rows])
+    told = made_of(tmp_path, nodes, categories=["kind"])
+    told.batch  # noqa: B018
+    (note,) = [note for note in told.notes if "another name" in note]
+    assert note.startswith("'code' and 'kind' have one value for each class of 'y'")
+    other = nodes.replace("29,1,b,4,n", "29,1,b,4,y")
+    assert other != nodes
+    untold = made_of(tmp_path, other, categories=["kind"])
+    untold.batch  # noqa: B018
+    assert not [note for note in untold.notes if "another name" in note]
+
+
 @pytest.mark.parametrize(
     "names", ["is_train,is_test", "train,val", "Train,Test", "trainMask,train"]
 )

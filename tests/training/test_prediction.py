@@ -10,8 +10,16 @@ import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.transforms import NormalizeFeatures
 
-from gnn_depth.data import DataError, GraphSource, MiniBatches, MissingFeatures, UserGraph
+from gnn_depth.data import (
+    DataError,
+    GraphSource,
+    MiniBatches,
+    MissingFeatures,
+    SyntheticCitation,
+    UserGraph,
+)
 from gnn_depth.data.schema import Schema
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predict
@@ -332,6 +340,33 @@ def test_arrays_without_names_are_checked_by_width_and_kind(of_arrays, name):
             predict(model, arrays(**changes))
     else:
         pd.testing.assert_frame_equal(predict(model, arrays(**changes)), expected)
+
+
+def test_features_that_were_divided_by_their_sum_are_asked_to_be_so_again():
+    known = SyntheticCitation(
+        num_nodes=60,
+        num_edges=120,
+        num_features=16,
+        num_classes=3,
+        num_train_per_class=5,
+        num_val=10,
+        num_test=10,
+    )
+    counts = arrays(x=torch.arange(36.0).view(12, 3), y=torch.arange(12) % 3)
+    divided = arrays(x=NormalizeFeatures()(counts.clone()).x)
+    for data, as_before, others in (
+        (known, Data(known.batch.x, known.batch.graph.edge_index), known.batch.x * 3),
+        (GraphSource(divided), divided, counts.x),
+    ):
+        model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
+        as_now = Data(others, as_before.edge_index)
+        pd.testing.assert_frame_equal(
+            predict(model, as_before).drop(columns="node"),
+            predict(model, data).drop(columns="node"),
+        )
+        with pytest.raises(DataError, match="of node 0 sum to .* summed to 1 at every node"):
+            predict(model, as_now)
+        assert len(predict(model, as_now, unknown="ignore")) == len(others)
 
 
 def with_kinds(edges: pd.DataFrame) -> pd.DataFrame:

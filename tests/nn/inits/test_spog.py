@@ -1,0 +1,128 @@
+"""SPoGInit: what it searches for, against a slow reference, and that nobody sees its passes."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.inits import SPoG, Xavier
+from gnn_depth.nn.inits.spog import _Trial
+
+NODES = 30
+DEEP = {"num_layers": 6, "hidden_channels": 8, "activation": "tanh"}
+
+
+@pytest.fixture
+def data():
+    draws = torch.Generator().manual_seed(0)
+    edges = torch.randint(NODES, (2, 60), generator=draws)
+    edges = torch.unique(torch.cat([edges, edges.flip(0)], 1), dim=1)
+    return torch.rand(NODES, 9, generator=draws), Graph(edges, NODES)
+
+
+def stack_of(init, seed=0, **more):
+    torch.manual_seed(seed)
+    return DeepGNN(9, 3, init=init, **DEEP | more)
+
+
+def slow_value(stack, x, graph, labels):
+    """The objective of a GCN with loops and a dense matrix, from its weights as they are."""
+    adjacency = torch.eye(NODES, dtype=torch.float64)
+    adjacency[graph.target, graph.source] = 1
+    scale = adjacency.sum(1) ** -0.5
+    normed = scale[:, None] * adjacency * scale
+
+    def smoothness(x):
+        total = 0.0
+        for column in x.double().unbind(1):
+            total += float(column @ (column - normed @ column)) / float(column @ column)
+        return total / x.shape[1] / 2
+
+    weights = [layer.lin.weight.detach().double().requires_grad_() for layer in stack.layers]
+    hidden = F.linear(x.double(), stack.encoder.weight.double(), stack.encoder.bias.double())
+    states = []
+    for position, weight in enumerate(weights):
+        hidden = normed @ hidden @ weight.t()
+        if position < len(weights) - 1:
+            hidden = hidden.tanh()
+        states.append(hidden.detach())
+    out = F.linear(hidden, stack.decoder.weight.double(), stack.decoder.bias.double())
+    grads = torch.autograd.grad(F.cross_entropy(out, labels), weights)
+    return (
+        (states[0].norm() / states[-1].norm() - 1) ** 2
+        + (grads[1].norm() / grads[-2].norm() - 1) ** 2
+        + (smoothness(x) - smoothness(states[-1])) ** 2
+    )
+
+
+def test_the_objective_is_that_of_a_slow_reference(data):
+    stack = stack_of("xavier")
+    trial = _Trial(stack, *data)
+    for scales in (torch.ones(6), torch.linspace(0.5, 2, 6)):
+        found = trial.value(scales.double())
+        wanted = slow_value(stack, *data, trial.labels)
+        assert found == pytest.approx(float(wanted), rel=1e-3)
+
+
+def test_it_multiplies_the_matrices_of_each_layer_and_lowers_the_objective(data):
+    plain = stack_of("xavier")
+    stack = stack_of(SPoG(steps=15))
+    torch.manual_seed(5)
+    stack(*data)
+    torch.manual_seed(5)
+    labels = torch.randint(3, (NODES,))
+    for found, drawn in zip(stack.layers, plain.layers, strict=True):
+        scale = found.lin.weight / drawn.lin.weight
+        torch.testing.assert_close(scale, scale[:1, :1].expand_as(scale))
+        assert torch.equal(found.bias, drawn.bias)
+    before, after = (slow_value(each, *data, labels) for each in (plain, stack))
+    assert after < 0.5 * before
+
+
+def test_it_does_nothing_without_steps_and_is_determined_by_the_seed(data):
+    stack, plain = stack_of(SPoG(steps=0)), stack_of("xavier")
+    stack(*data)
+    assert torch.equal(stack.layers[2].lin.weight, plain.layers[2].lin.weight)
+    found = []
+    for _ in range(2):
+        stack = stack_of(SPoG(steps=3))
+        torch.manual_seed(1)
+        stack(*data)
+        found.append(stack.layers[2].lin.weight)
+    assert torch.equal(*found)
+
+
+def test_nobody_sees_its_passes_and_the_stack_trains_as_before(data):
+    stack = stack_of(SPoG(steps=2), dropout=0.5).train()
+    seen = []
+    for module in (stack.blocks[0], stack.blocks[0].layer):
+        module.register_forward_hook(lambda *_: seen.append("forward"))
+        module.register_full_backward_hook(lambda *_: seen.append("backward"))
+    stack(*data).sum().backward()
+    assert sorted(seen) == ["backward", "backward", "forward", "forward"]
+    assert all(module.training for module in stack.modules())
+    stack.zero_grad()
+    fresh = stack_of(SPoG(steps=2))
+    with torch.inference_mode():
+        fresh(data[0].clone(), data[1])
+    assert all(parameter.grad is None for parameter in fresh.parameters())
+
+
+@pytest.mark.parametrize(
+    "more", [{"num_layers": 1}, {"num_layers": 2}, {"share_layers": True}, {"layer": "gat"}]
+)
+def test_shallow_shared_and_attending_stacks_are_scaled_too(more, data):
+    stack = stack_of(SPoG(base=Xavier(attention="zero"), steps=5), **more)
+    plain = stack_of(Xavier(attention="zero"), **more)
+    out = stack(*data)
+    assert out.isfinite().all()
+    assert not torch.equal(stack.layers[0].lin.weight, plain.layers[0].lin.weight)
+
+
+def test_states_that_are_zero_and_layers_without_a_chain_are_refused(data):
+    stack = stack_of(SPoG(base=Xavier(gain=0.0)))
+    with pytest.raises(ValueError, match="another base"):
+        stack(*data)
+    with pytest.raises(ValueError, match="weight chain"):
+        stack_of("spog", layer="unitary", activation="identity")
