@@ -200,7 +200,7 @@ def test_single_fits_that_differ_in_many_settings_have_a_row_each(run: Callable,
     with pytest.warns(ReportWarning, match="differ in 7 settings, so each has a row"):
         assert arrange(frame, None, None) == (["folder"], [])
     assert len(tabulate(frame, ["folder"]).rows) == 2
-    assert arrange(frame, ["option_1"], None) == (["model.option_1"], [])
+    assert arrange(frame, ["option_1"], None) == (["option_1"], [])
 
 
 def test_a_part_with_two_values_of_an_option_differs_in_both(run: Callable, runs: Path):
