@@ -13,6 +13,7 @@ from gnn_depth.registry import unknown as unknown_word
 
 METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
 REST = "*"
+ROWS = 4096  # that are looked at together
 UNIT = 1e-3  # a sum that is as near to 1 is 1: features have float32's digits
 #: A word for all columns, or a word for each: ``{age: standard, "*": log1p}``.
 PerColumn: TypeAlias = str | dict[str, str]
@@ -104,20 +105,26 @@ def flags_in(x: Tensor) -> tuple[int, ...]:
     """Positions of the features that are 0 or 1 in every row."""
     if not len(x):
         return ()
-    is_flag = ((x == 0) | (x == 1)).all(0)
+    is_flag = torch.ones(x.shape[1], dtype=torch.bool)
+    for rows in torch.split(x, ROWS):  # a block at a time, as x may fill a part of the memory
+        is_flag &= ((rows == 0) | (rows == 1)).all(0)
     return tuple(is_flag.nonzero().flatten().tolist())
 
 
 def _sums(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(x.double(), 1, dim=1)
+    sums = [torch.linalg.vector_norm(rows.double(), 1, dim=1) for rows in torch.split(x, ROWS)]
+    return torch.cat(sums)
 
 
 def has_unit_rows(x: Tensor) -> bool:
     """True if each row sums to 1 in absolute value, or is zero; false for features of 0 and 1."""
+    if not len(x):
+        return False
     sums = _sums(x)
     sums = sums[sums > 0]
-    is_flags = len(flags_in(x)) == x.shape[1]
-    return bool(len(sums)) and not is_flags and bool(((sums - 1).abs() < UNIT).all())
+    if not len(sums) or bool(((sums - 1).abs() >= UNIT).any()):
+        return False
+    return len(flags_in(x)) < x.shape[1]
 
 
 def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
