@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pandas.api.types import is_numeric_dtype
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
-from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.load import ReportError, ReportWarning
 from gnn_depth.reports.settings import ABSENT, Labels, counted, label
 from gnn_depth.runs import RESULTS
 
@@ -26,6 +27,7 @@ TESTS = {"wilcoxon": "Wilcoxon's signed-rank test", "t": "the paired t test"}
 # With five pairs Wilcoxon's p is at least 2 / 2^5: nothing could be significant.
 SEEDS_NEEDED = {"wilcoxon": 6, "t": 2}
 SIGNIFICANT = 0.05
+MOST_SETTINGS = 6  # more columns of settings than this fit no screen
 # Relative: metrics are float32, and equal differences of accuracies must count as ties.
 ROUNDING = 1e-6
 EXACT = 13  # number of pairs up to which every assignment of signs is tried
@@ -226,10 +228,19 @@ def arrange(
     """Fill in missing rows and columns: columns get the last varying axis, rows the others.
 
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
+    Single runs that differ in many settings have a row each.
     """
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
     axes = settings.varying_axes(frame) or frame.attrs["axes"]
     free = [name for name in axes if name not in named]
+    if rows is None and columns is None and not frame.attrs["axes"] and len(free) > MOST_SETTINGS:
+        warnings.warn(
+            f"the runs differ in {len(free)} settings, so each has a row: --rows and --where "
+            f"choose among {', '.join(free)}.",
+            ReportWarning,
+            stacklevel=2,
+        )
+        return ["folder"], []
     if rows is None and not free:
         known = settings.settings(frame)
         taken = [*named, *settings.varying(frame, known)]

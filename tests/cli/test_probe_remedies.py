@@ -117,7 +117,7 @@ def test_every_failure_mode_has_remedies_that_are_registered():
     assert list(missing_parts()) == []
     assert set(REMEDIES) == set(FAILURE_MODES)
     assert all(REMEDIES.values())
-    assert {*KINDS, "data", "task"} == set(registry.KINDS)
+    assert {*KINDS, "data", "task", "transform"} == set(registry.KINDS)
     assert set(LISTS) == set(builder.LISTS) & set(KINDS)
 
 

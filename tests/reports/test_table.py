@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, read_runs
+from gnn_depth.reports.load import ReportWarning
 from gnn_depth.reports.table import (
     Cell,
     ResultTable,
@@ -189,6 +190,17 @@ def test_what_differs_between_single_fits_becomes_rows_and_columns(run: Callable
     seeds = frame[(frame["model.layer"] == "gat") & (frame["model.num_layers"] == 2)]
     assert arrange(seeds, None, None) == (["data"], [])
     assert tabulate(seeds, "data").rows == (("Cora",),)
+
+
+def test_single_fits_that_differ_in_many_settings_have_a_row_each(run: Callable, runs: Path):
+    for number in range(2):
+        known = {f"model.option_{place}": number for place in range(7)}
+        run(result={"axes": {}, "hparams": {"data": "Cora"} | known})
+    frame = read_runs(runs)
+    with pytest.warns(ReportWarning, match="differ in 7 settings, so each has a row"):
+        assert arrange(frame, None, None) == (["folder"], [])
+    assert len(tabulate(frame, ["folder"]).rows) == 2
+    assert arrange(frame, ["option_1"], None) == (["option_1"], [])
 
 
 def test_a_part_with_two_values_of_an_option_differs_in_both(run: Callable, runs: Path):
