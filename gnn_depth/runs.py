@@ -12,6 +12,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
 # As they are written in a result.json.
 RUNNING = b'"status": "running",'
 FAILED = b'"status": "failed",'
+MAX_NAMED = 5  # runs that a message names
 CHECKSUM = "checksum"  # key in a result.json: SHA-256 of everything else in it
 ARCHIVE = "archive"  # folder, among all runs, of those that --force replaced
 PACKAGES = (
@@ -99,6 +101,23 @@ def new_run_folder(root: str | Path, name: str) -> Path:
             f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose "
             "another with --run.root."
         ) from error
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """The runs with checkpoints in a folder of a name, or of all runs; the newest first."""
+    found = []
+    for run in (*folder.glob("*"), *folder.glob("*/*")):
+        if any((run / "checkpoints").glob("*.ckpt")):
+            found.append(run)
+    return sorted(found, key=lambda run: run.name, reverse=True)  # which is when it began
+
+
+def choose_one(runs: Sequence[Path]) -> str:
+    """Say that there are several runs, of which one must be chosen."""
+    shown = "\n".join(f"  {run}" for run in runs[:MAX_NAMED])
+    if len(runs) > MAX_NAMED:
+        shown += f"\n  ... {len(runs):,} in all"
+    return f"it has {len(runs):,} runs; choose one, the newest first:\n{shown}"
 
 
 def write_atomically(path: Path, text: str) -> None:

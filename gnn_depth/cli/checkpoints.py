@@ -4,6 +4,7 @@ arguments."""
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.data.schema import Schema
 from gnn_depth.registry import hint
-from gnn_depth.runs import is_alive, read_result, remove_parts
+from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
 from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.training.checkpoints import check_progress, read_checkpoint
 from gnn_depth.training.identity import plugin_version
@@ -250,12 +251,15 @@ def find(
     if path.is_dir():
         if found := next(_readable(path, trains), None):
             return found
-        runs = (
-            run for run in sorted(path.glob("*"), reverse=True) if (run / "checkpoints").is_dir()
-        )
-        run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
-        below = f" It has runs; choose one: --ckpt_path {run}." if run else ""
-        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{below}")
+        runs = runs_below(path)
+        usable = (next(_readable(run, trains, aloud=False), None) for run in runs)
+        first_two = list(islice((each for each in usable if each is not None), 2))
+        if len(first_two) == 1:
+            found = first_two[0]
+            warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
+            return found
+        several = f" But {choose_one(runs)}" if first_two else ""
+        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{several}")
     try:
         found = read(path)
     except UsageError as error:

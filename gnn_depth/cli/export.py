@@ -9,6 +9,7 @@ from gnn_depth.cli.options import Options
 def main(argv: list[str]) -> int:
     """Export the model of a run."""
     options = parser().parse_args(argv)
+    from gnn_depth.training.export import inputs_of
     from gnn_depth.training.finished import load
     from gnn_depth.training.quiet import quiet
 
@@ -16,11 +17,12 @@ def main(argv: list[str]) -> int:
         with quiet():
             run = load(options.run)
             path = run.export(options.output)
+            call = ", ".join(f"{name}={name}" for name in inputs_of(run.model))
     except ValueError as error:
         raise UsageError(str(error)) from error
     size = Path(path).stat().st_size / 2**20
     print(f"{path}: {size:.1f} MiB, the model of {run.checkpoint}")
-    print(f'torch.export.load("{path}").module()(x=x, edge_index=edge_index) gives its predictions')
+    print(f'torch.export.load("{path}").module()({call}) gives its predictions')
     return 0
 
 
@@ -30,7 +32,9 @@ def parser() -> Options:
         "Write the trained model of a run as a file that PyTorch runs without this package.",
         "RUN --output FILE.pt2",
     )
-    options.add_argument("run", metavar="RUN", help="the folder of a run, or of the runs of a name")
+    options.add_argument(
+        "run", metavar="RUN", help="the folder of a run, or one above with a single run"
+    )
     options.add_argument(
         "--output", required=True, metavar="FILE", help="the file, which ends in .pt2"
     )

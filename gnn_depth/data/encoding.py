@@ -15,6 +15,7 @@ from gnn_depth.registry import hint
 DAY = 86_400e9  # nanoseconds
 YEAR, WEEK = 365.2425, 7.0  # days
 MAX_ROWS = 3  # rows that a message names
+NO_COLUMN = "there is no column"  # begins what is said of a column that a table lacks
 MAX_SHOWN = 40  # characters of a value in a message
 
 
@@ -175,7 +176,7 @@ def missing_columns(
         if column.name in there:
             continue
         lacking.add(column.name)
-        said = f"there is no column {column.name!r}.{hint(column.name, there)}"
+        said = f"{NO_COLUMN} {column.name!r}.{hint(column.name, there)}"
         if encoder.unknown == "ignore":
             stand_in = "none of its categories" if column.kind == "category" else "its mean"
             encoder.notes.append(f"{said} Every {row} gets {stand_in}.")
@@ -196,8 +197,14 @@ def refuse_faults(table: Any, faults: Sequence[str]) -> None:
     if not faults:
         return
     lines = "\n".join(f"  {fault}" for fault in faults)
+    whole = ""
+    if any(fault.startswith(NO_COLUMN) for fault in faults):
+        whole = (
+            " A column that is not there is replaced as a whole: every row gets its mean, or none "
+            "of its categories."
+        )
     raise DataError(
         f"table {str(table.path)!r} does not have the columns that the model was trained on:\n"
         f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
-        "missing numbers are the mean of the training."
+        f"missing numbers are the mean of the training.{whole}"
     )

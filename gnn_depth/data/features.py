@@ -134,20 +134,32 @@ def _check_precision(
         )
 
 
-def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str]) -> None:
+def _unequal_columns(x: Tensor) -> dict[int, float]:
+    """The largest and the smallest column, and their largest values, if these differ too much."""
     if x.numel() == 0:
-        return
+        return {}
     # Columns of zeros say nothing, and what is not finite is refused elsewhere.
     size = x.abs().nan_to_num(0, 0, 0).amax(0)
     used = size.nonzero().flatten()
     if len(used) < 2:
-        return
+        return {}
     large, small = used[size[used].argmax()], used[size[used].argmin()]
     if size[large] <= UNEQUAL * size[small]:
-        return
+        return {}
+    return {int(large): float(size[large]), int(small): float(size[small])}
+
+
+def columns_differ(x: Tensor | None) -> bool:
+    """True if features, shape (rows, columns), have columns of very different size."""
+    return x is not None and bool(_unequal_columns(x))
+
+
+def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str]) -> None:
     words = []
-    for column in (int(large), int(small)):
-        words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
+    for column, size in _unequal_columns(x).items():
+        words.append(f"column {column}{_named(column, columns)} reaches {size:.3g}")
+    if not words:
+        return
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
         f"{_scale(name)}"

@@ -133,17 +133,20 @@ class Schema:
             as they do once they are divided by their sum.
         label: Columns of the label or of the targets.
         split: Column of the split.
+        missing_label: A label or target that marks rows without one.
         targets_scaling: The scaling of each number to predict; empty without any.
         train_counts: Training rows of each class, or of each label that is true.
         train_rows: Number of training rows.
         id: Column of the ids of the nodes.
         ids: Their type: ``integers`` or ``text``.
         ends: Source and target columns of the edges.
-        edge_weight: Column of the weights of the edges.
+        edge_weight: Column, or array, of the weights of the edges.
         edge_columns: The columns of the edges, in the order of their features; empty if these have
             no names and are used as they are.
         num_edge_features: Number of features of an edge.
         undirected: True if every edge is used in both directions.
+        repeated_edges: What edges with the same ends become, ``sum`` or ``mean``; empty if they
+            stay.
         normalize_features: True if each node's features are divided by their sum.
         make_features: The features that are made from the edges; empty for none.
         transforms: The transforms of PyTorch Geometric that are applied, as a config has them.
@@ -159,6 +162,7 @@ class Schema:
     unit_rows: bool = False
     label: tuple[str, ...] = ()
     split: str | None = None
+    missing_label: float | str | None = None
     targets_scaling: tuple[Scaling, ...] = ()
     train_counts: tuple[int, ...] = ()
     train_rows: int = 0
@@ -169,6 +173,7 @@ class Schema:
     edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
     undirected: bool = False
+    repeated_edges: str = ""
     normalize_features: bool = False
     make_features: str = ""
     transforms: tuple[Any, ...] = ()

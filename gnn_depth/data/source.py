@@ -298,7 +298,8 @@ class GraphSource(GraphSet):
         if trained is not None and not self.reads_targets:
             stand_in = "graph" if trained.per_graph else "node"
         joined = side_by_side(given.graphs, self.edge_features, notes, stand_in)
-        arrays, nodes = joined.arrays, joined.num_nodes
+        nodes = joined.num_nodes
+        arrays = self.merged(joined.arrays, nodes, notes)
         targets = self._targets(joined, given)
         notes += targets.notes
         self._labelled = targets.labelled
@@ -353,13 +354,21 @@ class GraphSource(GraphSet):
         schema = replace(schema, edge_columns=edge_columns)
         return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
 
+    @property
+    def marked_missing(self) -> float | str | None:
+        """The target that marks rows without one; by default that of the model's training."""
+        if self.missing_label is None and self.adopted is not None:
+            return self.adopted.missing_label
+        return self.missing_label
+
     def _targets(self, joined: Joined, given: Given) -> Targets:
         """The targets, or stand-ins for those that are not read."""
         trained = self.adopted
         if trained is not None and not self.reads_targets:
             return no_targets(len(joined.arrays["y"]), trained)
         rows = "graphs" if joined.per_graph else "nodes"
-        found = read_targets(joined.arrays["y"], rows, self.missing_label, given.target_names)
+        mark = self.marked_missing
+        found = read_targets(joined.arrays["y"], rows, mark, given.target_names)
         if trained is None:
             return found
         return as_trained(found, trained, self.on_unknown)
@@ -426,6 +435,9 @@ class GraphSource(GraphSet):
         given: Given,
     ) -> Schema:
         """The schema of data that is read to train on."""
+        of_schema = dict(given.of_schema)
+        if batch.graph.edge_weight is not None:  # of a file without columns
+            of_schema["edge_weight"] = of_schema.get("edge_weight") or "edge_weight"
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
@@ -449,10 +461,17 @@ class GraphSource(GraphSet):
             targets_scaling=tuple(scalings),
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
+            missing_label=self.missing_label,
             num_edge_features=batch.graph.edge_channels,
             make_features="" if self.make_features == "none" else self.make_features,
-            **given.of_schema,
+            **of_schema,
         )
+
+    def merged(
+        self, arrays: Mapping[str, Any], num_nodes: int, notes: list[str]
+    ) -> Mapping[str, Any]:
+        """The arrays, with one edge for several rows where that is asked for."""
+        return arrays
 
     def edges(
         self, edge_index: Tensor, of_edges: dict[str, Any], num_nodes: int

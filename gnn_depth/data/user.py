@@ -13,13 +13,15 @@ from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
 from gnn_depth.data.columns import LARGE
 from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.features import columns_differ
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
 from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
+from gnn_depth.data.repeated_edges import RepeatedEdges, merged, once_each_way
 from gnn_depth.data.scaling import PerColumn
-from gnn_depth.data.schema import Method, Schema, Unknown
+from gnn_depth.data.schema import Column, Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.transforms import Transforms
@@ -32,10 +34,12 @@ from gnn_depth.data.user_tables import (
     SeveralTables,
     TableFile,
     TargetModel,
+    ends_by_value,
     is_table,
     look_at_nodes,
     read_tables,
     refuse_misplaced,
+    refuse_other_ends,
     roles_of_edges,
     roles_of_nodes,
 )
@@ -86,6 +90,10 @@ class UserGraph(GraphSource):
             of few values, which becomes features of 0 and 1. By default the array ``edge_attr`` of
             a file that has it; an empty list leaves it out.
         undirected: Use every edge in both directions, each direction once.
+        repeated_edges: What becomes of rows with the same ends, such as several payments between
+            two parties: one edge with the ``sum`` or the ``mean`` of their weights and features.
+            Undirected, rows in either direction have the same ends. With ``none`` each row is an
+            edge; undirected, rows that agree are one edge, and others are refused.
         normalize_features: Divide each node's features by the sum of their absolute values.
         train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
         val_fraction: Fraction of the nodes to validate on, if the files have no split; the rest is
@@ -141,6 +149,7 @@ class UserGraph(GraphSource):
         edge_weight: str | None = None,
         edge_features: list[str] | None = None,
         undirected: bool = False,
+        repeated_edges: RepeatedEdges = "none",
         normalize_features: bool = False,
         train_fraction: Annotated[float, Range(0, 1, above=True)] = 0.6,
         val_fraction: Probability = 0.2,
@@ -161,6 +170,12 @@ class UserGraph(GraphSource):
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
     ) -> None:
+        for name, given in (("path", path), ("nodes", nodes)):
+            if hasattr(given, "to_csv"):  # a table of pandas
+                raise DataError(
+                    f"{name} is a {type(given).__name__}, and UserGraph reads files: save it with "
+                    f"table.to_csv('{name}.csv', index=False) and give {name}='{name}.csv'."
+                )
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
@@ -215,16 +230,24 @@ class UserGraph(GraphSource):
         )
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
+        self.repeated_edges = repeated_edges
         self.normalize_features = normalize_features
         self.node_columns, self.edge_columns = node_columns, edge_columns
         self.separator = separator
+        self._overruled: list[str] = []  # options that a model's schema decides in another way
 
     def given(self) -> Given:
         of_schema = {
             "undirected": self.undirected,
+            "repeated_edges": "" if self.repeated_edges == "none" else self.repeated_edges,
             "normalize_features": self.normalize_features,
         }
         notes: list[str] = []
+        if self._overruled:
+            verb = "is" if len(self._overruled) == 1 else "are"
+            notes.append(
+                f"{' and '.join(self._overruled)} {verb} not used: the schema of the model decides."
+            )
         with self.naming_origin():
             tables = self.tables()
             if tables is None:
@@ -238,13 +261,16 @@ class UserGraph(GraphSource):
         scales = self.standardize != "none"
         try:
             found = read_tables(
-                edges, nodes, columns, self.of_edges, self.missing_label, trained, scales
+                edges, nodes, columns, self.of_edges, self.marked_missing, trained, scales
             )
         except DataError:
             known = columns.id or (self.adopted.id if self.adopted is not None else None)
             refuse_misplaced(edges, nodes, replace(columns, id=known), self.of_edges)
+            if self.adopted is None:
+                refuse_other_ends(edges, nodes, columns, self.of_edges)
             raise
-        return replace(found, of_schema={**found.of_schema, **of_schema})
+        of_schema = {**found.of_schema, **of_schema}
+        return replace(found, of_schema=of_schema, notes=[*found.notes, *notes])
 
     def tables(self) -> tuple[TableFile, TableFile, NodeColumns] | None:
         """The tables of edges and of nodes, with the roles of its columns; None if the file holds
@@ -295,9 +321,30 @@ class UserGraph(GraphSource):
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
     ) -> GraphDataModule:
         other: Any = super().read_as(schema, unknown, targets)
+        if other is self:
+            return self
+        other._overruled = self._written_otherwise(schema)
         other.undirected = schema.undirected
+        other.repeated_edges = schema.repeated_edges or "none"
         other.normalize_features = schema.normalize_features
         return other
+
+    def _written_otherwise(self, schema: Schema) -> list[str]:
+        """The options, as they were written, that a model's schema decides in another way."""
+        trained = {
+            "undirected": schema.undirected,
+            "repeated_edges": schema.repeated_edges or "none",
+            "normalize_features": schema.normalize_features,
+        }
+        found = []
+        for name, value in trained.items():
+            if name in self._written and self._written[name] != value:
+                found.append(f"{name} {str(self._written[name]).lower()}")
+        fill = self._written.get("fill")
+        trained_fill = _fill_of(schema.columns)
+        if fill is not None and trained_fill is not None and fill != trained_fill:
+            found.append(f"fill {fill}")
+        return found
 
     def inspect(self) -> Inspection:
         if self.nodes is None:
@@ -308,6 +355,9 @@ class UserGraph(GraphSource):
         refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         found = Inspection(files=[str(self.nodes), str(self.path)])
+        proposed_ends = ends_by_value(edges, nodes, self.columns, self.of_edges)[:2]
+        if proposed_ends:
+            proposal.options["ends"] = proposed_ends
         written = {**self._written, **proposal.options}
         found.options = {f"data.{name}": value for name, value in written.items()}
         complete = UserGraph(str(self.path), self._nodes_option, **written)
@@ -336,6 +386,10 @@ class UserGraph(GraphSource):
                 "(classes) or --data.targets '[COLUMN]' (numbers), here and in fit."
             )
         found.look_at(batch, complete.schema, not self.undirected)
+        if found.options.get("data.undirected") == "true" and self.repeated_edges == "none":
+            _propose_one_edge(found, batch)
+        if columns_differ(batch.graph.edge_attr) and self.edge_standardize == "none":
+            found.options["data.edge_standardize"] = "standard"
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"
         found.options["model.last_activation"] = "true"
@@ -363,24 +417,53 @@ class UserGraph(GraphSource):
         """
         if not self.undirected:
             return edge_index, of_edges
-        source, target = edge_index
-        keys = torch.cat([source * num_nodes + target, target * num_nodes + source])
-        key, edge_of = torch.unique(keys, return_inverse=True)
-        rows = torch.arange(len(source)).repeat(2)
-        # Of several equal edges the first row counts.
-        first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
-        for name, values in of_edges.items():
-            differs = (values[rows] != values[first[edge_of]]).view(len(rows), -1).any(1)
-            if differs.any():
-                row = int(rows[differs][0])
-                place = f"row {row} (from 0)" if self.nodes else f"edge {row}"
-                raise DataError(
-                    f"{str(self.path)!r}, {place}: an earlier row has this edge with another "
-                    f"{name}, and undirected true makes one edge of both. Give both the same "
-                    f"{name}, or set undirected false."
-                )
-        once = {name: values[first] for name, values in of_edges.items()}
-        return torch.stack([key // num_nodes, key % num_nodes]), once
+        edges, once, conflict = once_each_way(edge_index, of_edges, num_nodes)
+        if conflict is not None:
+            row, name = conflict
+            place = f"row {row} (from 0)" if self.nodes else f"edge {row}"
+            raise DataError(
+                f"{str(self.path)!r}, {place}: an earlier row has this edge with another "
+                f"{name}, and undirected true makes one edge of both. Say what it gets: "
+                "repeated_edges sum or mean (--data.repeated_edges sum); or set undirected false."
+            )
+        return edges, once
+
+    def merged(
+        self, arrays: Mapping[str, Any], num_nodes: int, notes: list[str]
+    ) -> Mapping[str, Any]:
+        if self.repeated_edges == "none":
+            return arrays
+        return merged(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
+
+
+def _fill_of(columns: Sequence[Column]) -> Fill | None:
+    """What stands for missing numbers in the columns of a model; None if they do not tell."""
+    filled = [column for column in columns if column.fill is not None]
+    if not filled:
+        return "error"
+    numbers = [column for column in filled if column.kind == "number"]
+    if not numbers:
+        return None
+    if all(column.fill == column.mean for column in numbers):
+        return "mean"
+    return "zero" if all(column.fill == 0 for column in numbers) else "median"
+
+
+def _propose_one_edge(found: Inspection, batch: NodeBatch) -> None:
+    """Propose what becomes of rows that contradict each other, where undirected is proposed."""
+    graph = batch.graph
+    of_edges = {}
+    for name in ("edge_weight", "edge_attr"):
+        values = getattr(graph, name)
+        if values is not None:
+            of_edges[name] = values
+    _, _, conflict = once_each_way(graph.edge_index, of_edges, graph.num_nodes)
+    if conflict is not None:
+        found.options["data.repeated_edges"] = "sum"
+        found.notes.append(
+            f"rows with the same ends have another {conflict[1]}: --data.repeated_edges sum makes "
+            "one edge of them with their sum, mean with their mean."
+        )
 
 
 def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, Any]:

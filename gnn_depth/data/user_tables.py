@@ -229,10 +229,12 @@ def _as_trained(
     """
     schema = trained.schema
     id = columns.id if columns.id in nodes.columns else schema.id
+    _refuse_renamed(nodes, "id", [id or ""], "NAME")
     nodes.distinct([id or ""])
     ends = list(of_edges.ends)
     if not ends or not set(ends) <= set(edges.columns):
         ends = list(schema.ends)
+    _refuse_renamed(edges, "ends", ends, "[SOURCE, TARGET]")
     of_each = [column.name for column in schema.edge_columns]
     present = [name for name in of_each if name in edges.columns]
     edges.distinct([*ends, *filter(None, [schema.edge_weight]), *present])
@@ -257,6 +259,22 @@ def _as_trained(
         targets,
     )
     return roles, EdgeColumns(ends, schema.edge_weight or "", present)
+
+
+def _refuse_renamed(table: "TableFile", option: str, names: Sequence[str], value: str) -> None:
+    """Refuse a table for a trained model without the columns of its ids, which an option names."""
+    lacking = [repr(name) for name in names if name not in table.columns]
+    if not lacking:
+        return
+    listed = ", ".join(table.columns[:MAX_LISTED])
+    if len(table.columns) > MAX_LISTED:
+        listed += f", ... {len(table.columns)} in all"
+    flag_value = value if value.isalpha() else f"'{value}'"
+    raise table.error(
+        f"there is no column {' and no column '.join(lacking)}, which had the ids in the training. "
+        f"If they have another name here, say so: {option} {value} (--data.{option} {flag_value}). "
+        f"Available: {listed}."
+    )
 
 
 def _features_as_trained(
@@ -634,6 +652,47 @@ def refuse_misplaced(
                 f"the first column, {nodes.columns[0]!r}, is no id: the edges name values of "
                 f"{name!r}. Say so: id {name} (--data.id {name})."
             )
+
+
+def ends_by_value(
+    edges: "TableFile", nodes: "TableFile", columns: NodeColumns, of_edges: EdgeColumns
+) -> list[str]:
+    """The columns of the edges whose values are ids of nodes, if no option says which these are
+    and the first two columns are not.
+    """
+    try:
+        if of_edges.ends or len(edges.columns) < 3:
+            return []
+        id = columns.id or nodes.columns[0]
+        ids = set(nodes.read([id], [id])[id])
+        frame = edges.read(edges.columns, edges.columns)
+    except (DataError, KeyError):  # another fault, which is named elsewhere
+        return []
+    shares = {name: frame[name].isin(ids).mean() for name in edges.columns}
+    found = [name for name in edges.columns if shares[name] == 1]
+    # A column with a few other values is one of ids with faults, which are named by row.
+    if len(found) < 2 or min(shares[name] for name in edges.columns[:2]) >= 0.5:
+        return []
+    return found
+
+
+def refuse_other_ends(
+    edges: "TableFile", nodes: "TableFile", columns: NodeColumns, of_edges: EdgeColumns
+) -> None:
+    """Refuse a table of edges whose ends are in other columns than the first two.
+
+    Raises:
+        DataError: They are; the message has the option that names them.
+    """
+    found = ends_by_value(edges, nodes, columns, of_edges)
+    if not found:
+        return
+    said = f"the values of {' and '.join(map(repr, found))} are"
+    ends = f"[{found[0]}, {found[1]}]"
+    raise edges.error(
+        f"the first two columns, {' and '.join(map(repr, edges.columns[:2]))}, are not the ids of "
+        f"nodes, and {said}. For example: ends {ends} (--data.ends '{ends}')."
+    )
 
 
 def is_table(path: str) -> bool:

@@ -27,6 +27,19 @@ class _Predictions(nn.Module):
         return self.task.prediction(self.stack(x, graph, None, self.pool))
 
 
+def inputs_of(model: NodeClassifier) -> list[str]:
+    """The names of what an exported model takes."""
+    schema = model.schema
+    names = ["x", "edge_index"]
+    if schema is not None and schema.edge_weight:
+        names.append("edge_weight")
+    if model.stack.edge_channels:
+        names.append("edge_attr")
+    if schema is not None and schema.per_graph:
+        names.append("batch")
+    return names
+
+
 def export_model(model: NodeClassifier, path: Path) -> Path:
     """Write the predictions of a model with ``torch.export``, for graphs of any size.
 
@@ -38,7 +51,8 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         probabilities = program.module()(x=x, edge_index=edge_index)
 
     It takes features as the model gets them (the file ``schema.yaml`` inside has the columns and
-    their scaling), and by name ``edge_attr`` and ``batch`` where the model needs them. It gives
+    their scaling), and by name ``edge_weight``, ``edge_attr`` and ``batch`` where the model needs
+    them, which :func:`inputs_of` lists. It gives
     probabilities or numbers, one row for each node or graph. It does not check its inputs. Before
     it is written, it is compared with the model on random graphs of several sizes.
 
@@ -64,7 +78,8 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     widths: Any = model.hparams["in_channels"]
     edge_channels = model.stack.edge_channels
     predictions = _Predictions(model, per_graph)
-    program = export(predictions, widths, edge_channels, per_graph=per_graph)
+    has_weights = "edge_weight" in inputs_of(model)
+    program = export(predictions, widths, edge_channels, has_weights, per_graph)
     inside: dict[str, Any] = {}
     if schema is not None:
         inside[SCHEMA] = schema.text()

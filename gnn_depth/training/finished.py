@@ -13,7 +13,7 @@ from gnn_depth import registry
 from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
-from gnn_depth.runs import read_result
+from gnn_depth.runs import choose_one, read_result, runs_below
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
@@ -215,25 +215,23 @@ def load(path: str | Path) -> Run:
     load only what you trust.
 
     Args:
-        path: Its folder, or the folder above, which holds the runs of one name: then the newest.
+        path: Its folder, or one above with a single run, such as that of its name.
 
     Raises:
-        ValueError: There is no run with a checkpoint.
+        ValueError: There is no run with a checkpoint, or there are several, which are named.
     """
     folder = Path(path).expanduser()
     if folder.is_file():
         raise ValueError(f"{str(path)!r} is a file: give the run's folder, which it is in.")
     if _is_run(folder):
         return Run(folder)
-    found = sorted(run for run in folder.glob("*") if _is_run(run))
-    if not found:
-        below = sorted(run for run in folder.glob("*/*") if _is_run(run))
-        hint = f" It has runs below; choose one: {below[-1].parent}." if below else ""
-        fault = "has no run with a checkpoint" if folder.is_dir() else "does not exist"
-        raise ValueError(f"{str(path)!r} {fault}.{hint}")
-    if len(found) > 1:
-        log.warning("%s has %d runs: the newest is loaded, %s.", path, len(found), found[-1].name)
-    return Run(found[-1])
+    found = [run for run in runs_below(folder) if _is_run(run)]
+    if len(found) == 1:
+        return Run(found[0])
+    if found:
+        raise ValueError(f"{str(path)!r}: {choose_one(found)}")
+    fault = "has no run with a checkpoint" if folder.is_dir() else "does not exist"
+    raise ValueError(f"{str(path)!r} {fault}.")
 
 
 def _is_run(folder: Path) -> bool:

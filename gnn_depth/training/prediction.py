@@ -79,7 +79,17 @@ def predict(
 
 
 def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> GraphDataModule:
-    """Data of any form, read for the predictions of a model with this schema."""
+    """Data of any form, read for the predictions of a model with this schema.
+
+    Raises:
+        ValueError: The second argument is data too, such as a table.
+    """
+    if unknown is not None and not isinstance(unknown, str):
+        raise ValueError(
+            f"unknown is 'error' or 'ignore', not a {type(unknown).__name__}. Predictions are for "
+            "one data set: save tables as files, and give UserGraph('edges.csv', "
+            "nodes='nodes.csv')."
+        )
     return GraphSource.of(data).read_as(schema, unknown, targets=False)
 
 

@@ -330,6 +330,10 @@ def fit(
     Raises:
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
     """
+    own = [name for name in inspect.signature(fit).parameters if name != "trainer"]
+    for option in trainer.keys() - trainer_options().keys():
+        if registry.nearest(option, [*own, *trainer_options()]) in own:
+            raise ValueError(registry.unknown("argument", option, own))
     plugins: list[str] = []
     from_file: dict[str, Any] = {}
     if isinstance(model, str | Path):

@@ -158,12 +158,19 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     assert gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last").code == 0
     newest = max(Path("runs/mine").iterdir())
     assert (
-        f"It has runs; choose one: --ckpt_path {newest}."
+        f"it has 2 runs; choose one, the newest first:\n  {newest}\n"
         in gnn_depth("test", "--ckpt_path", "runs/mine").err
     )
     assert gnn_depth("test", "--ckpt_path", "lst").err.endswith("Did you mean 'last'?\n")
     answer = gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "auto")
     assert "--ckpt_path auto is for fit" in answer.err
+
+
+def test_a_folder_with_one_run_below_stands_for_it(folder: Path, gnn_depth: Callable):
+    for above in (folder.parent, folder.parent.parent):
+        answer = gnn_depth("test", *CPU, "--ckpt_path", str(above))
+        assert answer.code == 0, answer.err
+        assert f"--ckpt_path {above} is {folder}/checkpoints/best.ckpt" in answer.err
 
 
 def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_starts_one_otherwise(

@@ -172,3 +172,22 @@ def test_a_table_without_decisions_is_read_as_before(mixed: Callable, caplog):
     nodes.to_csv("plain.csv", index=False)
     data = UserGraph("edges.csv", nodes="plain.csv", label="kind")
     assert data.batch.x[:, 0].tolist() == pytest.approx(nodes.views.tolist())
+
+
+def test_repeated_payments_get_flags_that_fit_takes(mixed: Callable):
+    edges = pd.read_csv("edges.csv")
+    edges = pd.concat([edges, edges[:30]], ignore_index=True)
+    amounts = np.random.default_rng(0).lognormal(8, 1, len(edges))
+    edges.assign(amount=amounts, kind=np.array(["card", "cash"])[np.arange(len(edges)) % 2]).to_csv(
+        "edges.csv", index=False
+    )
+    files = ("nodes.csv", "edges.csv", "--data.edge_features", "[amount, kind]")
+    words = proposed(mixed("inspect", *files).out)
+    for option, value in (
+        ("--data.undirected", "true"),
+        ("--data.repeated_edges", "sum"),
+        ("--data.edge_standardize", "standard"),
+    ):
+        assert words[words.index(option) + 1] == value
+    trained = mixed(*words, *QUIET, "--trainer.max_epochs", "1", "--trainer.accelerator", "cpu")
+    assert trained.code == 0, trained.err

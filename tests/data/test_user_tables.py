@@ -11,8 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from jaxtyping import config
 
 from gnn_depth.data import DataError, MissingFeatures, UserGraph
+from gnn_depth.training.models import build_model
+from gnn_depth.training.prediction import predict
 
 # Two classes, a node without a label, ids that are no integers.
 NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
@@ -519,3 +522,87 @@ def test_names_of_classes_that_may_be_one_or_none_are_said(tmp_path, labels, wor
     rows = "".join(f"{row},{label},0.5\n" for row, label in enumerate(labels.split()))
     notes = made_of(tmp_path, f"id,y,x\n{rows}").notes
     assert re.search(words, "\n".join(notes))
+
+
+PAID = (
+    "citing,cited,amount,ways\np1,p2,2,1\np1,p2,3,5\np2,p1,10,0\np4,p4,1,1\np4,p4,4,2\np5,p4,7,3\n"
+)
+#: The rows of PAID with the same ends, by direction and without one.
+ONE_WAY = {(0, 1): [(2, 1), (3, 5)], (1, 0): [(10, 0)], (3, 3): [(1, 1), (4, 2)], (4, 3): [(7, 3)]}
+BOTH_WAYS = {
+    (0, 1): [(2, 1), (3, 5), (10, 0)],
+    (3, 3): [(1, 1), (4, 2)],
+    (3, 4): [(7, 3)],
+}
+BOTH_WAYS |= {(target, source): rows for (source, target), rows in BOTH_WAYS.items()}
+
+
+@pytest.mark.parametrize("rule", ["sum", "mean"])
+@pytest.mark.parametrize(("undirected", "rows_of"), [(False, ONE_WAY), (True, BOTH_WAYS)])
+def test_rows_with_the_same_ends_are_one_edge_with_their_sum_or_mean(
+    graph: Callable, rule: str, undirected: bool, rows_of: dict
+):
+    options = {"edge_weight": "amount", "edge_features": ["ways"], "undirected": undirected}
+    data = graph(edges=PAID, repeated_edges=rule, **options)
+    found = data.batch.graph
+    edges = list(map(tuple, found.edge_index.T.tolist()))
+    assert sorted(edges) == sorted(rows_of)
+    for edge, weight, features in zip(edges, found.edge_weight, found.edge_attr, strict=True):
+        expected = getattr(np.array(rows_of[edge], float), rule)(0)
+        assert [weight.item(), features.item()] == pytest.approx(expected.tolist())
+    assert any("6 rows of edges are" in note for note in data.notes)
+
+
+def test_features_of_repeated_edges_are_scaled_after_they_are_added(graph: Callable):
+    options = {"edge_features": ["amount"], "repeated_edges": "sum", "train_fraction": 1.0}
+    found = graph(edges=PAID, edge_standardize="standard", val_fraction=0.0, **options).batch.graph
+    sums = np.array([sum(amount for amount, _ in rows) for rows in ONE_WAY.values()], float)
+    expected = dict(zip(ONE_WAY, (sums - sums.mean()) / sums.std(), strict=True))
+    edges = map(tuple, found.edge_index.T.tolist())
+    wanted = [expected[edge] for edge in edges]
+    np.testing.assert_allclose(found.edge_attr[:, 0], wanted, rtol=1e-6)
+
+
+def test_edges_that_are_written_both_ways_are_not_added_to_themselves(graph: Callable):
+    edges = "citing,cited,amount\np1,p2,2\np2,p1,2\np4,p5,3\np5,p4,3\n"
+    options = {"edge_weight": "amount", "undirected": True}
+    found = graph(edges=edges, repeated_edges="sum", **options).batch.graph
+    assert found.edge_weight.tolist() == [2, 2, 3, 3]
+
+
+def test_rows_that_contradict_each_other_are_refused_with_the_option_that_decides(graph: Callable):
+    with pytest.raises(DataError, match=r"row 1 .*edge_weight.*--data.repeated_edges sum"):
+        _ = graph(edges=PAID, edge_weight="amount", undirected=True).batch
+
+
+def test_categories_by_number_are_not_added(tmp_path: Path):
+    arrays = {"x": np.ones((3, 2)), "y": np.array([0, 1, 0]), "edge_index": [[0, 0, 1], [1, 1, 2]]}
+    np.savez(tmp_path / "graph.npz", edge_attr=np.array([0, 1, 2]), **arrays)
+    with pytest.raises(DataError, match="read as categories"):
+        _ = UserGraph(str(tmp_path / "graph.npz"), repeated_edges="sum").batch
+
+
+FAR_ENDS = "kg,citing,kind,cited\n4.92,p1,a,p2\n3,p2,b,007\n1,p4,a,p5\n"
+
+
+def test_ends_in_other_columns_than_the_first_are_found_and_the_flag_is_named(graph: Callable):
+    with pytest.raises(DataError, match=r"'kg' and 'citing'.*--data.ends '\[citing, cited\]'"):
+        _ = graph(edges=FAR_ENDS).batch
+    found = graph(edges=FAR_ENDS).inspect()
+    assert found.options["data.ends"] == ["citing", "cited"]
+    assert not found.open
+    assert graph(edges=FAR_ENDS, ends=["citing", "cited"]).batch.graph.num_edges == 3
+    # A single wrong id is named by its row.
+    with pytest.raises(DataError, match="row 1 .*'p9' is not an id"):
+        _ = graph(edges="citing,cited,by\np1,p2,p1\np9,p2,p2\np4,p5,p1\n").batch
+
+
+def test_tables_of_pandas_are_refused_with_the_way_to_files(graph: Callable, monkeypatch):
+    monkeypatch.setattr(config, "jaxtyping_disable", True)  # as users have it
+    data, frame = graph(), pd.DataFrame({"a": ["p1"], "b": ["p2"]})
+    for name in ("path", "nodes"):
+        with pytest.raises(DataError, match=rf"{name} is a DataFrame.*{name}='{name}.csv'"):
+            UserGraph(**{"path": "edges.csv", "nodes": "nodes.csv", "label": "topic", name: frame})
+    model = build_model({"num_layers": 1}, data)
+    with pytest.raises(ValueError, match=r"not a DataFrame.*UserGraph\('edges.csv'"):
+        predict(model, frame, frame)

@@ -13,6 +13,7 @@ import gnn_depth
 from gnn_depth.data import UserGraph
 from gnn_depth.graph import Graph
 from gnn_depth.runs import write_result
+from gnn_depth.training.export import inputs_of
 
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
 
@@ -188,8 +189,15 @@ def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):
     run, folder = trained
     with pytest.raises(ValueError, match="does not exist"):
         gnn_depth.load(tmp_path / "away")
-    with pytest.raises(ValueError, match=r"has no run .*choose one: .*runs.x"):
-        gnn_depth.load(folder / "runs")
+    assert gnn_depth.load(folder / "runs").folder == run.folder
+    older, newer = (tmp_path / name for name in ("a/2020-01-02_00-00-00", "b/2021-01-01_00-00-00"))
+    for copy in (older, newer):
+        shutil.copytree(run.folder, copy)
+    with pytest.raises(ValueError, match=rf"has 2 runs; choose one(?s:.*){newer}(?s:.*){older}"):
+        gnn_depth.load(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="has no run with a checkpoint"):
+        gnn_depth.load(tmp_path / "empty")
     with pytest.raises(ValueError, match="is a file"):
         gnn_depth.load(run.checkpoint)
 
@@ -218,3 +226,28 @@ def test_an_export_gives_the_predictions(trained):
     with pytest.raises(ValueError, match=r"model.pt2: the file exists; move it away"):
         run.export(path)
     assert not list(folder.glob(".*"))
+
+
+def test_an_export_takes_the_weights_and_features_of_edges_that_the_model_takes(tmp_path):
+    draws = torch.Generator().manual_seed(0)
+    ends = torch.randint(20, (2, 60), generator=draws)
+    x, y = torch.randn(20, 3, generator=draws), torch.arange(20) % 2
+    for layer, of_edges in (
+        ("gcn", {"edge_weight": torch.rand(60, generator=draws)}),
+        ("gat", {"edge_attr": torch.randn(60, 2, generator=draws)}),
+    ):
+        data = Data(x=x, y=y, edge_index=ends, **of_edges)
+        options = {"layer": layer, "num_layers": 1, "hidden_channels": 4}
+        run = gnn_depth.fit(options, data, epochs=1, root=str(tmp_path), progress=False)
+        assert inputs_of(run.model) == ["x", "edge_index", *of_edges]
+        path = run.export(tmp_path / f"{layer}.pt2")
+        found = torch.export.load(path).module()(x=x, edge_index=ends, **of_edges)
+        wanted = run.predict(data)[["class_0", "class_1"]].to_numpy()
+        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5)
+
+
+def test_arguments_of_fit_are_the_first_to_be_suggested():
+    with pytest.raises(ValueError, match="'epoch'. Did you mean 'epochs'"):
+        gnn_depth.fit(MODEL, Data(), epoch=10)
+    with pytest.raises(ValueError, match="Did you mean 'trainer.max_steps'"):
+        gnn_depth.fit(MODEL, Data(), max_step=10)

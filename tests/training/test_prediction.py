@@ -562,3 +562,73 @@ def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(trained, fo
     assert f"NaN for 1 of {NODES} nodes" in caplog.text
     others = found.index != 3
     assert found.predicted[others].equals(expected.predicted[others])
+
+
+@pytest.mark.parametrize(
+    ("change", "option"),
+    [
+        (of_edges(lambda edges: edges.rename(columns={"from": "src", "to": "dst"})), "ends"),
+        (of_nodes(lambda nodes: nodes.rename(columns={"id": "key"})), "id"),
+    ],
+)
+def test_renamed_ids_are_refused_with_the_option_that_names_them(trained, folder, change, option):
+    model, expected = trained
+    paths = written(*change(*tables()))
+    with pytest.raises(DataError, match=rf"no column '.*had the ids.*--data\.{option} "):
+        predict(model, UserGraph(*paths))
+    given = {"ends": ["src", "dst"], "id": "key"}[option]
+    found = predict(model, UserGraph(*paths, **{option: given}))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_the_mark_of_missing_labels_is_that_of_the_training_unless_another_is_given(folder):
+    nodes, edges = tables()
+    marked = nodes.assign(topic=nodes.topic.where(nodes.index % 4 > 0, "unknown"))
+    options = {**ROLES, "missing_label": "unknown"}
+    schema = UserGraph(*written(marked, edges), **options).schema
+    schema = Schema.from_dict(schema.as_dict())
+    again = UserGraph(*written(marked, edges)).read_as(schema)
+    assert int(sum(again.batch.masks).sum()) == (nodes.index % 4 > 0).sum()
+    other = marked.assign(topic=marked.topic.replace("unknown", "none"))
+    paths = written(other, edges)
+    with pytest.raises(DataError, match="unknown class .*'none'"):
+        _ = UserGraph(*paths).read_as(schema).batch
+    found = UserGraph(*paths, missing_label="none").read_as(schema).batch
+    assert int(sum(found.masks).sum()) == (nodes.index % 4 > 0).sum()
+
+
+def test_options_that_the_schema_decides_are_said_to_be_unused(trained, folder, caplog):
+    model, expected = trained
+    paths = written(*tables())
+    with caplog.at_level(logging.WARNING):
+        same = predict(model, UserGraph(*paths, undirected=True, repeated_edges="none"))
+        assert "not used: the schema" not in caplog.text
+        other = predict(model, UserGraph(*paths, repeated_edges="sum", fill="mean"))
+    assert "repeated_edges sum and fill mean are not used: the schema" in caplog.text
+    pd.testing.assert_frame_equal(same, expected)
+    pd.testing.assert_frame_equal(other, expected)
+
+
+def test_repeated_edges_are_added_in_a_prediction_as_in_the_training(folder):
+    nodes, edges = tables()
+    options = {**ROLES, "repeated_edges": "sum"}
+    model = build_model({"num_layers": 2}, UserGraph(*written(nodes, edges), **options))
+    expected = predict(model, UserGraph("edges.csv", "nodes.csv"))
+    twice = pd.concat(
+        [edges.assign(times=edges.times / 4), edges.assign(times=edges.times * 3 / 4)]
+    )
+    found = predict(model, UserGraph(*written(nodes, twice)))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_missing_column_is_said_to_be_replaced_as_a_whole(trained, folder):
+    nodes, edges = tables()
+    paths = written(nodes.drop(columns="age"), edges)
+    with pytest.raises(
+        DataError, match="no column 'age'(?s:.*)as a whole: every row gets its mean"
+    ):
+        predict(trained[0], UserGraph(*paths))
+    paths = written(nodes.assign(country="XX"), edges)
+    with pytest.raises(DataError, match="no category") as refused:
+        predict(trained[0], UserGraph(*paths))
+    assert "as a whole" not in str(refused.value)
