@@ -2,30 +2,37 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS
+from gnn_depth.data.encoding import days_in_digits
 from gnn_depth.data.targets import MISSING
 
 #: Dates that are read as dates: year, month and day, with a time of day or without.
 ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
 # 1.004,50 and 17,2; a list of two numbers has a space or brackets.
-DECIMAL_COMMA = r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+"
+DECIMAL_COMMA = r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][+-]?\d+)?"
+# 2,515,506.25, and 25 in the same column.
+THOUSANDS = r"[+-]?\d{1,3}(,\d{3})*(\.\d+)?"
 OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
 LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
+NEARLY_ALL = 0.9  # of a column of one kind; the rest may be odd words
 EXAMPLES = 3  # values that a sentence shows
 MAX_SHOWN = 30  # characters of a value in a message
 #: What to do about kinds of values that are not read.
 UNREAD = {
     "other dates": "dates are read as 2024-12-31",
+    "thousands separators": "numbers are read as 1234.5, without commas; a list needs brackets",
     "decimal commas": "numbers are read as 1234.5, without commas",
 }
+COMMAS = ("decimal commas", "thousands separators")
+FEW_ODD = 0.05  # text in a smaller share of the rows of numbers may be a slip
 LARGE = 10.0  # numbers beyond this train better when they are scaled
 SKEWED = 3.0  # a skewness beyond this is proposed for log1p
 
@@ -37,7 +44,8 @@ class ColumnFacts:
     Attributes:
         name: Its name.
         kind: ``integers``, ``numbers``, ``flags`` (0 and 1), ``text``, ``dates``, ``other dates``
-            (not year-month-day), ``decimal commas`` (1.234,5), or ``nothing``.
+            (not year-month-day), ``decimal commas`` (1.234,5), ``thousands separators``
+            (2,515,506), or ``nothing``.
         rows: Number of rows.
         missing: Rows without a value.
         strange: Rows of a column of numbers that hold other text.
@@ -46,6 +54,8 @@ class ColumnFacts:
         counts: The rows of each value, if they are few; empty otherwise.
         largest: The largest absolute number.
         skewness: Of the numbers.
+        are_days: True for integers that all are dates such as 20241231.
+        odd: Different texts in the strange rows, the first ones.
     """
 
     name: str
@@ -58,6 +68,8 @@ class ColumnFacts:
     counts: Mapping[str, int] | None = None
     largest: float = 0.0
     skewness: float = 0.0
+    are_days: bool = False
+    odd: tuple[str, ...] = ()
 
     @property
     def is_numeric(self) -> bool:
@@ -72,11 +84,37 @@ class ColumnFacts:
             text = f"dates from {self.examples[0]} to {self.examples[-1]}"
         elif self.is_numeric and self.distinct > 2:
             text = f"{self.kind} from {self.examples[0]} to {self.examples[-1]}"
+            text += " that look like dates" if self.are_days else ""
         elif self.kind == "nothing":
             text = "no value"
         else:
             dots = ", ..." if self.distinct > len(self.examples) else ""
             text = f"{self.kind}, {self.distinct:,} different: {shown}{dots}"
+        return text
+
+    @property
+    def are_few_odd(self) -> bool:
+        """True if so little text is among the numbers that it may be corrected."""
+        return len(self.strange) <= FEW_ODD * self.rows or self.have_commas
+
+    @property
+    def have_commas(self) -> bool:
+        """True if the text among the numbers is numbers with commas."""
+        commas = f"{DECIMAL_COMMA}|{THOUSANDS}"
+        return bool(self.odd) and all(re.fullmatch(commas, value) for value in self.odd)
+
+    @property
+    def oddities(self) -> str:
+        """The text among the numbers, in words, and the way out."""
+        rows = ", ".join(map(str, self.strange[:EXAMPLES]))
+        if len(self.strange) > EXAMPLES:
+            rows += f", ... {len(self.strange):,} in all"
+        shown = ", ".join(repr(value[:MAX_SHOWN]) for value in self.odd[:EXAMPLES])
+        if self.have_commas:
+            return f"numbers with commas, {shown}, in row {rows} ({UNREAD['decimal commas']})"
+        text = f"text, {shown}, in row {rows} (from 0)"
+        if self.are_few_odd:
+            text += ": correct these cells, or leave them empty and give fill"
         return text
 
     @property
@@ -113,7 +151,8 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
     if len(there) and is_number.mean() > 0.5:
         every = pd.to_numeric(texts, errors="coerce")
         strange = np.flatnonzero(every.isna() & ~blank)
-        return _of_numbers(name, every, missing, strange)
+        odd = tuple(map(str, texts.iloc[strange].unique()[:FEW_CLASSES]))
+        return replace(_of_numbers(name, every, missing, strange), odd=odd)
     kind = "text"
     if not len(there):
         kind = "nothing"
@@ -121,7 +160,9 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         kind = "dates"
     elif there.str.fullmatch(OTHER_DATE).all():
         kind = "other dates"
-    elif there.str.fullmatch(f"{DECIMAL_COMMA}|[+-]?\\d+").all():
+    elif there.str.fullmatch(THOUSANDS).mean() > NEARLY_ALL:
+        kind = "thousands separators"
+    elif there.str.fullmatch(f"{DECIMAL_COMMA}|[+-]?\\d+").mean() > NEARLY_ALL:
         kind = "decimal commas"
     counts = there.value_counts()
     few = {str(value): int(count) for value, count in counts.head(FEW_CLASSES).items()}
@@ -170,7 +211,25 @@ def _of_numbers(
         counts,
         float(max(abs(low), abs(high))),
         skewness if np.isfinite(skewness) else 0.0,
+        bool(low >= 19000101 and is_whole and days_in_digits(values).notna().all()),
     )
+
+
+def mark_among(numbers: np.ndarray) -> tuple[float, int] | None:
+    """A number such as -999 or 9999 that seems to stand for a missing one, and its count."""
+    known = numbers[np.isfinite(numbers)]
+    for mark in (known.min(), known.max()) if len(known) else ():
+        if not re.fullmatch(r"-9{2,}|9{3,}", f"{mark:.6g}"):
+            continue
+        rest = known[known != mark]
+        if not len(rest):
+            continue
+        low, high = rest.min(), rest.max()
+        gap = max(low - mark, mark - high)
+        is_far = gap > max(high - low, abs(mark) / 2)
+        if is_far or (mark < 0 and low >= 0):
+            return float(mark), int((known == mark).sum())
+    return None
 
 
 @dataclass(frozen=True)
@@ -230,7 +289,8 @@ def propose(
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
         elif column.kind in ("nothing", *UNREAD):
-            left_out.append(column.name)
+            if column.kind not in COMMAS:  # which are numbers to keep
+                left_out.append(column.name)
             why[column.name] = column.described
             if column.kind in UNREAD:
                 why[column.name] += f" ({UNREAD[column.kind]})"
@@ -242,8 +302,9 @@ def propose(
             if column.largest > LARGE and column.kind != "flags":
                 (skewed if column.skewness > SKEWED else large).append(column.name)
             if len(column.strange):
-                left_out.append(column.name)
-                why[column.name] = f"{column.described}, and text in {len(column.strange):,} rows"
+                if not column.are_few_odd:
+                    left_out.append(column.name)
+                why[column.name] = f"{column.described}, and {column.oddities}"
             elif len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] = f"{column.described}; {column.share_missing}"

@@ -1,7 +1,9 @@
 """Turn the columns of a table into features, and those of later tables in the same way."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from gnn_depth.data.schema import Column, Unknown
 from gnn_depth.data.targets import MISSING
 from gnn_depth.registry import hint
 
+NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?"
 DAY = 86_400e9  # nanoseconds
 YEAR, WEEK = 365.2425, 7.0  # days
 MAX_ROWS = 3  # rows that a message names
@@ -26,12 +29,18 @@ class Encoder:
     Args:
         unknown: Refuse values that a column cannot have (``error``), or read them as no value.
         fills: Missing numbers are filled in later, so they may be missing.
+
+    Attributes:
+        faults: What is wrong, a sentence for each column.
+        notes: What was decided, one sentence each.
+        blanks: The number of missing values that are filled in, by column.
     """
 
     unknown: Unknown = "error"
     fills: bool = False
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    blanks: dict[str, int] = field(default_factory=dict)
 
     def encode(self, column: Column, values: pd.Series) -> np.ndarray:
         """The features of a column, shape (rows, width)."""
@@ -57,8 +66,7 @@ class Encoder:
             shown = values if texts is None else texts
             self._fault(column, "is no finite number", wrong, shown)
         missing = blank | wrong
-        if blank.any() and column.fill is None and not self.fills:
-            self._fault(column, "is missing", blank)
+        self._count_blanks(column, blank)
         if self.unknown == "ignore" and column.fill is None and not self.fills:
             numbers[missing] = column.mean
         else:
@@ -68,12 +76,12 @@ class Encoder:
     def _one_hot(self, column: Column, values: pd.Series) -> np.ndarray:
         texts = in_text(values)
         places = pd.Index(column.values, dtype=object).get_indexer(texts)
+        _place_numbers(places, texts, column.values)
         blank = (texts == "").to_numpy() & (places < 0)
         strange = (places < 0) & ~blank
         if strange.any():
             self._fault(column, "is no category of the model", strange, texts, column.values)
-        if blank.any() and column.fill is None and not self.fills:
-            self._fault(column, "is missing", blank)
+        self._count_blanks(column, blank)
         features = np.zeros((len(texts), len(column.values)))
         known = np.flatnonzero(places >= 0)
         features[known, places[known]] = 1
@@ -84,8 +92,7 @@ class Encoder:
         wrong = np.isnan(moments) & ~blank
         if wrong.any():
             self._fault(column, "is no date such as 2024-12-31", wrong, values.astype(str))
-        if blank.any() and column.fill is None and not self.fills:
-            self._fault(column, "is missing", blank)
+        self._count_blanks(column, blank)
         if column.dates == "cyclic":
             angles = 2 * np.pi * np.stack([moments / YEAR, moments / WEEK], 1)
             features = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(moments), 4)
@@ -94,6 +101,22 @@ class Encoder:
         if self.unknown == "ignore" and column.fill is None:
             days[np.isnan(days)] = column.mean
         return days[:, None]
+
+    def _count_blanks(self, column: Column, blank: np.ndarray) -> None:
+        """Count the missing values of a column that are filled in, or note that none may be."""
+        if not blank.any():
+            return
+        if column.fill is None and not self.fills:
+            self._fault(column, "is missing", blank)
+            return
+        what = "categories" if column.kind == "category" else f"{column.kind}s"
+        self.blanks[f"{what} of {column.name!r}"] = int(blank.sum())
+
+    def note_blanks(self, rows: int) -> None:
+        """Tell how many values were missing and are filled in, by column."""
+        if self.blanks:
+            each = ", ".join(f"{count:,} {what}" for what, count in self.blanks.items())
+            self.notes.append(f"missing and filled in, of {rows:,} rows: {each}.")
 
     def _fault(
         self,
@@ -123,8 +146,8 @@ def moments_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     """Dates as days since 1970, NaN where there is none, and which rows have no value."""
     if values.dtype.kind == "M":
         dates, blank = pd.to_datetime(values, utc=True), values.isna().to_numpy()
-    elif values.dtype.kind in "biuf":  # numbers are no dates
-        return np.full(len(values), np.nan), values.isna().to_numpy()
+    elif values.dtype.kind in "biuf":
+        dates, blank = days_in_digits(values), values.isna().to_numpy()
     else:
         texts = values.where(values.notna(), "").astype(str).str.strip()
         blank = texts.isin(MISSING).to_numpy()
@@ -132,6 +155,13 @@ def moments_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     days = dates.astype("datetime64[ns, UTC]").astype(np.int64).to_numpy() / DAY
     days[dates.isna().to_numpy()] = np.nan
     return days, blank
+
+
+def days_in_digits(numbers: pd.Series) -> pd.Series:
+    """Numbers such as 20241231 as dates, and no date for another number."""
+    fits = (numbers >= 19000101) & (numbers < 22000101) & (numbers % 1 == 0)
+    texts = numbers.where(fits).map("{:.0f}".format, na_action="ignore")
+    return pd.to_datetime(texts, format="%Y%m%d", errors="coerce", utc=True)
 
 
 def date_column(name: str, values: pd.Series, dates: str) -> Column:
@@ -158,6 +188,23 @@ def in_text(column: pd.Series) -> pd.Series:
     texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
     # A missing value has the code -1.
     return pd.Series(texts[column.cat.codes], column.index, object)
+
+
+def _place_numbers(places: np.ndarray, texts: pd.Series, known: Sequence[str]) -> None:
+    """Give texts that are no category the place of the one category that is the same number.
+
+    A table's 1.0 is read as 1 if all its numbers are whole. 01 is no number but text.
+    """
+    place: dict[Decimal, int] = {}
+    for position, value in enumerate(known):
+        if re.fullmatch(NUMBER, value):
+            is_taken = Decimal(value) in place
+            place[Decimal(value)] = -1 if is_taken else position
+    strange = np.flatnonzero(places < 0)
+    for text in texts.iloc[strange].unique():
+        if re.fullmatch(NUMBER, text):
+            rows = strange[(texts.iloc[strange] == text).to_numpy()]
+            places[rows] = place.get(Decimal(text), -1)
 
 
 def missing_columns(

@@ -14,6 +14,7 @@ from gnn_depth.registry import unknown as unknown_word
 METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
 REST = "*"
 ROWS = 4096  # that are looked at together
+MOST = 0.5  # a column of which a larger share is far outside the training's range is told
 UNIT = 1e-3  # a sum that is as near to 1 is 1: features have float32's digits
 #: A word for all columns, or a word for each: ``{age: standard, "*": log1p}``.
 PerColumn: TypeAlias = str | dict[str, str]
@@ -73,6 +74,9 @@ def fit_columns(
             continue
         known = values[~values.isnan()]
         mean = known.mean().item() if len(known) else 0.0
+        span: tuple[float, ...] = ()
+        if len(known) and column.kind == "number":  # later dates are later
+            span = known.min().item(), known.max().item()
         filler = None
         if fill != "error":
             median = known.median().item() if len(known) else 0.0
@@ -82,8 +86,72 @@ def fit_columns(
         method: Any = methods[column.name]
         if method != "none":
             scaling = Scaling.fit(method, values)
-        fitted.append(replace(column, mean=mean, fill=filler, scaling=scaling))
+        fitted.append(replace(column, mean=mean, span=span, fill=filler, scaling=scaling))
     return tuple(fitted)
+
+
+def out_of_range(columns: Sequence[Column], x: Tensor) -> list[str]:
+    """A sentence on the columns of new data whose numbers are far from those of the training.
+
+    More than half of the numbers lie further outside than half the width of the training's range,
+    or are nearer to zero than half of its nearest; or a column of 0 and 1 has other whole numbers.
+    Other units do this, and months that follow on each other do not.
+
+    Args:
+        columns: The columns of the model, in the order of their features.
+        x: Their features before any scaling, NaN where a number is missing.
+    """
+    if sum(column.width for column in columns) != x.shape[1]:  # refused later
+        return []
+    found = []
+    first = 0
+    for column in columns:
+        values = x[:, first].double()
+        first += column.width
+        values = values[~values.isnan()]
+        if not column.span or not len(values):
+            continue
+        low, high = column.span
+        far = _far_outside(values, low, high)
+        are_flags = (low, high) == (0, 1) and bool((values == values.round()).all())
+        other = (values != 0) & (values != 1)
+        if are_flags and other.any():
+            far = other
+        elif far.double().mean() <= MOST:
+            continue
+        share = f"{100 * far.double().mean():.3g}%"
+        here = f"{values.min():,g} to {values.max():,g}"
+        found.append(f"{column.name!r} ({share}: {here}, in training {low:,g} to {high:,g})")
+    if not found:
+        return []
+    return [f"far outside the range of the training: {', '.join(found)}. Are the units the same?"]
+
+
+def _far_outside(values: Tensor, low: float, high: float) -> Tensor:
+    margin = (high - low or abs(high)) / 2
+    far = (values > high + margin) | (values < low - margin)
+    if low > 0:
+        far |= values < low / 2
+    if high < 0:
+        far |= values > high / 2
+    return far
+
+
+def below_zero(columns: Sequence[Column], x: Tensor, methods: Mapping[str, str]) -> list[str]:
+    """A sentence on the columns whose logarithm is taken and that have numbers below zero."""
+    found = []
+    first = 0
+    for column in columns:
+        count = int((x[:, first] < 0).sum())
+        first += column.width
+        if count and methods.get(column.name) == "log1p":
+            found.append(f"{column.name!r} ({count:,} rows)")
+    if not found:
+        return []
+    return [
+        f"log1p of numbers below zero in {', '.join(found)}: it is sign(x) log(1 + |x|), the "
+        "logarithm of the absolute value with the sign."
+    ]
 
 
 def scaled_features(columns: Sequence[Column], x: Tensor) -> Tensor:

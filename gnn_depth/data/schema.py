@@ -86,6 +86,7 @@ class Column:
         dates: How a date becomes numbers: ``days`` since the first one, or ``cyclic``.
         first: The day from which days are counted.
         mean: Of the numbers in the training rows, before any scaling.
+        span: The smallest and the largest of these numbers; empty if they are not known.
         fill: The number that stands for a missing one; None if none may be missing.
         scaling: Of the numbers; None if they are used as they are.
     """
@@ -96,6 +97,7 @@ class Column:
     dates: str = ""
     first: str = ""
     mean: float = 0.0
+    span: tuple[float, ...] = ()
     fill: float | None = None
     scaling: Scaling | None = None
 

@@ -14,6 +14,7 @@ from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     SPLITS,
     DataError,
+    check_finite,
     check_fractions,
     class_counts,
     class_notes,
@@ -31,10 +32,12 @@ from gnn_depth.data.masks import complete_masks, given_masks, split_masks
 from gnn_depth.data.scaling import (
     METHODS,
     PerColumn,
+    below_zero,
     check_unnamed,
     fit_columns,
     flags_in,
     has_unit_rows,
+    out_of_range,
     scalable,
     scaled_features,
     words_of_columns,
@@ -386,6 +389,7 @@ class GraphSource(GraphSet):
                 values = values.reshape(len(values), -1)
                 if not self.adds_features:
                     check_unnamed(values, trained, self.on_unknown)
+            given.notes += out_of_range(trained.columns, values)
             x = read_features("x", scaled_features(trained.columns, values), given.notes)
             return x, trained.columns, trained.flags
         if not columns and integers is not None:
@@ -395,6 +399,11 @@ class GraphSource(GraphSet):
             columns = tuple(Column(str(position)) for position in range(values.shape[1]))
         if integers is None and columns:
             methods = words_of_columns("standardize", self.standardize, scalable(columns), METHODS)
+            given.notes += below_zero(columns, values, methods)
+            # An infinite number would make the scaled ones of its column NaN. NaN may be erased
+            # later, as may be what no row to train on has.
+            known = values.double().nan_to_num(0.0, torch.inf, -torch.inf)
+            check_finite(known.masked_fill(~train[:, None], 0.0))
             columns = fit_columns(columns, values, train, methods, self.fill)
             values = scaled_features(columns, values)
         x = read_features("x", values, given.notes, features_of(columns))
@@ -412,6 +421,7 @@ class GraphSource(GraphSet):
                 values = values[:, None]
             # Another number of features is refused once the graph is there.
             if sum(column.width for column in columns) == values.shape[-1]:
+                given.notes += out_of_range(columns, values)
                 values = scaled_features(columns, values)
             return values, columns
         columns = tuple(given.edge_columns)

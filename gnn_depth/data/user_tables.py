@@ -19,9 +19,11 @@ from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.columns import (
     DECIMAL_COMMA,
     FEW_CATEGORIES,
+    THOUSANDS,
     ColumnFacts,
     Proposal,
     facts_of,
+    mark_among,
     propose,
 )
 from gnn_depth.data.encoding import (
@@ -170,7 +172,7 @@ def read_tables(
         files = f"{nodes.path} {edges.path}"
         _check_decided(nodes, frame, columns, needs_label, scales, files)
         _note_answers(frame, columns, notes)
-        x, found = _new_features(nodes, frame, columns)
+        x, found = _new_features(nodes, frame, columns, notes)
     if x.shape[1]:
         arrays["x"] = x
     else:  # features can be made from the edges
@@ -179,6 +181,8 @@ def read_tables(
         arrays["y"] = frame[columns.label].to_numpy(object)
     elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
+        targets = list(arrays["y"].reshape(len(frame), -1).T)
+        _note_marks(columns.targets, targets, missing_label, notes)
     if columns.split:
         arrays |= _masks_of_split(nodes, frame[columns.split])
     for name in masks:
@@ -304,7 +308,15 @@ def _features_as_trained(
         else:
             parts.append(encoder.encode(column, frame[column.name]))
     refuse_faults(nodes, encoder.faults)
+    encoder.note_blanks(len(frame))
     notes += encoder.notes
+    for column, part in zip(schema.columns, parts, strict=True):
+        if column.kind != "number":
+            continue
+        found = mark_among(part[:, 0])
+        low, high = column.span or (np.inf, -np.inf)
+        if found is not None and not low <= found[0] <= high:
+            _note_marks([column.name], [part[:, 0]], None, notes)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
 
 
@@ -359,11 +371,19 @@ def _edge_column(edges: "TableFile", values: pd.Series, notes: list[str]) -> Col
 
 
 def _new_features(
-    nodes: "TableFile", frame: pd.DataFrame, columns: NodeColumns
+    nodes: "TableFile", frame: pd.DataFrame, columns: NodeColumns, notes: list[str]
 ) -> tuple[np.ndarray, Sequence[Column]]:
     """The features of a table to train on, shape (rows, features), and their columns."""
     names = list(columns.features or ())
-    dates = [name for name in names if facts_of(name, frame[name]).kind == "dates"]
+    facts = [facts_of(name, frame[name]) for name in names]
+    dates = [one.name for one in facts if _is_dates(one, columns)]
+    undated = [one.name for one in facts if one.are_days and one.name not in dates]
+    if undated:
+        shown = ", ".join(map(repr, undated))
+        notes.append(
+            f"read as numbers though they look like dates such as 20241231: {shown}. "
+            f"dates {{{undated[0]}: days}} reads dates."
+        )
     forms = words_of_columns("dates", columns.dates or "days", dates, DATES)
     found = []
     for name in names:
@@ -374,8 +394,42 @@ def _new_features(
     found += [category_column(name, frame[name]) for name in columns.categories]
     encoder = Encoder(fills=columns.fills)
     parts = [encoder.encode(column, frame[column.name]) for column in found]
-    assert not encoder.faults, "refused before"
+    if encoder.faults:
+        lines = "\n".join(f"  {fault}" for fault in encoder.faults)
+        raise nodes.error(f"features must be finite numbers.\n{lines}")
+    encoder.note_blanks(len(frame))
+    notes += encoder.notes
+    numbers = {}
+    for column, part in zip(found, parts, strict=True):
+        if column.kind == "number":
+            numbers[column.name] = part[:, 0]
+    _note_marks(list(numbers), list(numbers.values()), None, notes)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+
+
+def _is_dates(column: ColumnFacts, columns: NodeColumns) -> bool:
+    """True for dates, and for numbers such as 20241231 in a column that ``dates`` names."""
+    is_named = not isinstance(columns.dates, str) and column.name in columns.dates
+    return column.kind == "dates" or (column.are_days and is_named)
+
+
+def _note_marks(
+    names: Sequence[str],
+    numbers: Sequence[np.ndarray],
+    missing_label: float | str | None,
+    notes: list[str],
+) -> None:
+    """Tell which columns have a number that seems to stand for a missing one, such as -999."""
+    for name, values in zip(names, numbers, strict=True):
+        found = mark_among(values)
+        if found is not None and found[0] != missing_label:
+            mark, count = found
+            known = values[np.isfinite(values) & (values != mark)]
+            notes.append(
+                f"{name!r} is {mark:g} in {count:,} rows, far from its other numbers "
+                f"({known.min():,g} to {known.max():,g}). If that means missing, leave these cells "
+                f"empty (features need fill; missing_label {mark:g} does it for a target)."
+            )
 
 
 def _note_answers(frame: pd.DataFrame, columns: NodeColumns, notes: list[str]) -> None:
@@ -428,9 +482,10 @@ def _check_decided(
     if needs_label and not {"label", "targets"} & set(proposal.options):
         proposal.options["label"] = "COLUMN"
     count = "a decision is" if len(lines) == 1 else f"{len(lines)} decisions are"
+    if proposal.options:
+        lines.append(f"For example: {proposal.flags}")
     raise nodes.error(
         f"{count} needed before training.\n" + "\n".join(lines) + "\n"
-        f"For example: {proposal.flags}\n"
         f"`gnn-depth inspect {files}` shows every column and what would be read.\n"
         "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
         "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
@@ -496,13 +551,13 @@ def roles_of_nodes(
             role = "not read"
         else:
             role, option = "feature", "standardize"
-            if column.kind == "dates":
+            if _is_dates(column, roles):
                 word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
                 role, option = f"feature: {word}", "dates"
             if methods[name] != "none" and word_is_scaled(column, roles):
                 role += f", {methods[name]}"
             else:
-                option = option if column.kind == "dates" else ""
+                option = option if _is_dates(column, roles) else ""
             if len(column.missing):
                 role += ", filled"
         if option in proposed:
@@ -515,7 +570,7 @@ def roles_of_nodes(
 def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
     """True if a column becomes one number, which can be scaled."""
     dates = columns.dates
-    if column.kind != "dates":
+    if not _is_dates(column, columns):
         return True
     return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
 
@@ -756,11 +811,23 @@ class TableFile:
         for name in first:
             for item in first[name]:
                 numbers = _numbers_in(item)
-                # 1.004,50 is a number with a decimal comma, which is refused, rather than a list.
+                # 1.004,50 and 2,515,506 are numbers, which are refused, rather than lists.
                 is_one = isinstance(item, str) and re.fullmatch(DECIMAL_COMMA, item.strip())
-                if numbers is not None and not is_one:
-                    found[str(name)] = len(numbers)
+                if numbers is None or is_one or self._has_thousands(str(name), item):
+                    continue
+                width = found[str(name)] = len(numbers)
+                self.notes.append(
+                    f"{self.path.name}: each {str(name)!r} is a list of {width} numbers: {width} "
+                    f"columns, {name}_0 to {name}_{width - 1}."
+                )
         return found
+
+    def _has_thousands(self, name: str, first: Any) -> bool:
+        """True if every value of a column is a number such as 2,515,506, as the first one is."""
+        if not isinstance(first, str) or not re.fullmatch(THOUSANDS, first.strip()):
+            return False
+        texts = self._read_stored([name])[name].dropna().astype(str).str.strip()
+        return bool(texts[~texts.isin(MISSING)].str.fullmatch(THOUSANDS).all())
 
     @cached_property
     def stored(self) -> list[str]:

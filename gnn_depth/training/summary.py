@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from gnn_depth.data.columns import LARGE
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
@@ -156,6 +157,13 @@ def _warnings(
             name = task.words.get(judged.partition("/")[2], judged)
             text = f"{name} {_text(judged, best[judged])}, and {text}"
         found.append(f"warning: this is no better than guessing: {text}.")
+        schema = module.schema
+        is_raw = schema is not None and schema.task == "regression" and not schema.targets_scaling
+        if is_raw and best[answer] > LARGE:
+            found.append(
+                "  The targets are large: --data.scale_target standard, in Python "
+                "scale_target='standard', scales them for the loss."
+            )
     worse = best[answer] - last.get(answer, best[answer])
     if answer.partition("/")[2] in SHARES and worse > FALLS:
         points = f"{100 * worse:.1f} points less"

@@ -296,7 +296,7 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (
             NODES + "p6,ml,1,old\n",
             EDGES,
-            "row 5 .from 0.: 'age' is old: .*text in 1 rows.*drop .*age.*`features`",
+            "row 5 .from 0.: 'age' is old: .*text, 'old', in row 5.*drop .*age.*`features`",
         ),
         (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv' .*y.5. is 'NA'.*missing_label 'NA'"),
         (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv' .*none of the 5 nodes"),

@@ -195,8 +195,12 @@ CHANGES = {
         "(?s)no column 'age'.*'XX' is no category",
     ),
     "dates that are numbers": (
-        of_nodes(lambda nodes: nodes.assign(joined=20200101)),
-        "'joined': '20200101' is no date",
+        of_nodes(lambda nodes: nodes.assign(joined=20201301)),
+        "'joined': '20201301' is no date",
+    ),
+    "dates in digits": (
+        of_nodes(lambda nodes: nodes.assign(joined=nodes.joined.str.replace("-", "").astype(int))),
+        EQUAL,
     ),
     "dates of another form": (
         of_nodes(lambda nodes: nodes.assign(joined="31.12.2020")),

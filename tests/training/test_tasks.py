@@ -80,6 +80,16 @@ def test_a_regression_that_learned_nothing_is_warned_of_by_its_r2(fit):
     assert "the mean of all targets" in text
 
 
+def test_large_targets_that_were_not_learned_are_answered_with_scale_target(fit):
+    for factor in (1.0, 1e4):
+        data = Numbers()
+        data.batch.y = data.batch.y * factor
+        model, recorder, _ = fit(data, epochs=1)
+        text = report(recorder, model)
+        assert "no better than guessing" in text
+        assert ("scale_target" in text) == (factor > 1)
+
+
 def test_two_classes_are_judged_by_roc_auc_where_asked_and_labels_by_f1(fit):
     model, recorder, _ = fit(Tiny(), task="binary")
     assert (recorder.best.monitor, model.chance) == ("val/auroc", 0.5)
