@@ -159,8 +159,9 @@ def read_tables(
     assert columns.id is not None
     names = list(columns.features or ())
     text = [columns.id, *masks]
-    text += [name for name in (columns.label, columns.split) if name]
-    frame = nodes.read([*text, *names, *columns.categories, *columns.targets], text)
+    # Text, so that 1.1 and 1.10 stay two values.
+    text += [name for name in (columns.label, columns.split, *columns.categories) if name]
+    frame = nodes.read([*text, *names, *columns.targets], text)
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}

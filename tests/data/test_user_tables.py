@@ -468,6 +468,13 @@ def made_of(folder, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGra
     return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), label="y", **options)
 
 
+def test_categories_that_are_one_number_but_two_texts_stay_two(tmp_path):
+    rows = [f"{row},{('1.1', '1.10', '2')[row % 3]},{'ab'[row % 2]}" for row in range(30)]
+    data = made_of(tmp_path, "\n".join(["id,version,y", *rows]), categories=["version"])
+    assert data.schema.columns[0].values == ("1.1", "1.10", "2")
+    assert (data.batch.x.sum(0) == 10).all()
+
+
 def test_a_feature_that_is_the_label_by_another_name_is_said(tmp_path):
     rows = [f"{row},{row % 7},{'ab'[row % 2]},{5 - row % 2},{'yn'[row % 2]}" for row in range(30)]
     nodes = "\n".join(["id,size,kind,code,y", *rows])
