@@ -192,7 +192,8 @@ def ended(recorder, tmp_path):
         made = make_task(None, task, 2)
         recorder.best.monitor = f"val/{made.best}"
         measured = EpochMetrics(("val", "test"), made)
-        return report(recorder, SimpleNamespace(task=made, chance=chance, eval_metrics=measured))
+        module = SimpleNamespace(task=made, chance=chance, eval_metrics=measured, schema=None)
+        return report(recorder, module)
 
     return of
 
