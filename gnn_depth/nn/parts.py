@@ -95,7 +95,7 @@ class Layer(Part, nn.Module, ABC):
             :meth:`add_edge_features`.
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
         drops_messages: True if the layer drops entries of its messages where
-            ``graph.message_dropout`` says so: see :mod:`gnn_depth.nn.messages`.
+            ``graph.message_dropout`` says so: see ``gnn_depth.nn.messages``.
     """
 
     takes_sparse: ClassVar[bool] = False
