@@ -8,7 +8,7 @@ import numpy as np
 
 from gnn_depth import registry
 from gnn_depth.arena.definition import Arena
-from gnn_depth.arena.records import Record
+from gnn_depth.arena.records import TrainingRecord
 from gnn_depth.arena.results import Results, prediction_half_width, score_of
 from gnn_depth.arena.running import belongs, perform
 
@@ -33,7 +33,7 @@ class Again:
         width: Half the 95% interval of a further split of its cell; NaN where it has only one.
     """
 
-    record: Record
+    record: TrainingRecord
     score: float
     width: float
 
@@ -45,7 +45,7 @@ class Again:
 
 
 def train_again(
-    arena: Arena, records: Iterable[Record], count: int, seed: int = 0
+    arena: Arena, records: Iterable[TrainingRecord], count: int, seed: int = 0
 ) -> Iterable[Again]:
     """Train some final records again, chosen at random.
 

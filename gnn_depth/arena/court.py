@@ -10,7 +10,7 @@ import pandas as pd
 from gnn_depth.arena.definition import Arena
 from gnn_depth.arena.pages import MADE, NOT_ENOUGH
 from gnn_depth.arena.pictures import draw_correlations
-from gnn_depth.arena.records import MEASURES, PLACES, Record
+from gnn_depth.arena.records import MEASURES, PLACES, TrainingRecord
 from gnn_depth.arena.results import score_of
 from gnn_depth.arena.statistics import Correlation, rank_correlation
 from gnn_depth.training.summary import NEAR_CHANCE
@@ -88,7 +88,7 @@ def features(moment: str, is_difference: bool) -> list[Feature]:
     return found
 
 
-def frame_of(records: Iterable[Record], reference: int) -> pd.DataFrame:
+def frame_of(records: Iterable[TrainingRecord], reference: int) -> pd.DataFrame:
     """A row for each probed training that is deeper than the reference: its outcome and features.
 
     The outcome is the score above chance, as a share of the best one on its set; 0 for a training
@@ -100,7 +100,7 @@ def frame_of(records: Iterable[Record], reference: int) -> pd.DataFrame:
         reference: The number of layers of the shallow stacks.
     """
     probed = [record for record in records if record.probe and record.job.stage != "tune"]
-    shallow: dict[tuple, Record] = {}
+    shallow: dict[tuple, TrainingRecord] = {}
     best: dict[str, float] = {}
     for record in probed:
         job, above = record.job, score_of(record) - record.chance
@@ -135,14 +135,14 @@ def frame_of(records: Iterable[Record], reference: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _family_of(record: Record) -> tuple:
-    """What a training shares with the shallow stack beside it."""
+def _family_of(record: TrainingRecord) -> tuple:
+    """The options that a training and the shallow stack beside it have in common."""
     job = record.job
     is_small = job.stage == "small"
     return is_small, job.set, job.remedy, job.width, job.setting
 
 
-def _values(record: Record, moment: str) -> dict[str, float]:
+def _values(record: TrainingRecord, moment: str) -> dict[str, float]:
     """Each measure at the last layer and its growth, on a logarithmic scale where it is a size."""
     assert record.probe is not None
     summary = record.probe.get(moment)
@@ -206,7 +206,7 @@ def all_correlations(frame: pd.DataFrame) -> dict[Feature, dict[str, Correlation
     return found
 
 
-def write_court(records: Iterable[Record], arena: Arena, folder: Path) -> Path:
+def write_court(records: Iterable[TrainingRecord], arena: Arena, folder: Path) -> Path:
     """Write ``court.md`` and its picture into a folder of documentation."""
     pictures = folder / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)

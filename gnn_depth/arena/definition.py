@@ -1,4 +1,4 @@
-"""What the arena compares: remedies, data sets, depths, and the budget that each of them gets.
+"""The remedies, data sets and depths of the arena, and the budget that each of them gets.
 
 A remedy is the options of a model, beside those that are tuned. To add one, add a line to
 :data:`REMEDIES`: only its own trainings are missing then.

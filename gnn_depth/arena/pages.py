@@ -15,7 +15,7 @@ from gnn_depth.arena.results import (
     SETTLED,
     SHALLOW,
     SKIP_AND_NORM,
-    Cell,
+    ArenaCell,
     DepthAnswer,
     Family,
     Results,
@@ -315,7 +315,7 @@ def _ordered(results: Results, name: str, depths: Sequence[int]) -> list[str]:
     return sorted(best, key=lambda remedy: -best[remedy])
 
 
-def _entry(cell: Cell | None, ranked: Sequence[Cell]) -> str:
+def _entry(cell: ArenaCell | None, ranked: Sequence[ArenaCell]) -> str:
     """A cell of the table."""
     if cell is None:
         return ""

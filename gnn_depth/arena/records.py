@@ -26,7 +26,7 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """A training of the arena.
 
     Attributes:
@@ -52,8 +52,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Record:
-    """What is kept of a training.
+class TrainingRecord:
+    """The result of a training, as one line of the file of records.
 
     Attributes:
         job: The training.
@@ -73,7 +73,7 @@ class Record:
         probe: By moment the measures in the order of :data:`MEASURES`, each at :data:`PLACES`.
     """
 
-    job: Job
+    job: TrainingJob
     identity: str
     status: str
     reason: str = ""
@@ -102,15 +102,15 @@ class Record:
         return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_line(cls, line: str) -> "Record":
+    def from_line(cls, line: str) -> "TrainingRecord":
         """The record of a line of the file."""
         content = json.loads(line)
-        job = Job(**{name: content.pop(name) for name in Job.__dataclass_fields__})
+        job = TrainingJob(**{name: content.pop(name) for name in TrainingJob.__dataclass_fields__})
         content["rows"] = tuple(content["rows"])
         return cls(job, **content)
 
 
-def identity_of(job: Job, model: Any, data: Any, others: Any) -> str:
+def identity_of(job: TrainingJob, model: Any, data: Any, others: Any) -> str:
     """Digest of everything that a training consists of."""
     return digest(json.dumps([asdict(job), model, data, others], sort_keys=True))[:12]
 
@@ -139,7 +139,7 @@ class Records:
         packed = self.path.with_name(f"{self.path.name}.gz")
         if not writes and not self.path.is_file() and packed.is_file():
             self.path = packed
-        self.by_identity: dict[str, Record] = {}
+        self.by_identity: dict[str, TrainingRecord] = {}
         self._file: Any = None
         if writes:
             self._open()
@@ -162,7 +162,7 @@ class Records:
                 if number == 1:
                     self._check_head(line)
                 else:
-                    record = Record.from_line(line)
+                    record = TrainingRecord.from_line(line)
                     self.by_identity[record.identity] = record
             except (ValueError, KeyError, TypeError) as error:
                 if isinstance(error, RecordError):
@@ -207,16 +207,16 @@ class Records:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def add(self, record: Record) -> None:
+    def add(self, record: TrainingRecord) -> None:
         """Write a record, safe from a crash once this returns."""
         self._append(record.line())
         self.by_identity[record.identity] = record
 
-    def get(self, identity: str) -> Record | None:
+    def get(self, identity: str) -> TrainingRecord | None:
         """The record of a training, if it has one."""
         return self.by_identity.get(identity)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[TrainingRecord]:
         return iter(self.by_identity.values())
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What the arena found: cells of a set, a remedy and a depth, and the answers to its questions."""
+"""The arena's results: cells of a set, a remedy and a depth, and the answers to its questions."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gnn_depth.arena.definition import Arena
-from gnn_depth.arena.records import Record
+from gnn_depth.arena.records import TrainingRecord
 from gnn_depth.arena.statistics import (
     LEVEL,
     PairedTest,
@@ -28,7 +28,7 @@ SKIP_AND_NORM = ("residual_batch", "residual_layer", "linear_batch")
 
 
 @dataclass
-class Cell:
+class ArenaCell:
     """The final trainings of a remedy with a number of layers on a set.
 
     Attributes:
@@ -41,7 +41,7 @@ class Cell:
     set: str
     remedy: str
     depth: int
-    records: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, TrainingRecord] = field(default_factory=dict)
 
     @property
     def is_settled(self) -> bool:
@@ -90,7 +90,7 @@ class Cell:
         return max(record.bytes for record in self.records.values())
 
 
-def score_of(record: Record) -> float:
+def score_of(record: TrainingRecord) -> float:
     """The test metric of a training; that of a constant prediction, if it diverged before its
     first validation."""
     if math.isnan(record.test):
@@ -111,14 +111,14 @@ class DepthAnswer:
     """
 
     set: str
-    deep: Cell
-    shallow: Cell
+    deep: ArenaCell
+    shallow: ArenaCell
     test: PairedTest
     adjusted: float
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A cell against the reference of its family.
 
     Attributes:
@@ -127,7 +127,7 @@ class Comparison:
         adjusted: Holm's p over the family.
     """
 
-    cell: Cell
+    cell: ArenaCell
     test: PairedTest
     adjusted: float
 
@@ -147,8 +147,8 @@ class Family:
         splits: The number of splits that all have.
     """
 
-    reference: Cell
-    others: list[Comparison]
+    reference: ArenaCell
+    others: list[PairedComparison]
     splits: int
 
 
@@ -160,19 +160,19 @@ class Results:
         records: The records.
     """
 
-    def __init__(self, arena: Arena, records: Iterable[Record]) -> None:
+    def __init__(self, arena: Arena, records: Iterable[TrainingRecord]) -> None:
         self.arena = arena
         self.records = list(records)
-        self.cells: dict[tuple[str, str, int], Cell] = {}
+        self.cells: dict[tuple[str, str, int], ArenaCell] = {}
         for record in self.records:
             job = record.job
             is_known = job.set in arena.sets and job.remedy in arena.remedies
             if job.stage == "final" and is_known:
                 key = (job.set, job.remedy, job.depth)
-                cell = self.cells.setdefault(key, Cell(*key))
+                cell = self.cells.setdefault(key, ArenaCell(*key))
                 cell.records[job.split] = record
 
-    def of(self, name: str, depth: int) -> list[Cell]:
+    def of(self, name: str, depth: int) -> list[ArenaCell]:
         """The cells of a set and depth that could be trained, in the order of the remedies."""
         found = []
         for remedy in self.arena.remedies:
@@ -181,14 +181,14 @@ class Results:
                 found.append(cell)
         return found
 
-    def ranked(self, name: str, depth: int) -> list[Cell]:
+    def ranked(self, name: str, depth: int) -> list[ArenaCell]:
         """The settled cells of a set and depth, the best mean first."""
         cells = [cell for cell in self.of(name, depth) if cell.is_settled]
         splits = self.splits(cells)
         return sorted(cells, key=lambda cell: -float(np.mean(cell.scores(range(splits)))))
 
     @staticmethod
-    def splits(cells: Sequence[Cell]) -> int:
+    def splits(cells: Sequence[ArenaCell]) -> int:
         """The number of splits, from 0 on, that all cells have."""
         return min((len(cell.records) for cell in cells), default=0)
 
@@ -212,7 +212,7 @@ class Results:
                         return record.rows[2] / record.rows[0]
         return 0.0
 
-    def paired(self, one: Cell, other: Cell) -> PairedTest:
+    def paired(self, one: ArenaCell, other: ArenaCell) -> PairedTest:
         """The corrected paired test of a cell minus another one of its set."""
         splits = sorted(one.records.keys() & other.records.keys())
         differences = np.subtract(one.scores(splits), other.scores(splits))
@@ -235,14 +235,14 @@ class Results:
         adjusted = holm([test.p for *_, test in found])
         return [DepthAnswer(*each, p) for each, p in zip(found, adjusted, strict=True)]
 
-    def family(self, cells: Sequence[Cell], reference: Cell) -> Family:
+    def family(self, cells: Sequence[ArenaCell], reference: ArenaCell) -> Family:
         """All cells against one of them, with Holm's correction."""
         others = [cell for cell in cells if cell is not reference]
         tests = [self.paired(cell, reference) for cell in others]
         adjusted = holm([test.p for test in tests])
         compared = []
         for cell, test, p in zip(others, tests, adjusted, strict=True):
-            compared.append(Comparison(cell, test, p))
+            compared.append(PairedComparison(cell, test, p))
         return Family(reference, compared, self.splits(cells))
 
     def against_best(self, name: str, depth: int) -> Family | None:
@@ -279,7 +279,7 @@ class Results:
         scores = np.array([[row[remedy] for remedy in everywhere] for row in table])
         return compare_ranks(scores, everywhere)
 
-    def failures(self, depth: int) -> tuple[list[Cell], list[Cell]]:
+    def failures(self, depth: int) -> tuple[list[ArenaCell], list[ArenaCell]]:
         """The cells of a depth that are no better than a constant prediction on the test rows, and
         those of them that are no better on the training rows either.
 

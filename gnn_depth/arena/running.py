@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from gnn_depth.arena.definition import Arena, DataSet
-from gnn_depth.arena.records import MEASURES, Job, Record, Records, identity_of
+from gnn_depth.arena.records import MEASURES, Records, TrainingJob, TrainingRecord, identity_of
 from gnn_depth.builder import build
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.diagnostics.probe import LayerValues, probe
@@ -33,9 +33,7 @@ DIGITS = 3  # of a measure
 READ = 16  # data sets that are kept in memory
 
 
-def missing(
-    arena: Arena, records: Records, sets: Sequence[str] = (), remedies: Sequence[str] = ()
-) -> Iterator[Job]:
+def missing(arena: Arena, records: Records) -> Iterator[TrainingJob]:
     """The trainings that have no record, in an order in which a stopped arena is a smaller arena.
 
     All sets, the cheapest first, get a few splits; then all get the others; the deepest stacks come
@@ -46,10 +44,7 @@ def missing(
     Args:
         arena: What is compared.
         records: What has been trained.
-        sets: Only these sets; by default all.
-        remedies: Only these remedies; by default all.
     """
-    arena = arena.restricted(sets, remedies)
     small = []
     for setting in range(len(arena.small_settings)):
         for name in arena.small:
@@ -74,7 +69,7 @@ def missing(
 
 def _cell(
     arena: Arena, records: Records, name: str, remedy: str, depth: int, splits: Sequence[int]
-) -> Iterator[Job]:
+) -> Iterator[TrainingJob]:
     """The missing trainings of a remedy and depth on a set: tuning, then some splits."""
     if not arena.takes(remedy, name):
         return
@@ -83,9 +78,9 @@ def _cell(
         settings = settings[: step.settings]
         scores = {}
         for setting in settings:
-            job = Job("tune", name, remedy, depth, arena.width, setting, 0, step.epochs)
+            job = TrainingJob("tune", name, remedy, depth, arena.width, setting, 0, step.epochs)
             yield from _if_missing(arena, records, job)
-            record = records.get(identity(arena, job))
+            record = records.get(training_identity(arena, job))
             assert record is not None, "a job was not trained before the next one"
             scores[setting] = record.val if record.val == record.val else float("-inf")
         # Python's sort is stable: of equal settings the earlier one goes on.
@@ -93,14 +88,14 @@ def _cell(
     chosen = settings[0]
     width, epochs = arena.width, arena.epochs
     if depth > arena.reference:
-        shallow = Job("reference", name, remedy, arena.reference, width, chosen, 0, epochs)
+        shallow = TrainingJob("reference", name, remedy, arena.reference, width, chosen, 0, epochs)
         yield from _if_missing(arena, records, shallow)
     for split in splits:
-        job = Job("final", name, remedy, depth, width, chosen, split, epochs)
+        job = TrainingJob("final", name, remedy, depth, width, chosen, split, epochs)
         yield from _if_missing(arena, records, job)
 
 
-def _small(arena: Arena, records: Records, name: str, setting: int) -> Iterator[Job]:
+def _small(arena: Arena, records: Records, name: str, setting: int) -> Iterator[TrainingJob]:
     """The missing small trainings on a set with a setting."""
     for remedy in arena.remedies:
         if not arena.takes(remedy, name):
@@ -108,16 +103,16 @@ def _small(arena: Arena, records: Records, name: str, setting: int) -> Iterator[
         for depth in (arena.reference, *arena.small_depths):
             # The number of the setting is the split too: each has data of its own.
             epochs, width = arena.small_epochs, arena.small_width
-            job = Job("small", name, remedy, depth, width, setting, setting, epochs)
+            job = TrainingJob("small", name, remedy, depth, width, setting, setting, epochs)
             yield from _if_missing(arena, records, job)
 
 
-def _if_missing(arena: Arena, records: Records, job: Job) -> Iterator[Job]:
-    if records.get(identity(arena, job)) is None:
+def _if_missing(arena: Arena, records: Records, job: TrainingJob) -> Iterator[TrainingJob]:
+    if records.get(training_identity(arena, job)) is None:
         yield job
 
 
-def model_of(arena: Arena, job: Job) -> dict[str, Any]:
+def model_of(arena: Arena, job: TrainingJob) -> dict[str, Any]:
     """The section ``model`` of a training."""
     settings = arena.small_settings if job.stage == "small" else arena.settings
     setting = settings[job.setting]
@@ -131,14 +126,14 @@ def model_of(arena: Arena, job: Job) -> dict[str, Any]:
     }
 
 
-def identity(arena: Arena, job: Job) -> str:
+def training_identity(arena: Arena, job: TrainingJob) -> str:
     """The identity of a training: digest of all that it consists of."""
     data = arena.data_set(job.set).with_split(job.split)
     others = [arena.every, _patience(arena, job)]
     return identity_of(job, model_of(arena, job), data, others)
 
 
-def belongs(arena: Arena, record: Record) -> bool:
+def belongs(arena: Arena, record: TrainingRecord) -> bool:
     """True if a record is of this arena, with today's definition of its remedy and set."""
     job = record.job
     if job.remedy not in arena.remedies:
@@ -148,24 +143,24 @@ def belongs(arena: Arena, record: Record) -> bool:
     settings = arena.small_settings if job.stage == "small" else arena.settings
     if job.setting >= len(settings):
         return False
-    return record.identity == identity(arena, job)
+    return record.identity == training_identity(arena, job)
 
 
-def _patience(arena: Arena, job: Job) -> int | None:
+def _patience(arena: Arena, job: TrainingJob) -> int | None:
     """The patience of a training; None if it always has all its epochs."""
     if job.stage in ("small", "tune"):
         return None
     return arena.patience
 
 
-def perform(arena: Arena, job: Job) -> Record:
+def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
     """Train once, and return what is kept of it.
 
     Nothing else is left: the run's folder is a temporary one.
     """
-    name = identity(arena, job)
+    name = training_identity(arena, job)
     data_set = arena.data_set(job.set)
-    moments = Moments(probes=job.stage != "tune")
+    moments = ProbeMoments(probes=job.stage != "tune")
     callbacks: list[Callback] = [moments]
     patience = _patience(arena, job)
     if patience is not None:
@@ -196,27 +191,27 @@ def perform(arena: Arena, job: Job) -> Record:
             status, reason = "failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"
         results = list(Path(root).rglob("result.json"))
         if not results:
-            return Record(job, name, "failed", reason)
+            return TrainingRecord(job, name, "failed", reason)
         result = read_result(results[0].parent)
     return _record(job, name, status, reason, result, data_set, data, moments, patience)
 
 
 def _record(
-    job: Job,
+    job: TrainingJob,
     name: str,
     status: str,
     reason: str,
     result: dict[str, Any],
     data_set: DataSet,
     data: NodeDataModule,
-    moments: "Moments",
+    moments: "ProbeMoments",
     patience: int | None,
-) -> Record:
-    """What is kept of a run, from its result."""
+) -> TrainingRecord:
+    """Make the record of a run from its result."""
     metrics, metric = result["metrics"], data_set.metric
     best, ran = result["best_epoch"], result["epochs"]
     settled = best is not None and patience is not None and ran - 1 - best >= patience
-    return Record(
+    return TrainingRecord(
         job,
         name,
         status,
@@ -258,7 +253,7 @@ def _digits(value: Any, digits: int) -> float:
     return float(f"{float(value):.{digits}g}")
 
 
-class Moments(Callback):
+class ProbeMoments(Callback):
     """Probe a training at a few moments, and count what its first step keeps for the backward pass.
 
     Args:
@@ -350,19 +345,16 @@ def summary_of(layers: Sequence[LayerValues]) -> list[list[float | None] | None]
     return summary
 
 
-def run_missing(
-    arena: Arena, records: Records, until: float = float("inf"), jobs: Iterator[Job] | None = None
-) -> int:
+def run_missing(arena: Arena, records: Records, until: float = float("inf")) -> int:
     """Train what is missing, and return how many trainings that was.
 
     Args:
         arena: What is compared.
         records: Its records, open to add to.
         until: No training begins after this time of ``time.monotonic``.
-        jobs: The trainings; by default all that are missing.
     """
     count = 0
-    for job in missing(arena, records) if jobs is None else jobs:
+    for job in missing(arena, records):
         if time.monotonic() >= until:
             break
         began = time.perf_counter()

@@ -14,7 +14,7 @@ from gnn_depth.cli.options import Options, positive_float, positive_int
 
 if TYPE_CHECKING:
     from gnn_depth.arena.definition import Arena
-    from gnn_depth.arena.records import Record
+    from gnn_depth.arena.records import TrainingRecord
 
 RECORDS = "docs/results/arena.jsonl"
 ADDED = "runs/arena.jsonl"
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
         if options.add:
             return _add(arena, options)
         if options.run:
-            return _run(options)
+            return _run(arena, options)
         if options.verify is not None:
             return _verify(arena, options)
         return _show(arena, options)
@@ -66,16 +66,14 @@ def parser() -> Options:
     return options
 
 
-def _run(options: Namespace) -> int:
+def _run(arena: "Arena", options: Namespace) -> int:
     """Train what is missing, until all is done, the time is up, or the process is stopped."""
-    from gnn_depth.arena.definition import Arena
     from gnn_depth.arena.records import Records
-    from gnn_depth.arena.running import missing, run_missing
+    from gnn_depth.arena.running import run_missing
 
     _show_progress()
     with Records(options.records, writes=True) as records:
-        jobs = missing(Arena(), records, options.sets, options.remedies)
-        count = run_missing(Arena(), records, _until(options), jobs)
+        count = run_missing(arena, records, _until(options))
         print(f"{count} trainings, {len(records)} records in {options.records}")
     return 0
 
@@ -86,15 +84,14 @@ def _add(arena: "Arena", options: Namespace) -> int:
     from gnn_depth.arena.pages import terminal_summary
     from gnn_depth.arena.records import Records
     from gnn_depth.arena.results import Results
-    from gnn_depth.arena.running import missing, run_missing
+    from gnn_depth.arena.running import run_missing
 
     own = remedies_of(options.add)
     together = arena.with_remedies(own)
     known = Records(options.records)
     _show_progress()
     with Records(options.output, writes=True) as records:
-        jobs = missing(together, records, options.sets, list(own))
-        count = run_missing(together, records, _until(options), jobs)
+        count = run_missing(together.restricted(remedies=list(own)), records, _until(options))
         results = Results(together, _of(together, [*known, *records]))
     print(terminal_summary(results))
     print(f"\n{count} trainings of {', '.join(own)}, records in {options.output}")
@@ -140,7 +137,7 @@ def _show(arena: "Arena", options: Namespace) -> int:
     return 0
 
 
-def _of(arena: "Arena", records: Iterable["Record"]) -> list["Record"]:
+def _of(arena: "Arena", records: Iterable["TrainingRecord"]) -> list["TrainingRecord"]:
     """The records of an arena; says how many are of another definition, and so left out."""
     from gnn_depth.arena.running import belongs
 

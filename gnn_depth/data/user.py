@@ -437,7 +437,7 @@ class UserGraph(GraphSource):
 
 
 def _fill_of(columns: Sequence[Column]) -> Fill | None:
-    """What stands for missing numbers in the columns of a model; None if they do not tell."""
+    """The option ``fill`` that a model's columns were read with; None if they do not tell."""
     filled = [column for column in columns if column.fill is not None]
     if not filled:
         return "error"

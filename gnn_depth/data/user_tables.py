@@ -172,7 +172,7 @@ def read_tables(
         needs_label = trained is None and not columns.label and not columns.targets
         files = f"{nodes.path} {edges.path}"
         _check_decided(nodes, frame, columns, needs_label, scales, files)
-        _note_answers(frame, columns, notes)
+        _note_answers(frame, columns, missing_label, notes)
         x, found = _new_features(nodes, frame, columns, notes)
     if x.shape[1]:
         arrays["x"] = x
@@ -433,12 +433,17 @@ def _note_marks(
             )
 
 
-def _note_answers(frame: pd.DataFrame, columns: NodeColumns, notes: list[str]) -> None:
+def _note_answers(
+    frame: pd.DataFrame,
+    columns: NodeColumns,
+    missing_label: float | str | None,
+    notes: list[str],
+) -> None:
     """Tell which features have one value for each class, and so are the label by another name."""
     if not columns.label:
         return
     labels = pd.Series(in_text(frame[columns.label]), frame.index)
-    labels = labels[labels != ""]
+    labels = labels[(labels != "") & (labels != str(missing_label))]
     classes = labels.nunique()
     if classes < 2 or len(labels) < ROWS_PER_CLASS * classes:  # too few to be no chance
         return

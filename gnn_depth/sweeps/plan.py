@@ -92,8 +92,8 @@ def make_plan(
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
             absent[combination.group] = str(error)
             continue
-        _check_alone(combination, each[0][0])
         for seed, (config, data_sha256) in zip(grid.seeds, each, strict=True):
+            _check_alone(combination, config)
             mine = copy.deepcopy(config) | {"seed_everything": seed}
             key = RunKey(combination.group, seed, identity(mine, data_sha256))
             options = tuple(grid.per_seed.get(seed, ()))

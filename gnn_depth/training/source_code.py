@@ -1,4 +1,4 @@
-"""What a user's code says: checksums that differ where an edit may change the numbers of a run."""
+"""Checksums of a user's code, which differ where an edit may change the numbers of a run."""
 
 import ast
 import hashlib

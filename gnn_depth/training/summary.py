@@ -145,7 +145,7 @@ def _words(task: Task) -> dict[str, str]:
 def _warnings(
     answer: str, best: Mapping[str, float], last: Mapping[str, float], module: NodeClassifier
 ) -> list[str]:
-    """What is wrong with the answer: no better than guessing, or lost in the last epoch."""
+    """Warnings about the answer: it is no better than guessing, or was lost by the last epoch."""
     task, chance = module.task, module.chance
     found = []
     judged = answer

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gnn_depth.arena.records import MEASURES, Job, Record
-from gnn_depth.arena.running import identity
+from gnn_depth.arena.records import MEASURES, TrainingJob, TrainingRecord
+from gnn_depth.arena.running import training_identity
 
 #: What a made-up remedy gains with 32 layers.
 GAINS = {"plain": -0.2, "residual_batch": 0.0, "residual_layer": -0.01, "gcnii": 0.1, "gated": 0.0}
@@ -11,10 +11,12 @@ GAINS = {"plain": -0.2, "residual_batch": 0.0, "residual_layer": -0.01, "gcnii":
 
 def final(arena, name, remedy, depth, split, test, val=None, settled=True, **more):
     """A final record."""
-    job = Job("final", name, remedy, depth, arena.width, 0, split, arena.epochs)
+    job = TrainingJob("final", name, remedy, depth, arena.width, 0, split, arena.epochs)
     known = {"chance": 0.3, "rows": (100, 50, 25), "seconds": 1.0, "bytes": 1000, "train": 0.9}
     given = {"test": test, "val": test if val is None else val, "settled": settled}
-    return Record(job, identity(arena, job), "finished", **{**known, **given, **more})
+    return TrainingRecord(
+        job, training_identity(arena, job), "finished", **{**known, **given, **more}
+    )
 
 
 def finals(arena, sets, splits=5, seed=0):
@@ -45,10 +47,12 @@ def probed(arena, sets, settings=30, seed=0):
                 sizes["gradient"] = [first, 1.0, first * 10.0**growth]
                 sizes["rank"] = [5.0, 5.0, 100.0 / depth]
                 test = 0.6 + 0.05 * growth - 0.005 * depth
-                job = Job("small", name, "plain", depth, 16, setting, setting, 60)
+                job = TrainingJob("small", name, "plain", depth, 16, setting, setting, 60)
                 probe = {moment: list(sizes.values()) for moment in ("0", "10", "50", "end")}
                 number = f"{name}{setting}{depth}"
                 found.append(
-                    Record(job, number, "finished", test=test, val=test, chance=0.2, probe=probe)
+                    TrainingRecord(
+                        job, number, "finished", test=test, val=test, chance=0.2, probe=probe
+                    )
                 )
     return found

@@ -10,8 +10,8 @@ import torch
 import gnn_depth
 from gnn_depth.arena import running
 from gnn_depth.arena.definition import Arena, DataSet, drawn_settings
-from gnn_depth.arena.records import MEASURES, Job, Record, RecordError, Records
-from gnn_depth.arena.running import Moments, identity, missing, perform, run_missing
+from gnn_depth.arena.records import MEASURES, RecordError, Records, TrainingJob, TrainingRecord
+from gnn_depth.arena.running import ProbeMoments, missing, perform, run_missing, training_identity
 from gnn_depth.builder import build
 
 
@@ -22,7 +22,9 @@ def made_up(monkeypatch):
 
     def perform_at_once(arena, job):
         done.append(job)
-        return Record(job, identity(arena, job), "finished", val=0.5 + 0.1 * job.setting, test=0.6)
+        return TrainingRecord(
+            job, training_identity(arena, job), "finished", val=0.5 + 0.1 * job.setting, test=0.6
+        )
 
     monkeypatch.setattr(running, "perform", perform_at_once)
     return done
@@ -85,7 +87,7 @@ def test_a_remedy_is_not_trained_on_a_set_that_it_is_too_large_for(tiny, made_up
 
 
 def test_a_record_is_the_result_of_a_training_with_the_same_options(tiny, tmp_path):
-    job = Job("final", "tiny", "residual", 2, 4, 1, 1, 6)
+    job = TrainingJob("final", "tiny", "residual", 2, 4, 1, 1, 6)
     record = perform(tiny, job)
     again = perform(tiny, job)
     without_time = [dataclasses.replace(one, seconds=0) for one in (record, again)]
@@ -110,14 +112,14 @@ def test_a_record_is_the_result_of_a_training_with_the_same_options(tiny, tmp_pa
     assert record.best_epoch == run.result["best_epoch"]
     assert record.rows == (12, 10, 14)
     assert record.bytes > 0
-    assert Record.from_line(record.line()) == record
+    assert TrainingRecord.from_line(record.line()) == record
 
 
 def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny, monkeypatch):
     monkeypatch.setattr(running, "STEPS", (0, 2))
-    job = Job("final", "tiny", "plain", 3, 4, 1, 0, 6)
+    job = TrainingJob("final", "tiny", "plain", 3, 4, 1, 0, 6)
     probed = perform(tiny, job)
-    monkeypatch.setattr(Moments, "_measure", lambda *_: None)
+    monkeypatch.setattr(ProbeMoments, "_measure", lambda *_: None)
     plain = perform(tiny, job)
     assert probed.test == plain.test
     assert probed.val == plain.val
@@ -130,7 +132,7 @@ def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny,
 
 def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):
     arena = tiny.with_remedies({"odd": {"skip": {"name": "ordered", "chunks": 3}}})
-    record = perform(arena, Job("final", "tiny", "odd", 2, 4, 0, 0, 6))
+    record = perform(arena, TrainingJob("final", "tiny", "odd", 2, 4, 0, 0, 6))
     assert record.status == "failed"
     assert "chunks" in record.reason
     assert math.isnan(record.test)
@@ -143,11 +145,11 @@ def test_data_that_is_missing_stops_the_arena_instead_of_failing_a_remedy(tiny, 
     )
     arena = dataclasses.replace(tiny, sets={"absent": absent})
     with pytest.raises(ValueError, match="Cora"):
-        perform(arena, Job("tune", "absent", "plain", 2, 4, 0, 0, 2))
+        perform(arena, TrainingJob("tune", "absent", "plain", 2, 4, 0, 0, 2))
 
 
 def test_a_training_is_settled_if_nothing_better_came_for_as_long_as_the_patience(tiny):
-    job = Job("final", "tiny", "plain", 1, 4, 1, 0, 60)
+    job = TrainingJob("final", "tiny", "plain", 1, 4, 1, 0, 60)
     settled = perform(dataclasses.replace(tiny, patience=5), job)
     assert settled.settled
     assert settled.ran == settled.best_epoch + 6
@@ -167,7 +169,7 @@ def test_settings_are_drawn_from_the_search_space_and_always_the_same():
 @pytest.mark.parametrize("remedy", Arena().remedies)
 def test_every_remedy_of_the_arena_can_be_trained(remedy, tiny):
     arena = dataclasses.replace(tiny, remedies=Arena().remedies)
-    record = perform(arena, Job("tune", "tiny", remedy, 3, 8, 0, 0, 2))
+    record = perform(arena, TrainingJob("tune", "tiny", remedy, 3, 8, 0, 0, 2))
     assert record.reason == ""
     assert record.ran == 2
 
@@ -190,8 +192,8 @@ def test_what_keeps_two_processes_from_one_file(tmp_path):
 
 
 def test_packed_records_are_read_and_not_added_to(tmp_path):
-    job = Job("final", "tiny", "plain", 1, 4, 0, 0, 6)
-    record = Record(job, "0123", "finished", test=0.5, rows=(3, 2, 1))
+    job = TrainingJob("final", "tiny", "plain", 1, 4, 0, 0, 6)
+    record = TrainingRecord(job, "0123", "finished", test=0.5, rows=(3, 2, 1))
     with Records(tmp_path / "r.jsonl", writes=True) as records:
         records.add(record)
     content = (tmp_path / "r.jsonl").read_bytes()
@@ -220,7 +222,7 @@ def test_a_file_that_holds_no_records_is_refused(tmp_path):
 def test_the_bytes_of_a_step_are_those_that_it_keeps():
     weight = torch.nn.Parameter(torch.ones(10, 10))
     module = torch.nn.ParameterList([weight])
-    moments = Moments(probes=False)
+    moments = ProbeMoments(probes=False)
 
     class Trainer:
         global_step = 0

@@ -120,6 +120,11 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
         ({}, ["--engine", "dsk"], ["'dask'"]),
         ({}, ["--subset", "depth"], ["AXIS=VALUE"]),
         ({}, ["--trainer.devices", "2"], ["trainer.devices is 2"]),
+        (
+            {"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}},
+            [],
+            ["trainer.devices is 2"],
+        ),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
         ({"axes": {"m": {"a": {"plugins": ["nope.py"]}}}}, [], ["nope.py"]),
         ({"axes": {"data.split": [0]}}, [], ["'split'"]),

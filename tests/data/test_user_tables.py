@@ -482,6 +482,10 @@ def test_a_feature_that_is_the_label_by_another_name_is_said(tmp_path):
     told.batch  # noqa: B018
     (note,) = [note for note in told.notes if "another name" in note]
     assert note.startswith("'code' and 'kind' have one value for each class of 'y'")
+    unlabelled = "\n".join([nodes, "30,2,a,4,unknown", "31,3,b,5,unknown"])
+    marked = made_of(tmp_path, unlabelled, categories=["kind"], missing_label="unknown")
+    marked.batch  # noqa: B018
+    assert note in marked.notes
     other = nodes.replace("29,1,b,4,n", "29,1,b,4,y")
     assert other != nodes
     untold = made_of(tmp_path, other, categories=["kind"])

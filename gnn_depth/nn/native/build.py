@@ -100,7 +100,7 @@ def _key(compiler: str) -> str:
 
 
 def _processor() -> list[str]:
-    """What /proc/cpuinfo says of the first core; nothing where there is no such file."""
+    """The lines of /proc/cpuinfo on the first core; none where there is no such file."""
     if not CPU_INFO.is_file():
         return []
     found = []
