@@ -29,6 +29,7 @@ from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.joined import Joined, StandIn, side_by_side
 from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
+from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.scaling import (
     METHODS,
     PerColumn,
@@ -127,6 +128,10 @@ class GraphSource(GraphSet):
         make_features: Features to make from the edges, beside those of the data: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
+        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
+            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
+            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
+            gain by it.
         **common: ``transforms``, as in every data set.
 
     Raises:
@@ -150,6 +155,7 @@ class GraphSource(GraphSet):
         edge_standardize: PerColumn = "none",
         scale_target: Method = "none",
         make_features: MakeFeatures = "none",
+        node_order: NodeOrder = "auto",
         **common: Any,
     ) -> None:
         super().__init__(batch_size, seed, **common)
@@ -165,6 +171,7 @@ class GraphSource(GraphSet):
         self.val_share = val_share
         self.missing_label = missing_label
         self.make_features = make_features
+        self.node_order = node_order
         self._labelled: Tensor | None = None
         self.standardize = standardize
         self.edge_standardize = edge_standardize
