@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import torch
 
@@ -22,6 +23,10 @@ for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
         signal.signal(
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         )
+
+# Examples of every test that names no number of its own.
+hypothesis.settings.register_profile("quick", max_examples=25, deadline=None)
+hypothesis.settings.load_profile("quick")
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
