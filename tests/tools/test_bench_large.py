@@ -8,6 +8,7 @@ from tools.bench.large import measure
 STEPS = ("build", "parts", "epoch", "evaluation")
 
 
+@pytest.mark.slow  # a run of the tool by hand
 def test_a_measurement_has_every_step():
     found = measure(400, "gcn", "random")
     assert found["edges"] == 4000
