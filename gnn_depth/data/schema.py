@@ -87,6 +87,8 @@ class Column:
         first: The day from which days are counted.
         mean: Of the numbers in the training rows, before any scaling.
         span: The smallest and the largest of these numbers; empty if they are not known.
+        rows: How many of them there are; 0 if that is not known.
+        commonest: The share of the most frequent one.
         fill: The number that stands for a missing one; None if none may be missing.
         scaling: Of the numbers; None if they are used as they are.
     """
@@ -98,6 +100,8 @@ class Column:
     first: str = ""
     mean: float = 0.0
     span: tuple[float, ...] = ()
+    rows: int = 0
+    commonest: float = 0.0
     fill: float | None = None
     scaling: Scaling | None = None
 

@@ -23,6 +23,7 @@ from gnn_depth.data.checks import (
 )
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
+from gnn_depth.data.drift import out_of_range
 from gnn_depth.data.features import one_column_of_integers, one_hot_as_trained, read_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.inspection import Inspection
@@ -38,7 +39,6 @@ from gnn_depth.data.scaling import (
     fit_columns,
     flags_in,
     has_unit_rows,
-    out_of_range,
     scalable,
     scaled_features,
     words_of_columns,
@@ -199,6 +199,11 @@ class GraphSource(GraphSet):
                 f"split and batch_size are for Data objects: {type(data).__name__} has its own."
             )
         return data
+
+    @property
+    def edge_fill(self) -> str:
+        """What stands for missing numbers of edges."""
+        return self.fill
 
     def given(self) -> Given:
         """Read the arrays of each graph."""
@@ -452,7 +457,8 @@ class GraphSource(GraphSet):
             methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
             given.notes += below_zero(columns, values, methods)
             source, target = arrays["edge_index"]
-            columns = fit_columns(columns, values, train[source] | train[target], methods, "error")
+            ends = train[source] | train[target]
+            columns = fit_columns(columns, values, ends, methods, self.edge_fill)
             values = scaled_features(columns, values)
         return values, columns
 

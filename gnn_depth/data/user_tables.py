@@ -17,10 +17,8 @@ import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.columns import (
-    DECIMAL_COMMA,
     FEW_CATEGORIES,
     FOLD,
-    THOUSANDS,
     ColumnFacts,
     Proposal,
     date_mark_among,
@@ -37,6 +35,8 @@ from gnn_depth.data.encoding import (
     refuse_faults,
     stand_in,
 )
+from gnn_depth.data.leaks import note_leaks
+from gnn_depth.data.notation import DECIMAL_COMMA, THOUSANDS, Notation
 from gnn_depth.data.scaling import METHODS, PerColumn, words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
@@ -54,12 +54,13 @@ SUFFIXES = (*CSV, ".parquet")
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
 COMMENT = ("#", "%")  # a line that begins so is a comment
 DATES = ("days", "cyclic")
-ROWS_PER_CLASS = 10  # fewer may agree with a column by chance
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
 #: What to do about a number such as -999, of nodes and of edges.
 EMPTY_CELLS = "leave these cells empty (features need fill; missing_label {} does it for a target)"
-NO_ROWS = "leave out these rows or the column: every edge needs a value"
+EMPTY_DATES = "leave these cells empty and give fill"
+NO_ROWS = "leave out these rows or the column: every edge needs a weight"
+EMPTY_OF_EDGES = "leave these cells empty and give fill: every edge needs a value"
 ONE_ROLE = (
     "every column has one: id (by default the first column), label or target, split, category or "
     "feature; of edges source, target, weight or feature."
@@ -105,11 +106,13 @@ class EdgeColumns:
         ends: Source and target, of a table; the first two columns if it is empty.
         weight: Weights of the edges; None for the usual name, empty for none.
         features: Features of the edges; None for the usual name.
+        fills: Whether missing numbers and categories of the features are filled in.
     """
 
     ends: Sequence[str] = ()
     weight: str | None = None
     features: Sequence[str] | None = None
+    fills: bool = False
 
     @property
     def of_each(self) -> list[str]:
@@ -177,7 +180,14 @@ def read_tables(
         needs_label = trained is None and not columns.label and not columns.targets
         files = f"{nodes.path} {edges.path}"
         _check_decided(nodes, frame, columns, needs_label, scales, files)
-        _note_answers(frame, columns, missing_label, notes)
+        notes += note_leaks(
+            frame,
+            columns.features or (),
+            columns.categories,
+            columns.label,
+            columns.targets,
+            missing_label,
+        )
         x, found = _new_features(nodes, frame, columns, notes)
     if x.shape[1]:
         arrays["x"] = x
@@ -324,18 +334,23 @@ def _features_as_trained(
 
 
 def _edge_features(
-    edges: "TableFile", roles: EdgeColumns, trained: TargetModel | None, notes: list[str]
+    edges: "TableFile",
+    roles: EdgeColumns,
+    trained: TargetModel | None,
+    notes: list[str],
 ) -> tuple[np.ndarray, Sequence[Column]]:
     """The features of the edges, shape (rows, features), and their columns: those of a trained
-    model, or new ones."""
+    model, or new ones, whose missing values may be filled in."""
     names = list(roles.features or ())
     if trained is None or not trained.schema.edge_columns:
         frame = edges.read(names)
         columns = [_edge_column(edges, frame[name], notes) for name in names]
-        encoder = Encoder()
+        encoder = Encoder(fills=roles.fills)
         parts = [encoder.encode(one, frame[one.name]) for one in columns]
         _refuse_faulty(edges, encoder)
-        _note_marks(columns, parts, None, notes, NO_ROWS)
+        encoder.note_blanks(len(frame), "edges")
+        notes += encoder.notes
+        _note_marks(columns, parts, None, notes, EMPTY_OF_EDGES)
         return np.concatenate(parts, 1), columns
     columns = list(trained.schema.edge_columns)
     encoder = Encoder(trained.unknown)
@@ -348,8 +363,9 @@ def _edge_features(
         else:
             parts.append(encoder.encode(column, frame[column.name]))
     refuse_faults(edges, encoder.faults)
+    encoder.note_blanks(len(parts[0]), "edges")
     notes += encoder.notes
-    _note_marks(columns, parts, None, notes, NO_ROWS)
+    _note_marks(columns, parts, None, notes, EMPTY_OF_EDGES)
     return np.concatenate(parts, 1), columns
 
 
@@ -363,7 +379,7 @@ def _edge_column(edges: "TableFile", values: pd.Series, notes: list[str]) -> Col
     is_text = facts.kind == "text" and facts.distinct <= FEW_CATEGORIES
     if not (facts.is_numeric or is_text) or len(facts.strange):
         raise edges.error(
-            f"{facts.name!r} cannot be a feature of the edges: {facts.unread(can_fill=False)}. "
+            f"{facts.name!r} cannot be a feature of the edges: {facts.unread}. "
             f"edge_features takes numbers, and text of at most {FEW_CATEGORIES} values, which "
             "become features of 0 and 1. Leave the column out, or turn it into numbers first."
         )
@@ -388,6 +404,11 @@ def _refuse_faulty(table: "TableFile", encoder: Encoder) -> None:
     """Refuse a table to train on whose values cannot be features."""
     if encoder.faults:
         lines = "\n".join(f"  {fault}" for fault in encoder.faults)
+        if any("is missing" in fault for fault in encoder.faults):
+            lines += (
+                "\nfill (--data.fill median) stands for missing values, but not of edges that "
+                "repeated_edges adds up."
+            )
         raise table.error(f"features must be finite numbers.\n{lines}")
 
 
@@ -447,7 +468,7 @@ def _note_marks(
                 mark, count, others = date
                 notes.append(
                     f"{column.name!r} is {mark} in {count:,} rows, far from its other dates "
-                    f"({others}). If that means missing, {advice.format(mark)}."
+                    f"({others}). If that means missing, {EMPTY_DATES}."
                 )
         if column.kind != "number":
             continue
@@ -461,33 +482,6 @@ def _note_marks(
             f"{column.name!r} is {number:g} in {count:,} rows, far from its other numbers "
             f"({known.min():,g} to {known.max():,g}). If that means missing, "
             f"{advice.format(f'{number:g}')}."
-        )
-
-
-def _note_answers(
-    frame: pd.DataFrame,
-    columns: NodeColumns,
-    missing_label: float | str | None,
-    notes: list[str],
-) -> None:
-    """Tell which features have one value for each class, and so are the label by another name."""
-    if not columns.label:
-        return
-    labels = pd.Series(in_text(frame[columns.label]), frame.index)
-    labels = labels[(labels != "") & (labels != str(missing_label))]
-    classes = labels.nunique()
-    if classes < 2 or len(labels) < ROWS_PER_CLASS * classes:  # too few to be no chance
-        return
-    found = []
-    for name in dict.fromkeys([*(columns.features or ()), *columns.categories]):
-        values = frame[name][labels.index]
-        pairs = pd.DataFrame({"value": values, "label": labels}).drop_duplicates()
-        if values.nunique() == classes == len(pairs):
-            found.append(repr(name))
-    if found:
-        notes.append(
-            f"{' and '.join(found)} {'has' if len(found) == 1 else 'have'} one value for each "
-            f"class of {columns.label!r}: is it the label by another name? drop leaves it out."
         )
 
 
@@ -600,7 +594,7 @@ def roles_of_nodes(
             if _is_dates(column, roles):
                 word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
                 role, option = f"feature: {word}", "dates"
-            if methods[name] != "none" and word_is_scaled(column, roles):
+            if methods.get(name, "none") != "none" and word_is_scaled(column, roles):
                 role += f", {methods[name]}"
             else:
                 option = option if _is_dates(column, roles) else ""
@@ -643,6 +637,8 @@ def roles_of_edges(
                 role = f"{column.distinct} features of 0 and 1"
             elif methods.get(name, "none") != "none":
                 role += f", {methods[name]}"
+            if len(column.missing):
+                role += ", filled"
         elif column.is_numeric:
             role = "not read (edge_weight, edge_features)"
         elif column.kind == "text" and column.distinct <= FEW_CATEGORIES:
@@ -654,7 +650,8 @@ def roles_of_edges(
 
 def _first(frame: pd.DataFrame, column: ColumnFacts) -> str:
     """The first row of a column that needs a decision, in words."""
-    faulty = [*column.strange, *column.missing] if column.is_numeric else []
+    can_be_faulty = column.is_numeric or column.kind == "dates"
+    faulty = [*column.strange, *column.missing] if can_be_faulty else []
     row = int([*faulty, 0][0])
     value = frame[column.name].iloc[row]
     blank = pd.isna(value) or str(value).strip() in MISSING
@@ -823,6 +820,7 @@ class TableFile:
         names: The names of the columns, of a file without a first line of names; ``word*3`` stands
             for word_0, word_1 and word_2.
         separated_by: One of :data:`SEPARATORS`; by default what the end of the file's name says.
+        notation: How its numbers and dates are written.
 
     Attributes:
         separator: Of the values in a row; None for Parquet.
@@ -830,9 +828,14 @@ class TableFile:
     """
 
     def __init__(
-        self, path: Path, names: Sequence[str] = (), separated_by: str | None = None
+        self,
+        path: Path,
+        names: Sequence[str] = (),
+        separated_by: str | None = None,
+        notation: Notation = Notation(),  # noqa: B008  (frozen)
     ) -> None:
         self.path = path
+        self.notation = notation
         self.notes: list[str] = []
         self.separator: str | None = None
         for suffix, separator in CSV.items():
@@ -1044,8 +1047,20 @@ class TableFile:
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
                     nrows=rows,
+                    decimal=self.notation.decimal,
+                    low_memory=self.notation.decimal == ".",  # which reads columns in parts
                 )
-        return frame[list(columns)]
+        frame = frame[list(columns)]
+        if self.notation == Notation():
+            return frame
+        notes: list[str] = []
+        for name in columns:
+            if name not in text:
+                frame = frame.assign(**{name: self.notation.plain(frame[name], notes)})
+        for note in notes:
+            if f"{self.path.name}: {note}" not in self.notes:  # of an earlier reading
+                self.notes.append(f"{self.path.name}: {note}")
+        return frame
 
     def _lists(self, column: pd.Series) -> pd.DataFrame:
         """A column of lists as a column for each position."""
