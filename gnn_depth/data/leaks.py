@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.columns import facts_of
 from gnn_depth.data.encoding import in_text
 from gnn_depth.data.targets import MISSING
 
@@ -25,7 +24,7 @@ def note_leaks(
     missing_label: float | str | None,
 ) -> list[str]:
     """Sentences on features that predict a label or target nearly perfectly, each alone, and on
-    those that have one value.
+    those that have one value in all rows.
 
     Args:
         frame: The table of nodes.
@@ -39,7 +38,7 @@ def note_leaks(
     notes = []
     constant = []
     if len(frame) >= ROWS_PER_CLASS:
-        constant = [name for name in names if facts_of(name, frame[name]).is_constant]
+        constant = [name for name in names if frame[name].nunique(dropna=False) == 1]
     if constant:
         verb = "has" if len(constant) == 1 else "have"
         notes.append(
@@ -67,6 +66,8 @@ def _ranks(values: pd.Series, is_category: bool) -> pd.Series:
         return codes.mask(texts == "")
     if values.dtype.kind in "biuf":
         return values.astype(float)
+    if values.dtype.kind == "M":
+        return values.rank(method="dense")
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().any():
         return numbers
@@ -81,6 +82,8 @@ def _of_classes(
     label: str,
     missing_label: float | str | None,
 ) -> list[str]:
+    """Sentences on the features that tell the classes apart: by one value for each class, or by
+    ranges of values."""
     labels = pd.Series(in_text(frame[label]), frame.index)
     labels = labels[(labels != "") & (labels != str(missing_label))]
     counts = labels.value_counts()

@@ -128,8 +128,8 @@ class UserGraph(GraphSource):
         separator: What separates the values of text tables; by default what the end of the file's
             name says, or what the first line shows.
         decimal: What begins the decimals of numbers: a point, or a comma as in 1.234,5.
-        date_format: How dates are written, beside 2024-12-31: ``'%d.%m.%Y'`` for 31.12.2024,
-            ``'%m/%d/%Y'`` for 12/31/2024; or several such formats.
+        date_format: How dates are written that are not year-month-day: ``'%d.%m.%Y'`` with the day
+            first, ``'%m/%d/%Y'`` with the month first; or several such formats.
         make_features: Features to make from the edges, beside those of the file: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
@@ -433,9 +433,9 @@ class UserGraph(GraphSource):
     def _proposed_notation(self, edges: TableFile, proposal: Proposal) -> dict[str, Any]:
         """Options on decimals and dates by which more columns of the tables can be read."""
         found = {}
-        frame = edges.read(edges.columns)
-        facts = [facts_of(name, frame[name]) for name in edges.columns]
-        if any(column.has_decimal_commas for column in facts):
+        names = [name for name in self.of_edges.of_each if name in edges.columns]
+        frame = edges.read(names)
+        if any(facts_of(name, frame[name]).has_decimal_commas for name in names):
             found["decimal"] = ","
         for name in ("decimal", "date_format"):
             if name in proposal.options:
