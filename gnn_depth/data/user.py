@@ -19,32 +19,22 @@ from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
+from gnn_depth.data.misplaced_tables import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.notation import Notation
 from gnn_depth.data.repeated_edges import RepeatedEdges, merged, once_each_way
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Column, Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
+from gnn_depth.data.table_files import SUFFIXES as TABLES
+from gnn_depth.data.table_files import SeveralTables, TableFile, is_table
+from gnn_depth.data.table_report import look_at_nodes, roles_of_edges, roles_of_nodes
+from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
-from gnn_depth.data.user_tables import SUFFIXES as TABLES
-from gnn_depth.data.user_tables import (
-    EdgeColumns,
-    NodeColumns,
-    SeveralTables,
-    TableFile,
-    TargetModel,
-    ends_by_value,
-    is_table,
-    look_at_nodes,
-    read_tables,
-    refuse_misplaced,
-    refuse_other_ends,
-    roles_of_edges,
-    roles_of_nodes,
-)
+from gnn_depth.data.user_tables import TargetModel, read_tables
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import register, unknown
 
