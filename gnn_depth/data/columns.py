@@ -143,7 +143,9 @@ class ColumnFacts:
     def have_commas(self) -> bool:
         """True if the text among the numbers is numbers with commas."""
         commas = f"{DECIMAL_COMMA}|{THOUSANDS}"
-        return bool(self.odd) and all(re.fullmatch(commas, value) for value in self.odd)
+        if not self.is_numeric or not self.odd:
+            return False
+        return all(re.fullmatch(commas, value) for value in self.odd)
 
     @property
     def may_be_split(self) -> bool:

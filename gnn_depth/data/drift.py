@@ -141,7 +141,9 @@ def _became_constant(column: Column, values: Tensor) -> bool:
     low, high = column.span
     value = values[0].item()
     # A column that is not there is its mean in every row, which is said elsewhere.
-    if low == high or not (values == value).all() or value == column.mean or not column.rows:
+    if low == high or not (values == value).all() or value == column.mean:
+        return False
+    if not column.rows or not column.commonest:
         return False
     largest = (column.commonest * column.rows + 1) / (column.rows + 2)
     return bool(largest ** (len(values) - 1) < CHANCE)

@@ -129,5 +129,5 @@ def formats_in_words(formats: Sequence[str]) -> str:
     """The option that reads dates of these formats."""
     first = f"date_format '{formats[0]}' (--data.date_format '{formats[0]}')"
     if len(formats) == 1:
-        return first
+        return f"{first} reads these"
     return f"if the day is first: {first}; if the month is: '{formats[1]}'"

@@ -148,6 +148,7 @@ class Schema:
         ends: Source and target columns of the edges.
         edge_weight: Column, or array, of the weights of the edges.
         edge_weight_span: The smallest and the largest of them; empty if they are not known.
+        edge_weight_rows: How many of them there are; 0 if that is not known.
         edge_columns: The columns of the edges, in the order of their features; empty if these have
             no names and are used as they are.
         num_edge_features: Number of features of an edge.
@@ -179,6 +180,7 @@ class Schema:
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
     edge_weight_span: tuple[float, ...] = ()
+    edge_weight_rows: int = 0
     edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
     repeated_ends: bool | None = None

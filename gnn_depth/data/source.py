@@ -345,7 +345,8 @@ class GraphSource(GraphSet):
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
             weights = read_features("edge_weight", weights, notes)
             if trained is not None and trained.edge_weight is not None:
-                column = Column(trained.edge_weight, span=trained.edge_weight_span)
+                span, rows = trained.edge_weight_span, trained.edge_weight_rows
+                column = Column(trained.edge_weight, span=span, rows=rows)
                 notes += out_of_range([column], weights)
             of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
         edge_columns: tuple[Column, ...] = ()
@@ -477,6 +478,7 @@ class GraphSource(GraphSet):
             weight = batch.graph.edge_weight
             if weight.numel() and weight.dim() == 1:
                 of_schema["edge_weight_span"] = weight.min().item(), weight.max().item()
+                of_schema["edge_weight_rows"] = weight.numel()
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []

@@ -103,14 +103,15 @@ def test_text_among_numbers_with_commas_is_named_by_its_row(tmp_path):
         _ = made_of(tmp_path, nodes, decimal=",", dates=None).batch
 
 
-def test_a_bad_date_is_named_by_row_and_value_and_its_column_stays_one_of_dates(tmp_path):
+@pytest.mark.parametrize("bad", ["03.05.2020", "2", "soon"])
+def test_a_bad_date_is_named_by_row_and_value_and_its_column_stays_one_of_dates(tmp_path, bad):
     nodes = customers()
-    nodes.loc[7, "since"] = "03.05.2020"
+    nodes.loc[7, "since"] = bad
     data = made_of(tmp_path, nodes)
     with pytest.raises(DataError) as caught:
         _ = data.batch
     said = str(caught.value)
-    assert "row 7 (from 0): 'since' is 03.05.2020" in said
+    assert f"row 7 (from 0): 'since' is {bad}" in said
     assert "correct these cells" in said
     assert "drop [" not in said
     assert "--data.drop '[since]'" not in said
