@@ -16,7 +16,7 @@ EXTREME = 100  # widths of the training's range: a single number farther away is
 SMALL, ENOUGH = 0.1, 30
 # More rows than this share lie outside the training's range, and more than would by chance: both
 # ends of what n rows span leave on average 2 / (n + 1) of further rows of the same kind outside.
-OUTSIDE, CHANCE = 0.05, 1e-6
+OUTSIDE, CHANCE = 0.05, 1e-4
 
 
 def out_of_range(columns: Sequence[Column], x: Tensor) -> list[str]:

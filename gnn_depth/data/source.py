@@ -345,8 +345,11 @@ class GraphSource(GraphSet):
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
             weights = read_features("edge_weight", weights, notes)
             if trained is not None and trained.edge_weight is not None:
-                span, rows = trained.edge_weight_span, trained.edge_weight_rows
-                column = Column(trained.edge_weight, span=span, rows=rows)
+                column = Column(
+                    trained.edge_weight,
+                    span=trained.edge_weight_span,
+                    rows=trained.edge_weight_rows,
+                )
                 notes += out_of_range([column], weights)
             of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
         edge_columns: tuple[Column, ...] = ()
