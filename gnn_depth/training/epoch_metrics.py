@@ -13,13 +13,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.metrics import (
-    accuracy,
-    balanced_accuracy,
-    confusion,
-    macro_f1,
-    predicted_classes,
-)
+from gnn_depth.training.metrics import confusion, predicted_classes
 from gnn_depth.training.tasks import Task
 
 
@@ -173,11 +167,7 @@ class EpochMetrics:
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         if counts is not None:
             self.counts = counts
-            of_counts = {
-                "acc": accuracy(counts),
-                "f1": macro_f1(counts),
-                "bacc": balanced_accuracy(counts),
-            }
+            of_counts = self.task.of_counts(counts)
         with warnings.catch_warnings():
             # torchmetrics warns of a process that had no batch, and of sums from a checkpoint.
             warnings.simplefilter("ignore", UserWarning)

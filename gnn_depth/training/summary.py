@@ -12,7 +12,7 @@ from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
-SHARES = ("auroc", "acc", "f1", "bacc", "ap")  # metrics between 0 and 1
+SHARES = ("auroc", "acc", "f1", "f1_positive", "bacc", "ap")  # metrics between 0 and 1
 MAX_CLASSES = 8  # of a confusion table that is printed
 MAX_NAME = 16  # characters of a class's name in it
 NEAR_CHANCE = 0.02  # this little above chance is no result
