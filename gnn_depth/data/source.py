@@ -253,6 +253,18 @@ class GraphSource(GraphSet):
         other.transforms, other._transforms = transforms, build("transform", transforms)
         return other
 
+    def tested_whole(self) -> GraphDataModule:
+        batch = self.loaded
+        no_row = torch.zeros_like(batch.test_mask)
+        labelled = batch.train_mask | batch.val_mask | batch.test_mask
+        other: Any = copy_unread(self)
+        # Nothing else of what was read changes.
+        whole = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
+        vars(other)["loaded"] = whole
+        other._record = replace(self.record, batch=whole)
+        other.split_is_random = False
+        return other
+
     @property
     def num_classes(self) -> int:
         return len(self.adopted.outputs) if self.adopted else super().num_classes
@@ -513,7 +525,8 @@ class GraphSource(GraphSet):
             return split_masks(rows, split)
         if given or self.val_share is not None:
             return complete_masks(given, self.val_share, self.seed, notes)
-        notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+        if self.adopted is None:  # else a command says which rows it measures
+            notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
         self.split_is_random = True
         fractions = self.train_fraction, self.val_fraction
         return fraction_split(rows, self.seed, *fractions, labelled)

@@ -87,6 +87,9 @@ class EpochMetrics:
         self.names = names
         self.task = task
         self.counts: Tensor | None = None  # the confusion matrices of the last compute
+        # How many nodes each set of the last compute had. Several processes may see the same ones,
+        # and there it is empty.
+        self.sizes: dict[str, int] = {}
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
@@ -157,9 +160,11 @@ class EpochMetrics:
         """
         if not self._began:
             return {}
+        self.sizes = dict(zip(self.names, self._sizes, strict=True))
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
+            self.sizes = {}
             counts, sizes, loss = self._merged(trainer)
             for metric in self._all():
                 # A process without rows still has the types of its beginning.

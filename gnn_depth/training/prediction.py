@@ -148,16 +148,22 @@ def _neighbour_note(batch: NodeBatch) -> str:
     alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
     said = []
     if alone:
+        have = "has" if alone == 1 else "have"
         said.append(
-            f"{alone:,} of {batch.read:,} nodes have no neighbour: their predictions come "
-            "from their own features alone."
+            f"{alone:,} of {batch.read:,} {_nodes(batch.read)} {have} no neighbour: predicted from "
+            "their own features alone."
         )
     if deaf:
+        have = "has" if deaf == 1 else "have"
         said.append(
-            f"{deaf:,} of {batch.read:,} nodes have edges that lead away from them only, and "
-            "receive nothing from their neighbours."
+            f"{deaf:,} of {batch.read:,} {_nodes(batch.read)} {have} edges that lead away only: "
+            "nothing comes from a neighbour."
         )
     return " ".join(said)
+
+
+def _nodes(count: int) -> str:
+    return "node" if count == 1 else "nodes"
 
 
 def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
