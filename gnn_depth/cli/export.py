@@ -9,7 +9,7 @@ from gnn_depth.cli.options import Options
 def main(argv: list[str]) -> int:
     """Export the model of a run."""
     options = parser().parse_args(argv)
-    from gnn_depth.training.export import inputs_of
+    from gnn_depth.training.export import inputs_of, reads_tables
     from gnn_depth.training.finished import load
     from gnn_depth.training.quiet import quiet
 
@@ -23,6 +23,12 @@ def main(argv: list[str]) -> int:
     size = Path(path).stat().st_size / 2**20
     print(f"{path}: {size:.1f} MiB, the model of {run.checkpoint}")
     print(f'torch.export.load("{path}").module()({call}) gives its predictions')
+    if reads_tables(run.model.schema):
+        module = path.with_suffix(".py")
+        print(
+            f'{module}: predict("nodes.csv", "edges.csv") predicts from raw tables, with PyTorch, '
+            "pandas and PyYAML"
+        )
     return 0
 
 

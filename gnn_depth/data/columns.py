@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS
-from gnn_depth.data.encoding import days_in_digits
+from gnn_depth.data.encoding import day_of, days_in_digits, moments_of
 from gnn_depth.data.targets import MISSING
 
 #: Dates that are read as dates: year, month and day, with a time of day or without.
@@ -22,6 +22,19 @@ OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
 LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
+#: Dates that stand for a missing one in databases and spreadsheets.
+NO_DATES = (
+    "0001-01-01",
+    "1753-01-01",
+    "1899-12-30",
+    "1899-12-31",
+    "1900-01-01",
+    "1970-01-01",
+    "2099-12-31",
+    "9999-12-31",
+)
+#: Names of columns that number the parts of a split.
+FOLD = re.compile(r"(?<![a-z])(k|cv)?_?(fold|split|partition|subset)s?(?![a-z])")
 NEARLY_ALL = 0.9  # of a column of one kind; the rest may be odd words
 EXAMPLES = 3  # values that a sentence shows
 MAX_SHOWN = 30  # characters of a value in a message
@@ -104,7 +117,25 @@ class ColumnFacts:
         return bool(self.odd) and all(re.fullmatch(commas, value) for value in self.odd)
 
     @property
-    def oddities(self) -> str:
+    def may_be_split(self) -> bool:
+        """True if its name and its few values are those of the parts of a split."""
+        is_countable = self.kind in ("text", "integers", "flags") and self.distinct <= FEW_CLASSES
+        return is_countable and FOLD.search(self.name.lower()) is not None
+
+    def unread(self, can_fill: bool = True) -> str:
+        """The values in words, with a way out for those that are not read.
+
+        Args:
+            can_fill: Whether an option may stand for values that are left empty.
+        """
+        text = self.described
+        if self.kind in UNREAD:
+            text += f" ({UNREAD[self.kind]})"
+        if len(self.strange):
+            text += f", and {self._oddities(can_fill)}"
+        return text
+
+    def _oddities(self, can_fill: bool) -> str:
         """The text among the numbers, in words, and the way out."""
         rows = ", ".join(map(str, self.strange[:EXAMPLES]))
         if len(self.strange) > EXAMPLES:
@@ -114,7 +145,8 @@ class ColumnFacts:
             return f"numbers with commas, {shown}, in row {rows} ({UNREAD['decimal commas']})"
         text = f"text, {shown}, in row {rows} (from 0)"
         if self.are_few_odd:
-            text += ": correct these cells, or leave them empty and give fill"
+            text += ": correct these cells"
+            text += ", or leave them empty and give fill" if can_fill else ""
         return text
 
     @property
@@ -232,6 +264,25 @@ def mark_among(numbers: np.ndarray) -> tuple[float, int] | None:
     return None
 
 
+def date_mark_among(days: np.ndarray, first: str) -> tuple[str, int, str] | None:
+    """A date such as 1900-01-01 that seems to stand for a missing one, its count, and the others.
+
+    Args:
+        days: Days since the first one, NaN where there is none.
+        first: This day.
+    """
+    moments = days[np.isfinite(days)] + moments_of(pd.Series([first]))[0][0]
+    for moment in (moments.min(), moments.max()) if len(moments) else ():
+        mark, rest = str(day_of(moment)), moments[moments != moment]
+        if mark not in NO_DATES or not len(rest):
+            continue
+        low, high = rest.min(), rest.max()
+        if max(low - moment, moment - high) > high - low:
+            count = int((moments == moment).sum())
+            return mark, count, f"{day_of(low)} to {day_of(high)}"
+    return None
+
+
 @dataclass(frozen=True)
 class Proposal:
     """Options that would decide what a table leaves open.
@@ -271,6 +322,7 @@ def propose(
     categories: list[str] = []
     left_out: list[str] = []
     undated: list[str] = []
+    in_digits: list[str] = []
     unfilled: list[str] = []
     large: list[str] = []
     skewed: list[str] = []
@@ -281,6 +333,10 @@ def propose(
         if column.kind == "text" and words and words <= set(SPLITS):
             options["split"] = column.name
             why[column.name] = column.described
+        elif column.may_be_split:
+            left_out.append(column.name)
+            if column.kind == "text":
+                why[column.name] = f"{column.described}; split takes train, val and test"
         elif column.kind == "text":
             few = column.distinct <= FEW_CATEGORIES and column.distinct < column.rows / 2
             (categories if few else left_out).append(column.name)
@@ -291,20 +347,20 @@ def propose(
         elif column.kind in ("nothing", *UNREAD):
             if column.kind not in COMMAS:  # which are numbers to keep
                 left_out.append(column.name)
-            why[column.name] = column.described
-            if column.kind in UNREAD:
-                why[column.name] += f" ({UNREAD[column.kind]})"
+            why[column.name] = column.unread()
         elif column.kind == "dates":
             undated.append(column.name)
             if not dates:
                 why[column.name] = column.described
         else:
+            if column.are_days:
+                in_digits.append(column.name)
             if column.largest > LARGE and column.kind != "flags":
                 (skewed if column.skewness > SKEWED else large).append(column.name)
             if len(column.strange):
                 if not column.are_few_odd:
                     left_out.append(column.name)
-                why[column.name] = f"{column.described}, and {column.oddities}"
+                why[column.name] = column.unread()
             elif len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] = f"{column.described}; {column.share_missing}"
@@ -314,6 +370,10 @@ def propose(
         options["drop"] = left_out
     if undated and not dates:
         options["dates"] = "days"
+    if in_digits and not dates:  # which are numbers unless they are named
+        options["dates"] = dict.fromkeys(in_digits, "days")
+        if undated:
+            options["dates"]["*"] = "days"
     if unfilled:
         options["fill"] = "median"
     if (large or skewed or undated) and not scales:
@@ -335,6 +395,7 @@ def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
                 return column
     few = [column for column in facts if 2 <= column.distinct <= FEW_CLASSES]
     few = [column for column in few if column.kind in ("text", "integers", "flags")]
+    few = [column for column in few if not column.may_be_split]
     # Public tables have it last, as a rule.
     return few[-1] if few else None
 

@@ -15,7 +15,7 @@ from gnn_depth.data.targets import MISSING
 from gnn_depth.registry import hint
 
 NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?"
-DAY = 86_400e9  # nanoseconds
+DAY = 86_400e6  # microseconds, in which 9999-12-31 is a date too
 YEAR, WEEK = 365.2425, 7.0  # days
 MAX_ROWS = 3  # rows that a message names
 NO_COLUMN = "there is no column"  # begins what is said of a column that a table lacks
@@ -151,15 +151,18 @@ def moments_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     else:
         texts = values.where(values.notna(), "").astype(str).str.strip()
         blank = texts.isin(MISSING).to_numpy()
+        # 20241231 is a date, and 1234 is no year.
+        texts = texts.mask(texts.str.fullmatch(r"\d+") & (texts.str.len() != 8), "")
         dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-    days = dates.astype("datetime64[ns, UTC]").astype(np.int64).to_numpy() / DAY
+    days = dates.astype("datetime64[us, UTC]").astype(np.int64).to_numpy() / DAY
     days[dates.isna().to_numpy()] = np.nan
     return days, blank
 
 
 def days_in_digits(numbers: pd.Series) -> pd.Series:
     """Numbers such as 20241231 as dates, and no date for another number."""
-    fits = (numbers >= 19000101) & (numbers < 22000101) & (numbers % 1 == 0)
+    in_range = (numbers >= 19000101) & (numbers < 22000101) & (numbers % 1 == 0)
+    fits = in_range | (numbers == 99991231)  # which stands for no end
     texts = numbers.where(fits).map("{:.0f}".format, na_action="ignore")
     return pd.to_datetime(texts, format="%Y%m%d", errors="coerce", utc=True)
 
@@ -170,8 +173,13 @@ def date_column(name: str, values: pd.Series, dates: str) -> Column:
     known = moments[~np.isnan(moments)]
     first = "1970-01-01"
     if len(known):
-        first = str(pd.Timestamp(np.floor(known.min()) * DAY, tz="UTC").date())
+        first = str(day_of(known.min()))
     return Column(name, "date", dates=dates, first=first)
+
+
+def day_of(moment: float) -> np.datetime64:
+    """The day of a moment, which is in days since 1970."""
+    return np.datetime64(int(np.floor(moment)), "D")
 
 
 def category_column(name: str, values: pd.Series) -> Column:

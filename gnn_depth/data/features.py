@@ -22,7 +22,11 @@ UNEQUAL = 100.0
 
 
 def read_features(
-    name: str, values: Tensor, notes: list[str], columns: Sequence[str] = ()
+    name: str,
+    values: Tensor,
+    notes: list[str],
+    columns: Sequence[str] = (),
+    to_train: bool = True,
 ) -> Tensor:
     """Features as float32, shape (rows, columns).
 
@@ -34,6 +38,8 @@ def read_features(
         values: Numbers, with a row for each node or edge.
         notes: Gets a sentence for each decision.
         columns: Names of the columns.
+        to_train: Whether a model is trained on them, which columns of very different size may
+            spoil.
 
     Raises:
         DataError: A number is beyond the range of float32, or one-hot columns are too many.
@@ -49,7 +55,8 @@ def read_features(
     x = values.float()
     if values.dtype in (torch.float64, torch.int64):
         _check_precision(name, values, x, notes, columns)
-    _compare_sizes(name, x, notes, columns)
+    if to_train:
+        _compare_sizes(name, x, notes, columns)
     return x
 
 

@@ -144,9 +144,11 @@ class Schema:
         ids: Their type: ``integers`` or ``text``.
         ends: Source and target columns of the edges.
         edge_weight: Column, or array, of the weights of the edges.
+        edge_weight_span: The smallest and the largest of them; empty if they are not known.
         edge_columns: The columns of the edges, in the order of their features; empty if these have
             no names and are used as they are.
         num_edge_features: Number of features of an edge.
+        repeated_ends: True if several edges had the same ends; None if it is not known.
         undirected: True if every edge is used in both directions.
         repeated_edges: What edges with the same ends become, ``sum`` or ``mean``; empty if they
             stay.
@@ -174,8 +176,10 @@ class Schema:
     ids: str = "text"
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
+    edge_weight_span: tuple[float, ...] = ()
     edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
+    repeated_ends: bool | None = None
     undirected: bool = False
     repeated_edges: str = ""
     normalize_features: bool = False

@@ -344,6 +344,9 @@ class GraphSource(GraphSet):
         if "edge_weight" in arrays:
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
             weights = read_features("edge_weight", weights, notes)
+            if trained is not None and trained.edge_weight is not None:
+                column = Column(trained.edge_weight, span=trained.edge_weight_span)
+                notes += out_of_range([column], weights)
             of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
         edge_columns: tuple[Column, ...] = ()
         if "edge_attr" not in arrays and self.edge_standardize != "none" and trained is None:
@@ -354,7 +357,8 @@ class GraphSource(GraphSet):
         if "edge_attr" in arrays:
             values, edge_columns = self._edge_features(arrays, given, rows)
             named = features_of(edge_columns)
-            of_edges["edge_attr"] = read_features("edge_attr", values, notes, named)
+            is_new = trained is None
+            of_edges["edge_attr"] = read_features("edge_attr", values, notes, named, is_new)
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
         if self.make_features != "none":
             made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
@@ -362,6 +366,12 @@ class GraphSource(GraphSet):
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
         if trained is not None:
+            repeats = _repeated_ends(graph) if trained.repeated_ends is False else 0
+            if repeats:
+                notes.append(
+                    f"{repeats:,} of {graph.num_edges:,} edges have the ends of an earlier one, "
+                    "and none had in the training: each of them counts."
+                )
             if not self._transforms:  # which may change them
                 trained.check_edges(graph)
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
@@ -383,7 +393,8 @@ class GraphSource(GraphSet):
             return no_targets(len(joined.arrays["y"]), trained)
         rows = "graphs" if joined.per_graph else "nodes"
         mark = self.marked_missing
-        found = read_targets(joined.arrays["y"], rows, mark, given.target_names)
+        is_own = self.missing_label is not None  # not the one of the training
+        found = read_targets(joined.arrays["y"], rows, mark, given.target_names, must_occur=is_own)
         if trained is None:
             return found
         return as_trained(found, trained, self.on_unknown)
@@ -402,7 +413,8 @@ class GraphSource(GraphSet):
                 if not self.adds_features:
                     check_unnamed(values, trained, self.on_unknown)
             given.notes += out_of_range(trained.columns, values)
-            x = read_features("x", scaled_features(trained.columns, values), given.notes)
+            values = scaled_features(trained.columns, values)
+            x = read_features("x", values, given.notes, to_train=False)
             return x, trained.columns, trained.flags
         if not columns and integers is not None:
             columns = (Column("x", "category", integers),)
@@ -443,6 +455,7 @@ class GraphSource(GraphSet):
         if columns:
             names = scalable(columns)
             methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
+            given.notes += below_zero(columns, values, methods)
             source, target = arrays["edge_index"]
             columns = fit_columns(columns, values, train[source] | train[target], methods, "error")
             values = scaled_features(columns, values)
@@ -460,6 +473,9 @@ class GraphSource(GraphSet):
         of_schema = dict(given.of_schema)
         if batch.graph.edge_weight is not None:  # of a file without columns
             of_schema["edge_weight"] = of_schema.get("edge_weight") or "edge_weight"
+            weight = batch.graph.edge_weight
+            if weight.numel() and weight.dim() == 1:
+                of_schema["edge_weight_span"] = weight.min().item(), weight.max().item()
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
@@ -485,6 +501,7 @@ class GraphSource(GraphSet):
             train_rows=int(batch.train_mask.sum()),
             missing_label=self.missing_label,
             num_edge_features=batch.graph.edge_channels,
+            repeated_ends=_repeated_ends(batch.graph) > 0 if given.columns else None,
             make_features="" if self.make_features == "none" else self.make_features,
             **of_schema,
         )
@@ -530,3 +547,9 @@ class GraphSource(GraphSet):
         self.split_is_random = True
         fractions = self.train_fraction, self.val_fraction
         return fraction_split(rows, self.seed, *fractions, labelled)
+
+
+def _repeated_ends(graph: Graph) -> int:
+    """How many edges have the source and target of an earlier one."""
+    keys = graph.source * graph.num_nodes + graph.target
+    return graph.num_edges - len(torch.unique(keys))

@@ -49,6 +49,7 @@ def read_targets(
     rows: str,
     missing_label: float | str | None = None,
     names: Sequence[str] | None = None,
+    must_occur: bool = True,
 ) -> Targets:
     """Read classes, labels or numbers.
 
@@ -61,6 +62,7 @@ def read_targets(
         rows: What has targets: ``nodes`` or ``graphs``.
         missing_label: A further mark of a row without a target; then -1 is none.
         names: Names of numbers to predict.
+        must_occur: Whether it is told if no target is ``missing_label``.
 
     Raises:
         DataError: A value is none of these, the first one is named; or no row has a target.
@@ -76,7 +78,7 @@ def read_targets(
     if not found.labelled.any():
         raise DataError(f"none of the {len(found.y):,} {rows} has a target in y.")
     without = int((~found.labelled).sum())
-    if missing_label is not None and not _occurs(values, missing_label):
+    if must_occur and missing_label is not None and not _occurs(values, missing_label):
         found.notes.insert(0, f"missing_label is {missing_label!r}, and no y has this value.")
     is_byte = isinstance(values, Tensor) and values.dtype == torch.uint8
     if is_byte and missing_label is None and bool((values == 255).any()):

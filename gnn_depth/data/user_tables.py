@@ -19,9 +19,11 @@ from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.columns import (
     DECIMAL_COMMA,
     FEW_CATEGORIES,
+    FOLD,
     THOUSANDS,
     ColumnFacts,
     Proposal,
+    date_mark_among,
     facts_of,
     mark_among,
     propose,
@@ -55,6 +57,9 @@ DATES = ("days", "cyclic")
 ROWS_PER_CLASS = 10  # fewer may agree with a column by chance
 MAX_LISTED = 20  # columns that a message lists
 MAX_SHOWN = 40  # characters of a value in a message
+#: What to do about a number such as -999, of nodes and of edges.
+EMPTY_CELLS = "leave these cells empty (features need fill; missing_label {} does it for a target)"
+NO_ROWS = "leave out these rows or the column: every edge needs a value"
 ONE_ROLE = (
     "every column has one: id (by default the first column), label or target, split, category or "
     "feature; of edges source, target, weight or feature."
@@ -182,8 +187,8 @@ def read_tables(
         arrays["y"] = frame[columns.label].to_numpy(object)
     elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
-        targets = list(arrays["y"].reshape(len(frame), -1).T)
-        _note_marks(columns.targets, targets, missing_label, notes)
+        targets = np.split(arrays["y"].reshape(len(frame), -1), len(columns.targets), 1)
+        _note_marks(list(map(Column, columns.targets)), targets, missing_label, notes)
     if columns.split:
         arrays |= _masks_of_split(nodes, frame[columns.split])
     for name in masks:
@@ -198,6 +203,9 @@ def read_tables(
         edges.check_rows(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
         )
+        span = () if trained is None else trained.schema.edge_weight_span
+        column = Column(of_edges.weight, span=span)
+        _note_marks([column], [weight[:, None]], None, notes, NO_ROWS)
         arrays["edge_weight"] = weight
     edge_columns: Sequence[Column] = ()
     if of_edges.features or (trained is not None and trained.schema.edge_columns):
@@ -311,13 +319,7 @@ def _features_as_trained(
     refuse_faults(nodes, encoder.faults)
     encoder.note_blanks(len(frame))
     notes += encoder.notes
-    for column, part in zip(schema.columns, parts, strict=True):
-        if column.kind != "number":
-            continue
-        found = mark_among(part[:, 0])
-        low, high = column.span or (np.inf, -np.inf)
-        if found is not None and not low <= found[0] <= high:
-            _note_marks([column.name], [part[:, 0]], None, notes)
+    _note_marks(schema.columns, parts, None, notes)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
 
 
@@ -331,7 +333,10 @@ def _edge_features(
         frame = edges.read(names)
         columns = [_edge_column(edges, frame[name], notes) for name in names]
         encoder = Encoder()
-        return np.concatenate([encoder.encode(one, frame[one.name]) for one in columns], 1), columns
+        parts = [encoder.encode(one, frame[one.name]) for one in columns]
+        _refuse_faulty(edges, encoder)
+        _note_marks(columns, parts, None, notes, NO_ROWS)
+        return np.concatenate(parts, 1), columns
     columns = list(trained.schema.edge_columns)
     encoder = Encoder(trained.unknown)
     lacking = missing_columns(columns, edges.columns, encoder, "edge")
@@ -344,6 +349,7 @@ def _edge_features(
             parts.append(encoder.encode(column, frame[column.name]))
     refuse_faults(edges, encoder.faults)
     notes += encoder.notes
+    _note_marks(columns, parts, None, notes, NO_ROWS)
     return np.concatenate(parts, 1), columns
 
 
@@ -351,24 +357,38 @@ def _edge_column(edges: "TableFile", values: pd.Series, notes: list[str]) -> Col
     """A new column of features of the edges: numbers, or text of few values as features of 0 and 1.
 
     Raises:
-        DataError: It is neither, or a value is missing.
+        DataError: It is neither.
     """
     facts = facts_of(str(values.name), values)
-    if facts.is_numeric:
-        _numbers(edges, values.to_frame(), "edge_features must be finite numbers.")
-        return Column(facts.name)
-    if facts.kind != "text" or facts.distinct > FEW_CATEGORIES:
+    is_text = facts.kind == "text" and facts.distinct <= FEW_CATEGORIES
+    if not (facts.is_numeric or is_text) or len(facts.strange):
         raise edges.error(
-            f"{facts.name!r} cannot be a feature of the edges: {facts.described}. edge_features "
-            f"takes numbers, and text of at most {FEW_CATEGORIES} values, which become features of "
-            "0 and 1. Leave the column out, or turn it into numbers first."
+            f"{facts.name!r} cannot be a feature of the edges: {facts.unread(can_fill=False)}. "
+            f"edge_features takes numbers, and text of at most {FEW_CATEGORIES} values, which "
+            "become features of 0 and 1. Leave the column out, or turn it into numbers first."
         )
-    missing = np.isin(np.arange(len(values)), facts.missing)
-    edges.check_rows(missing, lambda _: f"{facts.name!r} is missing; every edge needs a value.")
+    if facts.are_days:
+        said = _days_as_numbers([facts.name])
+        notes.append(f"{said} Turn them into days since a first one, or leave the column out.")
+    if facts.is_numeric:
+        return Column(facts.name)
     column = category_column(facts.name, values)
     count = len(column.values)
     notes.append(f"{facts.name!r} of {edges.path.name} is text: {count} features of 0 and 1.")
     return column
+
+
+def _days_as_numbers(names: Sequence[str]) -> str:
+    """A sentence on columns of numbers such as 20241231."""
+    shown = ", ".join(map(repr, names))
+    return f"read as numbers though they look like dates such as 20241231: {shown}."
+
+
+def _refuse_faulty(table: "TableFile", encoder: Encoder) -> None:
+    """Refuse a table to train on whose values cannot be features."""
+    if encoder.faults:
+        lines = "\n".join(f"  {fault}" for fault in encoder.faults)
+        raise table.error(f"features must be finite numbers.\n{lines}")
 
 
 def _new_features(
@@ -380,11 +400,7 @@ def _new_features(
     dates = [one.name for one in facts if _is_dates(one, columns)]
     undated = [one.name for one in facts if one.are_days and one.name not in dates]
     if undated:
-        shown = ", ".join(map(repr, undated))
-        notes.append(
-            f"read as numbers though they look like dates such as 20241231: {shown}. "
-            f"dates {{{undated[0]}: days}} reads dates."
-        )
+        notes.append(f"{_days_as_numbers(undated)} dates {{{undated[0]}: days}} reads dates.")
     forms = words_of_columns("dates", columns.dates or "days", dates, DATES)
     found = []
     for name in names:
@@ -395,16 +411,10 @@ def _new_features(
     found += [category_column(name, frame[name]) for name in columns.categories]
     encoder = Encoder(fills=columns.fills)
     parts = [encoder.encode(column, frame[column.name]) for column in found]
-    if encoder.faults:
-        lines = "\n".join(f"  {fault}" for fault in encoder.faults)
-        raise nodes.error(f"features must be finite numbers.\n{lines}")
+    _refuse_faulty(nodes, encoder)
     encoder.note_blanks(len(frame))
     notes += encoder.notes
-    numbers = {}
-    for column, part in zip(found, parts, strict=True):
-        if column.kind == "number":
-            numbers[column.name] = part[:, 0]
-    _note_marks(list(numbers), list(numbers.values()), None, notes)
+    _note_marks(found, parts, None, notes)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
 
 
@@ -415,22 +425,43 @@ def _is_dates(column: ColumnFacts, columns: NodeColumns) -> bool:
 
 
 def _note_marks(
-    names: Sequence[str],
-    numbers: Sequence[np.ndarray],
+    columns: Sequence[Column],
+    parts: Sequence[np.ndarray],
     missing_label: float | str | None,
     notes: list[str],
+    advice: str = EMPTY_CELLS,
 ) -> None:
-    """Tell which columns have a number that seems to stand for a missing one, such as -999."""
-    for name, values in zip(names, numbers, strict=True):
-        found = mark_among(values)
-        if found is not None and found[0] != missing_label:
-            mark, count = found
-            known = values[np.isfinite(values) & (values != mark)]
-            notes.append(
-                f"{name!r} is {mark:g} in {count:,} rows, far from its other numbers "
-                f"({known.min():,g} to {known.max():,g}). If that means missing, leave these cells "
-                f"empty (features need fill; missing_label {mark:g} does it for a target)."
-            )
+    """Tell which columns have a number that seems to stand for a missing one, such as -999.
+
+    Args:
+        columns: The columns; those of a trained model may have such numbers in their range.
+        parts: Their values before any scaling, shape (rows, width) each.
+        missing_label: A number that is known to do so.
+        notes: Gets a sentence for each column.
+        advice: What to do about it.
+    """
+    for column, values in zip(columns, parts, strict=True):
+        if column.dates == "days":
+            date = date_mark_among(values[:, 0], column.first)
+            if date is not None:
+                mark, count, others = date
+                notes.append(
+                    f"{column.name!r} is {mark} in {count:,} rows, far from its other dates "
+                    f"({others}). If that means missing, {advice.format(mark)}."
+                )
+        if column.kind != "number":
+            continue
+        found = mark_among(values[:, 0])
+        low, high = column.span or (np.inf, -np.inf)
+        if found is None or found[0] == missing_label or low <= found[0] <= high:
+            continue
+        number, count = found
+        known = values[np.isfinite(values) & (values != number)]
+        notes.append(
+            f"{column.name!r} is {number:g} in {count:,} rows, far from its other numbers "
+            f"({known.min():,g} to {known.max():,g}). If that means missing, "
+            f"{advice.format(f'{number:g}')}."
+        )
 
 
 def _note_answers(
@@ -471,6 +502,7 @@ def _check_decided(
     """Name all columns of a table that cannot be features as they are, and options that decide."""
     facts = [facts_of(name, frame[name]) for name in columns.features or ()]
     proposal = propose(facts, needs_label, bool(columns.dates), columns.fills, scales)
+    _keep_given(proposal, columns)
     lines = []
     for column in facts:
         if column.name in proposal.why:
@@ -499,6 +531,13 @@ def _check_decided(
     )
 
 
+def _keep_given(proposal: Proposal, columns: NodeColumns) -> None:
+    """Add what was given of an option to what is proposed, which would stand in its place."""
+    for name, given in (("categories", columns.categories), ("drop", columns.drop)):
+        if given and name in proposal.options:
+            proposal.options[name] = [*given, *proposal.options[name]]
+
+
 def look_at_nodes(
     nodes: "TableFile", columns: NodeColumns, scales: bool
 ) -> tuple[list[ColumnFacts], Proposal]:
@@ -509,6 +548,7 @@ def look_at_nodes(
     open_columns = [column for column in facts if column.name in (roles.features or ())]
     needs_label = not roles.label and not roles.targets
     proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
+    _keep_given(proposal, columns)
     blank = [one.name for one in facts if one.name in roles.categories and len(one.missing)]
     if blank and not roles.fills:
         proposal.options["fill"] = "median"
@@ -648,6 +688,7 @@ def _roles(
         rest = [name for name in nodes.columns if name not in used]
         columns = replace(columns, features=rest)
         _refuse_split(nodes, rest)
+        _note_folds(nodes, rest, notes)
     return columns, masks
 
 
@@ -662,6 +703,19 @@ def _refuse_split(nodes: "TableFile", features: Sequence[str]) -> None:
         raise nodes.error(
             f"{' and '.join(found)} hold true and false, and look like the split: call them "
             "train_mask, val_mask and test_mask. If they are features, list all in `features`."
+        )
+
+
+def _note_folds(nodes: "TableFile", features: Sequence[str], notes: list[str]) -> None:
+    """Tell which features seem to number the parts of a split."""
+    named = [name for name in features if FOLD.search(name.lower())]
+    frame = nodes.read(named) if named else pd.DataFrame()
+    found = [repr(name) for name in named if facts_of(name, frame[name]).may_be_split]
+    if found:
+        notes.append(
+            f"{' and '.join(found)} {'is a feature' if len(found) == 1 else 'are features'}, and "
+            "may number the parts of a split: drop leaves it out; split takes a column of train, "
+            "val and test."
         )
 
 

@@ -1,13 +1,16 @@
 """Write a trained model as a file that PyTorch runs without this package."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gnn_depth.data.schema import Schema
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
+from gnn_depth.training import exported_tables
 from gnn_depth.training.module import NodeClassifier
 
 SUFFIX = ".pt2"
@@ -40,10 +43,21 @@ def inputs_of(model: NodeClassifier) -> list[str]:
     return names
 
 
+def reads_tables(schema: Schema | None) -> bool:
+    """True if an exported model is given a file that reads tables for it: it was trained on tables,
+    and no features are made of the graph, which other packages do."""
+    if schema is None or not schema.named:
+        return False
+    return not schema.transforms and not schema.make_features
+
+
 def export_model(model: NodeClassifier, path: Path) -> Path:
     """Write the predictions of a model with ``torch.export``, for graphs of any size.
 
-    The file needs PyTorch alone:
+    A model of tables gets a second file of the same name, such as ``model.py``, which predicts from
+    raw tables with PyTorch and pandas: see :mod:`gnn_depth.training.exported_tables`.
+
+    The model itself needs PyTorch alone:
 
     .. code-block:: python
 
@@ -71,9 +85,13 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         raise ValueError(
             f"a model is exported to a file that ends in {SUFFIX}, not to {str(path)!r}."
         )
-    if path.exists():
-        raise ValueError(f"{path}: the file exists; move it away or choose another name.")
     schema = model.schema
+    files = [path]
+    if reads_tables(schema):
+        files.append(path.with_suffix(".py"))
+    for file in files:
+        if file.exists():
+            raise ValueError(f"{file}: the file exists; move it away or choose another name.")
     per_graph = schema is not None and schema.per_graph
     widths: Any = model.hparams["in_channels"]
     edge_channels = model.stack.edge_channels
@@ -91,4 +109,6 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+    if reads_tables(schema):
+        shutil.copyfile(exported_tables.__file__, path.with_suffix(".py"))
     return path

@@ -209,7 +209,7 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (
             TIMED + "p4,p5,1,1,xii\n",
             {"edge_features": ["page"]},
-            "'edges.csv', row 4 .from 0.: 'page' is xii",
+            "'edges.csv': 'page' cannot be a feature of the edges.*'xii', in row 4 .from 0.",
         ),
         (
             TIMED + "p2,p1,1,1,1\n",

@@ -40,7 +40,7 @@ def test_an_infinite_number_is_refused_as_a_target_and_as_a_feature_of_an_edge(t
         _ = made_of(tmp_path, nodes, targets=["cost"]).batch
     edges = f"a,b,w\n0,1,1\n1,2,{value}\n"
     nodes = nodes.replace(value, "3")
-    with pytest.raises(DataError, match="e.csv', row 1 .from 0.: 'w' is"):
+    with pytest.raises(DataError, match="(?s)e.csv.*'w'.*is no finite number .row 1"):
         _ = made_of(tmp_path, nodes, edges, targets=["cost"], edge_features=["w"]).batch
 
 
@@ -133,8 +133,43 @@ def test_the_next_month_is_no_matter_but_other_units_and_flags_are_said(tmp_path
         assert said[0].count("in training") == 1
 
 
+def test_one_extreme_number_and_shares_in_place_of_percent_are_said(tmp_path):
+    percent = [max(2.0 * row - 20, 0.0) for row in range(40)]
+    schema = made_of(tmp_path, rows_of("y,p", "ab" * 20, percent), label="y").schema
+    for new, share in (
+        (percent, None),
+        ([*percent[:-1], 500.0], None),
+        ([*percent[:-1], 1e5], "2.5%"),
+        ([*percent[:-1], -1e5], "2.5%"),
+        ([number / 100 for number in percent], "100%"),
+        ([number / 100 for number in percent[20:30]], None),
+        ([0.0] * 40, None),
+    ):
+        data = made_of(tmp_path, rows_of("p", new)).read_as(schema, targets=False)
+        said = [note for note in data.notes if "outside the range" in note]
+        assert len(said) == (share is not None), new
+        assert not share or f"'p' ({share}: " in said[0]
+
+
+def test_edges_that_are_repeated_for_the_first_time_are_said(tmp_path):
+    nodes, edges = rows_of("y,size", "abab", [1, 2, 3, 4]), "a,b\n0,1\n1,0\n2,3\n"
+    twice = edges + "0,1\n2,3\n"
+    for first, new, options, count in (
+        (edges, edges, {}, 0),
+        (edges, twice, {}, 1),
+        (twice, twice, {}, 0),
+        (edges, twice, {"undirected": True}, 0),
+        (edges, twice, {"repeated_edges": "sum"}, 0),
+    ):
+        schema = made_of(tmp_path, nodes, first, label="y", **options).schema
+        notes = made_of(tmp_path, nodes, new).read_as(schema, targets=False).notes
+        said = [note for note in notes if "of an earlier one" in note]
+        assert len(said) == count
+    assert Schema.from_dict(yaml.safe_load(schema.text())) == schema
+
+
 def test_a_range_is_of_the_training_rows_and_that_of_the_edges_is_known_too(tmp_path):
-    nodes = "id,size,y,split\n0,1,a,train\n1,3,b,train\n2,900,a,val\n3,2,b,test\n"
+    nodes = "id,size,y,split\n0,1,a,train\n1,3,b,train\n2,90,a,val\n3,2,b,test\n"
     edges = "a,b,w\n0,1,1\n1,2,2\n"
     data = made_of(tmp_path, nodes, edges, label="y", edge_features=["w"])
     assert data.schema.columns[0].span == (1, 3)
@@ -158,6 +193,104 @@ def test_a_number_that_seems_to_mean_missing_is_said_with_its_count(tmp_path, ma
     assert [note for note in new.notes if f"'size' is {mark} in 2 rows" in note]
 
 
+@pytest.mark.parametrize("option", ["edge_features", "edge_weight"])
+def test_a_value_of_an_edge_that_seems_to_mean_missing_is_said_with_its_count(tmp_path, option):
+    nodes, heading = rows_of("y,size", "abab", [1, 2, 3, 4]), "a,b,amount\n"
+    plain = heading + "0,1,0.5\n1,2,2\n2,3,3\n"
+    marked = heading + "0,1,0.5\n1,2,9999\n2,3,9999\n"
+    chosen = {option: ["amount"] if option == "edge_features" else "amount"}
+    kept = made_of(tmp_path, nodes, plain, label="y", **chosen)
+    assert not [note for note in kept.notes if "means missing" in note]
+    new = made_of(tmp_path, nodes, marked).read_as(kept.schema, targets=False)
+    said = [note for note in new.notes if "If that means missing" in note]
+    said += [
+        note
+        for note in made_of(tmp_path, nodes, marked, label="y", **chosen).notes
+        if "If that means missing" in note
+    ]
+    assert len(said) == 2
+    for note in said:
+        assert "'amount' is 9999 in 2 rows" in note
+        assert "every edge needs a value" in note
+
+
+def test_numbers_with_commas_and_dates_of_edges_are_named_as_those_of_nodes(tmp_path):
+    nodes, heading = rows_of("y,size", "abab", [1, 2, 3, 4]), "a,b,amount\n"
+    for second, words in (
+        ("2,000", "thousands separators.*without commas"),
+        ("7", "numbers with commas, '1,515', in row 0 .*without commas"),
+    ):
+        edges = f'{heading}0,1,"1,515"\n1,2,"{second}"\n2,3,{second[0]}\n3,0,4\n'
+        with pytest.raises(DataError, match=f"'amount' cannot.*{words}") as caught:
+            _ = made_of(tmp_path, nodes, edges, label="y", edge_features=["amount"]).batch
+        assert "give fill" not in str(caught.value)
+    edges = heading + "0,1,20240131\n1,2,20240201\n"
+    notes = made_of(tmp_path, nodes, edges, label="y", edge_features=["amount"]).notes
+    assert len([note for note in notes if "look like dates" in note]) == 1
+
+
+def test_weights_of_edges_in_other_units_are_said(tmp_path):
+    nodes, edges = rows_of("y,size", "abab", [1, 2, 3, 4]), "a,b,w\n0,1,1\n1,2,2\n2,3,3\n"
+    schema = made_of(tmp_path, nodes, edges, label="y", edge_weight="w").schema
+    assert schema.edge_weight_span == (1, 3)
+    assert Schema.from_dict(yaml.safe_load(schema.text())) == schema
+    other = edges.replace(",1\n", ",1000\n").replace(",2\n", ",2000\n")
+    for table, count in ((edges, 0), (other, 1)):
+        notes = made_of(tmp_path, nodes, table).read_as(schema, targets=False).notes
+        said = [note for note in notes if "outside the range" in note]
+        assert len(said) == count
+    assert "'w' (" in said[0]
+
+
+@pytest.mark.parametrize("name", ["fold", "kFold", "cv_fold_1", "subset", "partition"])
+def test_a_column_that_may_number_a_split_is_said_and_proposed_to_be_left_out(tmp_path, name):
+    sizes = [row + 0.5 for row in range(30)]
+    nodes = rows_of(f"y,size,{name}", "ab" * 15, sizes, [0, 1, 2] * 10)
+    data = made_of(tmp_path, nodes, label="y")
+    assert data.batch.x.shape == (30, 2)
+    said = [note for note in data.notes if "parts of a split" in note]
+    assert len(said) == 1
+    assert repr(name) in said[0]
+    for chosen in ({"features": ["size", name]}, {"drop": [name]}):
+        notes = made_of(tmp_path, nodes, label="y", **chosen).notes
+        assert not [note for note in notes if "parts of a split" in note]
+    found = made_of(tmp_path, nodes).inspect()
+    assert found.options["data.drop"] == [name]
+    assert found.options["data.label"] == "y"
+    found = made_of(tmp_path, nodes.replace("y,size", "group,size")).inspect()
+    assert found.options["data.label"] == "group"
+    words = nodes.replace(",0\n", ",training\n").replace(",1\n", ",held out\n")
+    with pytest.raises(DataError, match=f"'{name}'.*split takes train, val and test"):
+        _ = made_of(tmp_path, words.replace(",2\n", ",later\n"), label="y").batch
+
+
+def test_a_split_is_not_guessed_from_numbers_of_many_values_or_other_names(tmp_path):
+    nodes = rows_of("y,skin_fold,manifold", "ab" * 20, range(40), [0, 1] * 20)
+    data = made_of(tmp_path, nodes, label="y")
+    assert not [note for note in data.notes if "parts of a split" in note]
+    assert "data.drop" not in data.inspect().options
+
+
+def test_a_mark_of_the_training_that_new_tables_lack_is_no_matter(tmp_path):
+    nodes = rows_of("cost,size", [1.5, -999, 2, 3], [1, 2, 3, 4])
+    trained = made_of(tmp_path, nodes, targets=["cost"], missing_label=-999.0)
+    whole = nodes.replace("-999", "4")
+    for table, options in ((nodes, {}), (whole, {})):
+        new = made_of(tmp_path, table, **options).read_as(trained.schema)
+        assert not [note for note in new.notes if "no y has this value" in note]
+    own = made_of(tmp_path, whole, missing_label=-7.0).read_as(trained.schema)
+    assert [note for note in own.notes if "missing_label is -7.0, and no y" in note]
+
+
+def test_columns_that_were_left_out_stay_so_beside_those_that_are_proposed(tmp_path):
+    texts = [f"text {row}" for row in range(30)]
+    nodes = rows_of("y,size,one,two", "ab" * 15, range(30), texts, texts)
+    data = made_of(tmp_path, nodes, label="y", drop=["one"])
+    assert data.inspect().options["data.drop"] == ["one", "two"]
+    with pytest.raises(DataError, match=r"--data.drop '\[one, two\]'"):
+        _ = data.batch
+
+
 def test_numbers_of_nines_among_their_like_and_a_named_mark_are_no_matter(tmp_path):
     for values in ([990, 999, 1005, 10], [-40, -99, -70, 30], [999, 700, 300, 1]):
         data = made_of(tmp_path, rows_of("y,size", "abab", values), label="y")
@@ -179,6 +312,55 @@ def test_a_logarithm_of_numbers_below_zero_is_said(tmp_path):
     assert "kg" not in found[0]
 
 
+def test_the_first_numbers_below_zero_of_a_logarithm_are_said_in_a_prediction(tmp_path):
+    nodes = rows_of("y,size,kg", "abab", [1, 5, 2, 3], [1, 2, 3, -4])
+    edges = "a,b,w\n0,1,1\n1,2,2\n2,3,3\n"
+    options = {"standardize": "log1p", "edge_features": ["w"], "edge_standardize": "log1p"}
+    schema = made_of(tmp_path, nodes, edges, label="y", **options).schema
+    new = nodes.replace(",5,", ",-5,"), edges.replace("1,2,2", "1,2,-2")
+    said = made_of(tmp_path, *new).read_as(schema, targets=False).notes
+    found = [note for note in said if "below zero" in note]
+    assert len(found) == 2
+    assert "'size' (1 rows)" in found[0]
+    assert "'w' (1 rows)" in found[1]
+    assert "kg" not in found[0], "it was so in the training"
+    said = made_of(tmp_path, new[0], new[1], label="y", **options).notes
+    assert len([note for note in said if "below zero" in note]) == 2
+
+
+@pytest.mark.parametrize("mark", ["1900-01-01", "9999-12-31", "0001-01-01"])
+def test_a_date_that_seems_to_mean_missing_is_said_in_training_and_prediction(tmp_path, mark):
+    days = ["2024-01-01", "2024-02-01", "2024-03-01", "2024-05-01"]
+    marked = [*days[:2], mark, mark]
+    plain = made_of(tmp_path, rows_of("y,day", "abab", days), label="y", dates="days")
+    assert not [note for note in plain.notes if "means missing" in note]
+    new = made_of(tmp_path, rows_of("day", marked)).read_as(plain.schema, targets=False)
+    trained = made_of(tmp_path, rows_of("y,day", "abab", marked), label="y", dates="days")
+    expected = (np.datetime64(mark) - np.datetime64("2024-01-01")).astype(int)
+    assert new.batch.x.flatten().tolist() == [0, 31, expected, expected]
+    assert trained.batch.x.diff(dim=0)[0] == 31
+    for notes in (new.notes, trained.notes):
+        said = [note for note in notes if "If that means missing" in note]
+        assert len(said) == 1
+        assert f"'day' is {mark} in 2 rows" in said[0]
+
+
+def test_the_sizes_of_columns_are_no_matter_once_a_model_is_trained(tmp_path):
+    nodes = rows_of("y,size,kg", "abab", [1, 5, 2, 3], [1000, 2000, 3000, 4000])
+    edges = "a,b,v,w\n0,1,1,1000\n1,2,2,2000\n2,3,3,3000\n"
+    data = made_of(tmp_path, nodes, edges, label="y", edge_features=["v", "w"])
+    assert len([note for note in data.notes if "very different size" in note]) == 2
+    new = made_of(tmp_path, nodes, edges).read_as(data.schema, targets=False)
+    assert not [note for note in new.notes if "very different size" in note]
+
+
+def test_a_date_without_end_is_one_in_digits_too(tmp_path):
+    nodes = rows_of("y,day", "abab", [20240131, 20240201, 20240301, 99991231])
+    found = made_of(tmp_path, nodes, label="y").inspect()
+    assert found.options["data.dates"] == {"day": "days"}
+    assert [note for note in found.notes if "'day' is 9999-12-31 in 1 rows" in note]
+
+
 def test_what_is_filled_in_is_counted_by_column_in_training_and_prediction(tmp_path):
     days = ["2024-01-01", "", "2024-02-01", "2024-03-01"]
     nodes = rows_of("y,size,kind,day", "abab", ["", 2, "", 4], ["u", "", "v", "u"], days)
@@ -198,6 +380,17 @@ def test_integers_that_look_like_dates_are_said_and_read_as_dates_if_they_are_na
         assert len(said) == 1
         assert "dates {day: days}" in said[0]
     assert "look like dates" in str(plain.inspect().tables)
+    for table, words in (
+        (nodes, {"day": "days"}),
+        (
+            rows_of("y,day,on", "aba", [20240131] * 3, ["2024-01-01"] * 3),
+            {"day": "days", "*": "days"},
+        ),
+    ):
+        found = made_of(tmp_path, table, label="y").inspect()
+        assert found.options["data.dates"] == words
+        assert "feature: days, standard (proposed)" in str(found.tables)
+        assert not [note for note in found.notes if "look like dates" in note]
     named = made_of(tmp_path, nodes, label="y", dates={"day": "days"})
     assert named.batch.x.tolist() == [[0, 1], [1, 2], [30, 3]]
     assert not [note for note in named.notes if "look like dates" in note]

@@ -198,6 +198,7 @@ CHANGES = {
         of_nodes(lambda nodes: nodes.assign(joined=20201301)),
         "'joined': '20201301' is no date",
     ),
+    "a year among dates": (cell("joined", 4, "1234"), r"'joined': '1234' is no date.*row 4"),
     "dates in digits": (
         of_nodes(lambda nodes: nodes.assign(joined=nodes.joined.str.replace("-", "").astype(int))),
         EQUAL,
@@ -443,7 +444,7 @@ def test_columns_of_edges_are_taken_by_name(of_edge_columns, folder, change, ref
     [
         ([f"note {number}" for number in range(EDGES)], "'kind' cannot be .*60 different.*Leave"),
         (["2024-01-01"] * EDGES, "'kind' cannot be .*dates"),
-        (["cash"] * (EDGES - 1) + [None], r"row 59 \(from 0\): 'kind' is missing"),
+        (["cash"] * (EDGES - 1) + [None], r"'kind': is missing \(row 59"),
     ],
 )
 def test_columns_of_edges_that_are_no_features_are_refused_with_the_way_out(folder, values, words):
