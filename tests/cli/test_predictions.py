@@ -134,7 +134,9 @@ def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_spli
     assert f"{share:.4g}" in answer.out
     answer = gnn_depth("validate", *words)
     assert "measured on 20 test nodes" in answer.out
-    next_month.assign(split=["train", "val", "test", "test", "test"] * 6).to_csv("june.csv", index=False)
+    next_month.assign(split=["train", "val", "test", "test", "test"] * 6).to_csv(
+        "june.csv", index=False
+    )
     answer = gnn_depth("test", *words)
     assert "all rows" not in answer.err
     assert "measured on 12 test nodes" in answer.out
