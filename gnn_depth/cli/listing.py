@@ -77,7 +77,8 @@ def _kind(word: str, known: KnownToCommand) -> str:
     message = registry.unknown("kind", word, _kinds())
     for section, kind in SECTIONS.items():
         if any(word in (each.name, each.shown) for each in known.parts[kind].values()):
-            message += f" {word} is a {kind}: gnn-depth fit --{section}.help {word} explains it."
+            what = "data set" if kind == "data" else kind
+            message += f" {word} is a {what}: gnn-depth fit --{section}.help {word} explains it."
             break
     raise UsageError(message)
 

@@ -179,9 +179,9 @@ def refuse_one_class(y: Tensor, names: Sequence[str] | None = None) -> None:
         return
     name = names[0] if names else "0"
     raise DataError(
-        f"there is only one class, {name!r}, in all {len(y):,} rows with a label: a model has "
-        "nothing to tell apart. Is it the right column (--data.label COLUMN), and are rows of the "
-        "other classes missing?"
+        f"there is only one class, {name!r}, in all {len(y):,} rows that have one: a model has "
+        "nothing to tell apart. Add rows of other classes, or choose another target (label of a "
+        "table, --data.label COLUMN; y of arrays)."
     )
 
 

@@ -53,7 +53,7 @@ class Inspection:
                 self.options["model.task"] = "binary"
                 trained = class_counts(batch.y, batch.train_mask)
                 name = positive_class(schema.outputs, trained)
-                self.facts["positive class"] = f"{name}, or --model.task.positive CLASS"
+                self.facts["positive class"] = f"{name}; --model.task.positive CLASS names another"
             if min(counts) < RARE * total:
                 self.options["model.class_weight"] = "balanced"
                 self.options["model.best_metric"] = "ap" if len(counts) == 2 else "f1"

@@ -112,7 +112,7 @@ def _measured_on(names: Sequence[str], module: NodeClassifier) -> list[str]:
         lines.append(f"  measured on {listed} {row}{plural}")
     if "train" in shown:
         lines.append(
-            "  training metrics are those of the step: with dropout, before the weights changed"
+            "  training metrics are of the steps themselves: with dropout, before weights changed"
         )
     return lines
 
