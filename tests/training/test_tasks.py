@@ -16,6 +16,7 @@ from torchmetrics import MeanAbsoluteError
 import gnn_depth
 from gnn_depth import NodeClassifier, Task
 from gnn_depth.data.schema import Scaling, Schema
+from gnn_depth.data.source import GraphSource
 from gnn_depth.data.targets import positive_class
 from gnn_depth.graph import Graph
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics
@@ -347,3 +348,6 @@ def test_a_model_keeps_its_positive_class_where_other_data_has_other_shares():
     other.read_schema({"schema": remembered.as_dict()})
     assert other.schema.positive == "fraud"
     assert other.task.number == 0
+    # So does a measurement of data in which the other class is the rarer one.
+    data = GraphSource(rare_fraud(("ok", "fraud"))).read_as(remembered)
+    assert data.schema.positive == "fraud"
