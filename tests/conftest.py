@@ -7,11 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
+import jaxtyping
 import pytest
 import torch
 
-from gnn_depth import registry
-from gnn_depth.graph import Graph
+TESTS = Path(__file__).parent
+if not jaxtyping.config.jaxtyping_disable:
+    # Every function of a module that names shapes checks them, and its types: before any import.
+    files = [file for room in ("nn", "data") for file in TESTS.glob(f"../gnn_depth/{room}/**/*.py")]
+    named = [file for file in files if "from jaxtyping import" in file.read_text()]
+    modules = [".".join(file.relative_to(TESTS / "..").with_suffix("").parts) for file in named]
+    jaxtyping.install_import_hook(modules, "beartype.beartype")
+
+from gnn_depth import registry  # noqa: E402
+from gnn_depth.graph import Graph  # noqa: E402
 
 if TYPE_CHECKING:
     from tests.pages import Folder
@@ -22,6 +32,10 @@ for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
         signal.signal(
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         )
+
+# Examples of every test that names no number of its own.
+hypothesis.settings.register_profile("quick", max_examples=25, deadline=None)
+hypothesis.settings.load_profile("quick")
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
@@ -44,6 +58,26 @@ LONG = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the longest tests."""
     items.sort(key=lambda item: item.path.stem not in LONG)
+
+
+#: Folders in which shapes are checked, but for files that call a function thousands of times. All
+#: other tests call the same functions, and a check costs more than a small layer.
+CHECKED = ("nn", "data")
+MANY_CALLS = (
+    "test_balanced",
+    "test_bounds",
+    "test_conservation",
+    "test_derivatives",
+    "test_export",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check shapes in some folders only."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    is_checked = folder in CHECKED and item.path.stem not in MANY_CALLS
+    jaxtyping.config.update("jaxtyping_disable", not is_checked)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from tests.processes import in_processes
 
 NODES, LAYERS, WIDTH = 41, 3, 8
 #: Steps of the cases, of all cases with more processes, and of every combination of parts.
-STEPS = {"cases": 2, "long": 20, "all": 2}
+STEPS = {"cases": 1, "long": 20, "all": 2}
 
 GAT = {"name": "gat", "heads": 2, "dropout": 0.4}
 CASES = {
@@ -139,7 +139,9 @@ def graph_batch(dtype: torch.dtype = torch.float64, weighted: bool = False) -> N
     )
 
 
-def train(batch: NodeBatch, options: dict, group: object = None, steps: int = 2) -> Trained:
+def train(
+    batch: NodeBatch, options: dict, group: object = None, steps: int = STEPS["cases"]
+) -> Trained:
     on_gpus = torch.cuda.device_count() >= dist.get_world_size()
     batch = batch.to(torch.device("cuda", dist.get_rank()) if on_gpus else "cpu")
     torch.manual_seed(0)

@@ -43,15 +43,6 @@ def test_the_slices_of_a_node_lie_together_and_pad_only_its_last_one(drawn, tran
         assert all(length > 0 for length in lengths)
 
 
-@given(edge_lists(), st.integers(1, 7))
-def test_slices_of_another_width_hold_the_same_neighbours(drawn, width):
-    graph = Graph(*drawn)
-    padded = padded_rows(graph.ptr, graph.source, None, width)
-    assert padded.edge.shape[1] == width
-    assert padded.edge[padded.edge < graph.num_edges].tolist() == list(range(graph.num_edges))
-    assert torch.equal(padded.neighbour[padded.edge < graph.num_edges], graph.source)
-
-
 @given(edge_lists(), st.integers(1, 5), st.integers(1, 4))
 def test_parts_are_the_slices_of_all_nodes_in_a_row(drawn, most, smallest):
     graph = Graph(*drawn)

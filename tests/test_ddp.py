@@ -63,7 +63,7 @@ SCHEDULE = [
 DIVIDED = [
     *GRAPH,
     *RANDOM,
-    *("--trainer.max_epochs=2", "--trainer.precision=64"),
+    *("--trainer.max_epochs=2", "--trainer.precision=64", "--model.hidden_channels=8"),
     *("--model.layer=gat", "--model.layer.dropout=0.3", "--model.norm=lipschitz"),
     *(
         "--trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures",
@@ -74,6 +74,7 @@ DIVIDED = [
         "--trainer.callbacks.every_n_epochs=2",
     ),
 ]
+STOPPED = [*GRAPH, *RANDOM, "--plugins=plug_same.py", "--trainer.callbacks=plug_same.Stop"]
 #: The options of each training of two processes, and whether it goes on from the second epoch of
 #: another.
 TRAININGS = {
@@ -84,9 +85,13 @@ TRAININGS = {
     "schedule": [*PARTS, *SCHEDULE],
     "whole": SHORT_OF_TIME,
     "rest": [*SHORT_OF_TIME, "--ckpt_path=last-1.ckpt"],
+    "stopped": STOPPED,
 }
 
 PLUGIN = """
+import os
+import signal
+
 import lightning as L
 import torch
 
@@ -100,6 +105,12 @@ class Same(L.Callback):
         for name, value in values.items():
             everywhere = trainer.strategy.all_gather(value)
             assert (everywhere == everywhere[0]).all(), (name, everywhere)
+
+
+class Stop(L.Callback):
+    def on_train_batch_end(self, trainer, *_):
+        if (trainer.global_rank, trainer.current_epoch) == (1, 1):
+            os.kill(os.getpid(), signal.SIGTERM)
 """
 
 # All trainings one after the other: another process would import torch again for each.
@@ -124,8 +135,10 @@ def train(rank):
         if "--ckpt_path=last-1.ckpt" in words:
             (checkpoint,) = Path("whole").rglob("last-1.ckpt")
             words = [*words[:-1], f"--ckpt_path={checkpoint}"]
-        assert main(["fit", *two, *words, f"--run.root={name}"]) == 0, name
-        assert len(left) == count and not distributed.is_initialized(), name
+        code = main(["fit", *two, *words, f"--run.root={name}"])
+        assert code == (143 if name == "stopped" and rank == 0 else 0), name
+        if name != "stopped":
+            assert len(left) == count and not distributed.is_initialized(), name
 
 
 in_processes(2, train)
@@ -233,3 +246,14 @@ def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_t
 def test_two_processes_go_on_to_the_last_bit_each_with_its_own_random_numbers(trained):
     rest, whole = (next((trained / name).glob("*/*")) for name in ("rest", "whole"))
     assert_goes_on(rest, whole, 2)
+
+
+def test_a_signal_to_one_of_two_processes_stops_both_and_one_goes_on(trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    result, _ = read(Path("stopped"))
+    assert (result["status"], result["reason"]) == ("interrupted", "SIGTERM")
+    assert result["epochs"] == 2
+    (checkpoint,) = Path("stopped").rglob("last.ckpt")
+    words = ["--trainer.accelerator=cpu", "--run.root=gone_on", f"--ckpt_path={checkpoint}"]
+    assert main(["fit", *STOPPED, *words]) == 0
+    assert read(Path("gone_on"))[0]["epochs"] == 3

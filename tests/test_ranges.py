@@ -4,6 +4,7 @@ refuse it alike."""
 import re
 import time
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -46,18 +47,25 @@ KINDS = [
 ]  # no task takes a number
 
 
+@cache
+def known():
+    """What the command line knows of every part."""
+    return catalogue([])
+
+
 def numbers(kind: str) -> list[tuple[str, str, Option]]:
     """Names and import paths of parts, and their numeric options; of the model and the run as a
     whole."""
-    known = catalogue([])
     if kind in ("model", "run"):
         found = [
             (kind, "", option)
-            for key, option in known.options.items()
+            for key, option in known().options.items()
             if key.startswith(f"{kind}.")
         ]
     else:
-        parts = [part for part in known.parts[kind].values() if part.path.startswith("gnn_depth.")]
+        parts = [
+            part for part in known().parts[kind].values() if part.path.startswith("gnn_depth.")
+        ]
         found = [
             (part.name, part.path, option) for part in parts for option in part.options.values()
         ]
@@ -116,7 +124,7 @@ def said_by_command_line(kind: str, name: str, key: str, value: object) -> str |
             *(f"--{section}.{option}={given}" for option, given in needed.items()),
         ]
     try:
-        check_early("fit", Arguments([], [], [*chosen, f"--{key}={value}"]), catalogue([]))
+        check_early("fit", Arguments([], [], [*chosen, f"--{key}={value}"]), known())
     except UsageError as error:
         return str(error)
     return None

@@ -16,7 +16,7 @@ from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.process import prepare_for_training
-from gnn_depth.data.base import FullBatch, GraphDataModule
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.partitioned import write_partition
 from gnn_depth.data.shards import division
@@ -138,13 +138,13 @@ def _partition(cli: CommandLineInterface) -> str:
     cli.model.stack.check_shards()
     data.prepare_data()
     data.setup("fit")
-    loader = data.train_dataloader()
-    if not isinstance(loader, FullBatch):
+    if not isinstance(data.train_dataloader(), FullBatch):
         raise DataError(
             f"{type(data).__name__} gives mini-batches: only one graph can be divided among "
             "processes."
         )
-    batch, folder = loader.batch, Path(config.output)
+    batch: NodeBatch = data.predict_dataloader().batch  # in the order of the data
+    folder = Path(config.output)
     part = division(config.nodes, batch, config.parts)
     write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())

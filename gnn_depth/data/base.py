@@ -29,6 +29,7 @@ from gnn_depth.data.checks import (
     num_outputs_of,
     task_of,
 )
+from gnn_depth.data.node_order import ordered
 from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
@@ -204,14 +205,28 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
 class FullBatches:
     """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before
-    the base class."""
+    the base class.
+
+    Losses and metrics do not depend on the order of the nodes, so they are computed in the order of
+    ``node_order``. What has a row for each node, the predictions, comes from ``batch`` itself.
+    """
 
     batch: Any  # a NodeBatch
+    #: The order to compute in: see :func:`gnn_depth.data.node_order.ordered`.
+    node_order: Any = "given"
+
+    @cached_property
+    def ordered_batch(self) -> NodeBatch:
+        """The batch with its nodes in the order to compute in."""
+        return ordered(self.batch, self.node_order)
 
     def train_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
+        return FullBatch(self.ordered_batch)
 
-    val_dataloader = test_dataloader = predict_dataloader = train_dataloader
+    val_dataloader = test_dataloader = train_dataloader
+
+    def predict_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
 
 
 class NodeDataModule(FullBatches, GraphDataModule):
@@ -375,6 +390,7 @@ class WrapsSource:
     num_edge_features: Any = property(attrgetter("source.num_edge_features"))
     class_names: Any = property(attrgetter("source.class_names"))
     node_ids: Any = property(attrgetter("source.node_ids"))
+    node_order: Any = property(attrgetter("source.node_order"))
     task: Any = property(attrgetter("source.task"))
     notes: Any = property(attrgetter("source.notes"))
     schema: Any = property(attrgetter("source.schema"))

@@ -6,7 +6,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from gnn_depth.csr import pointers
-from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule, masks_of
+from gnn_depth.data.base import NodeBatch, NodeDataModule, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, share
@@ -38,7 +38,7 @@ class GraphSet(NodeDataModule):
 
     def train_dataloader(self) -> Any:
         if self.batch_size is None:
-            return FullBatch(self.batch)
+            return super().train_dataloader()
         if not self.batch.per_graph:
             raise DataError(
                 "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "

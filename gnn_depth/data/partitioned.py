@@ -106,10 +106,10 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         ptr = self._read("ptr", slice(first, after + 1))
         into = slice(int(ptr[0]), int(ptr[-1]))
         edges = torch.stack([self._read("source", into), _targets(ptr - ptr[0]) + first])
-        graph = Shard(edges, bounds, self._read("numbers", here), **self._of_edges(into))
-        return NodeBatch(
-            self._read("x", here), self._read("y", here), graph, *self._read("masks", here)
-        )
+        numbers = self._read("numbers", here)
+        graph = Shard(edges, bounds, numbers, **self._of_edges(into))
+        masks = self._read("masks", here)
+        return NodeBatch(self._read("x", here), self._read("y", here), graph, *masks, order=numbers)
 
     def _bounds(self, processes: int) -> Int[Tensor, "_"]:
         """The first position of each process: whole parts if their number allows it, otherwise

@@ -11,6 +11,7 @@ from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.made_features import MakeFeatures, seeded_everywhere
+from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.transforms import Transforms
@@ -55,6 +56,10 @@ class PyG(GraphSource):
             ``gnn_depth.data.made_features``.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
+            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
+            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
+            gain by it.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -80,6 +85,7 @@ class PyG(GraphSource):
         standardize: PerColumn = "none",
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(
             None,
@@ -94,6 +100,7 @@ class PyG(GraphSource):
             missing_label,
             standardize=standardize,
             make_features=make_features,
+            node_order=node_order,
             transforms=transforms,
         )
         self.dataset = dataset

@@ -66,6 +66,8 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
         part = metis(graph, processes)
     elif Path(nodes).is_file():
         part = torch.from_numpy(np.load(nodes, allow_pickle=False).astype(np.int64))
+        if batch.order is not None and len(part) == graph.num_nodes:
+            part = part[batch.order]  # the file has the order of the data
     else:
         raise DataError(
             f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of "
@@ -96,4 +98,6 @@ def shard_batch(
     own = order[bounds[rank] : bounds[rank + 1]]
     into = process_of_node[graph.target] == rank
     shard = Shard(position[graph.edge_index[:, into]], bounds, own, group, **graph.of_edges(into))
-    return NodeBatch(batch.x[own], batch.y[own], shard, *(mask[own] for mask in batch.masks))
+    order = own if batch.order is None else batch.order[own]
+    masks = (mask[own] for mask in batch.masks)
+    return NodeBatch(batch.x[own], batch.y[own], shard, *masks, order=order)

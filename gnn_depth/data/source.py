@@ -30,6 +30,7 @@ from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.joined import Joined, StandIn, side_by_side
 from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
+from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.scaling import (
     METHODS,
     PerColumn,
@@ -132,6 +133,10 @@ class GraphSource(GraphSet):
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
         transforms: As in every data set.
+        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
+            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
+            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
+            gain by it.
 
     Raises:
         ValueError: A number is out of its range, or there is no such argument.
@@ -159,6 +164,7 @@ class GraphSource(GraphSet):
         scale_target: Method = "none",
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
         check_fractions(train_fraction, val_fraction)
@@ -173,6 +179,7 @@ class GraphSource(GraphSet):
         self.val_share = val_share
         self.missing_label = missing_label
         self.make_features = make_features
+        self.node_order = node_order
         self._labelled: Tensor | None = None
         self.standardize = standardize
         self.edge_standardize = edge_standardize
@@ -520,7 +527,7 @@ class GraphSource(GraphSet):
         scalings = []
         lowest: tuple[float, ...] = ()
         task = task_of(batch.y)
-        if task == "regression":
+        if task == "regression" and batch.train_mask.any():  # else it is refused later
             lowest = tuple(batch.y[batch.train_mask].view(-1, count).amin(0).tolist())
         if self.scale_target != "none":
             if task != "regression":

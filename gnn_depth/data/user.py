@@ -19,6 +19,7 @@ from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
+from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.repeated_edges import RepeatedEdges, merged, once_each_way
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Column, Method, Schema, Unknown
@@ -129,6 +130,10 @@ class UserGraph(GraphSource):
             ``gnn_depth.data.made_features``.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
+            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
+            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
+            gain by it.
 
     Raises:
         ValueError: A file does not exist, an option does not fit its type or another option, or the
@@ -170,6 +175,7 @@ class UserGraph(GraphSource):
         separator: Separator | None = None,
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
     ) -> None:
         for name, given in (("path", path), ("nodes", nodes)):
             if hasattr(given, "to_csv"):  # a table of pandas
@@ -216,6 +222,7 @@ class UserGraph(GraphSource):
             edge_standardize=edge_standardize,
             scale_target=scale_target,
             make_features=make_features,
+            node_order=node_order,
             transforms=transforms,
         )
         self.on_unknown = unknown

@@ -28,7 +28,10 @@ SMALL = [
     *("--data.num_train_per_class", "5", "--data.num_val", "10", "--data.num_test", "10"),
 ]
 QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
-SHORT = [*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--model.hidden_channels", "8"]
+SHORT = [
+    *(*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--trainer.max_epochs", "10"),
+    *("--model.hidden_channels", "8"),
+]
 DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
 #: A few hundred characters of YAML that stand for ten million entries.

@@ -1,5 +1,7 @@
 """``gnn-depth partition``: the parts of a graph as files."""
 
+import numpy as np
+
 from tests.cli.conftest import SHORT
 
 
@@ -24,3 +26,15 @@ def test_the_command_writes_a_folder_once_and_a_training_reads_it(gnn_depth, tmp
     assert missing.code == 2
     assert "nowhere" in missing.err
     assert "gnn-depth partition" in missing.err
+
+
+def test_parts_number_the_nodes_as_the_data_does_in_whatever_order_it_is_trained(gnn_depth):
+    ends = np.random.default_rng(0).permutation(12)
+    edges = np.stack([ends[:-1], ends[1:]])
+    x = np.arange(12.0)[:, None]
+    np.savez("path.npz", x=x, y=np.arange(12) % 2, edge_index=edges)
+    words = ["--data=UserGraph", "--data.path=path.npz", "--data.node_order=rcm"]
+    answer = gnn_depth("partition", *words, "--parts", "3", "--output", "parts")
+    assert answer.code == 0, answer.err
+    assert np.load("parts/numbers.npy").tolist() == list(range(12))
+    assert np.load("parts/x.npy").tolist() == x.tolist()

@@ -7,6 +7,8 @@ import signal
 import psutil
 import pytest
 
+from gnn_depth.cli.sweep import PRELOAD
+from tests.cli.conftest import PoolHere
 from tests.cli.test_sweep_faults import ALL, SEEDS, ended, finish, folder, statuses, sweep, wait_for  # noqa: F401
 
 pytest.importorskip("distributed", reason="the cluster extra is not installed")
@@ -30,6 +32,7 @@ def at_work(runs):
     return holders
 
 
+@pytest.mark.slow  # tests/sweeps/test_cluster.py has the engine itself
 def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):  # noqa: F811
     with cluster(tmp_path, 1, "--nthreads", "1", "--no-nanny") as (address, _):
         words = [
@@ -44,6 +47,18 @@ def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path): 
     assert answer.code == 0, answer.err
     assert "done: 2 finished" in answer.out
     assert ended(tmp_path) == {"2 0": 1, "2 1": 1}
+
+
+def test_the_address_of_a_cluster_is_where_a_sweep_runs(folder, gnn_depth, monkeypatch):  # noqa: F811
+    def pool(address, preload):
+        assert (address, preload) == ("tcp://there:8786", PRELOAD)
+        return PoolHere(2)
+
+    monkeypatch.setattr("gnn_depth.sweeps.cluster.DaskPool", pool)
+    words = ["--subset", "num_layers=2", "--engine=dask", "--address=tcp://there:8786"]
+    answer = gnn_depth("sweep", "grid.yaml", *words)
+    assert answer.code == 0, answer.err
+    assert ended(folder) == {"2 0": 1, "2 1": 1}
 
 
 @pytest.mark.slow

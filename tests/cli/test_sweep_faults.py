@@ -18,7 +18,7 @@ import yaml
 
 from tests.cli.conftest import PoolHere
 from tests.cli.test_sweep import BASE
-from tests.sweeps.waiting import end_server
+from tests.sweeps.waiting import end_server, eventually
 
 SEEDS = 2
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -119,21 +119,17 @@ def ended(folder):
 ALL = Counter(f"{layers} {seed}" for layers in (2, 3) for seed in range(SEEDS))
 
 
-@pytest.mark.parametrize("others", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow  # below a worker is killed; tests/sweeps/test_pool.py kills a driver
+@pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.usefixtures("pool_here")
 def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_once(
     sweep, gnn_depth, tmp_path, others
 ):
     first = sweep()
     wait_for(in_the_middle(tmp_path / "runs"), first)
-    (server,) = (
-        p for p in psutil.Process(first.pid).children() if "forkserver" in " ".join(p.cmdline())
-    )
-    server.children()[0].kill()
-    archived = tmp_path / "runs" / "archive" / "grid"
-    wait_for(lambda: list(archived.glob("*/seed_*/result.json")), first)
-    (died,) = (json.loads(path.read_text()) for path in archived.glob("*/seed_*/result.json"))
-    assert (died["status"], died["reason"]) == ("failed", "its process died.")
+    kill_a_worker(first.pid)
+    wait_for(lambda: died(tmp_path / "runs"), first)
+    assert died(tmp_path / "runs") == [("failed", "its process died.")]
     first.kill()
     _, err = first.communicate()
     assert "started again" in err
@@ -154,6 +150,7 @@ def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_
 def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later(
     folder, gnn_depth, monkeypatch, number, code
 ):
+    """It has started a run again whose process was killed."""
     end_server()  # of tests before, which has not imported what runs need
     stopper = threading.Thread(target=stop_in_the_middle, args=(folder / "runs", number))
     stopper.start()
@@ -162,6 +159,8 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
     assert answer.code == code
     assert "Traceback" not in answer.err
     assert "the same command continues the sweep" in answer.out
+    assert "started again" in answer.err
+    assert died(folder / "runs") == [("failed", "its process died.")]
     assert statuses(folder / "runs") == {"finished": 2, "interrupted": 2}
     monkeypatch.setattr("gnn_depth.cli.sweep.LocalPool", PoolHere)
     assert gnn_depth("sweep", "grid.yaml").code == 0
@@ -172,11 +171,24 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
 
 
 def stop_in_the_middle(runs, number, seconds=240):
-    """Send this process, which is sweeping, a signal."""
-    end, ready = time.monotonic() + seconds, in_the_middle(runs)
-    while not ready() and time.monotonic() < end:
-        time.sleep(0.05)
+    """Kill a worker of this process, which is sweeping, and send it a signal."""
+    assert eventually(in_the_middle(runs), seconds)
+    kill_a_worker(os.getpid())
+    assert eventually(lambda: died(runs) and in_the_middle(runs)(), seconds)
     os.kill(os.getpid(), number)
+
+
+def kill_a_worker(sweep):
+    """Kill a process that does a run of a sweep, which has this process id."""
+    for process in psutil.Process(sweep).children():
+        if "forkserver" in " ".join(process.cmdline()):
+            process.children()[0].kill()
+
+
+def died(runs):
+    """Status and reason of every run that is archived."""
+    results = [json.loads(path.read_text()) for path in runs.glob("archive/grid/*/*/result.json")]
+    return [(result["status"], result["reason"]) for result in results]
 
 
 @pytest.mark.usefixtures("pool_here")

@@ -69,9 +69,7 @@ def answer(entrance: str, arrays: dict, folder, **options) -> tuple[object, list
         return re.sub(r"^graph '[^']*' is refused: ", "", str(error)), []
 
 
-@settings(
-    deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(4, 30),

@@ -115,7 +115,13 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(("family", "name"), SIZES, ids=[name for _, name in SIZES])
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        (Amazon, "Photo"),
+        *(pytest.param(*key, marks=pytest.mark.slow) for key in SIZES if key[1] != "Photo"),
+    ],
+)
 def test_the_published_sizes_and_the_fixed_split(real_data, family, name):
     data = family(name, "fixed", root=str(real_data))
     if not data.path.is_file():

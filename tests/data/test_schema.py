@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
@@ -21,7 +21,6 @@ NUMBERS = st.lists(EIGHTHS, min_size=2, max_size=20)
 
 
 @given(NUMBERS, NUMBERS)
-@settings(max_examples=40, deadline=None)
 def test_scalings_are_those_of_scikit_learn_and_can_be_undone(train, new):
     known, later = torch.tensor(train).double(), torch.tensor(new).double()
     makers = {"standard": (StandardScaler, lambda x: x), "robust": (RobustScaler, lambda x: x)}
@@ -164,7 +163,6 @@ classes = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=8)
 
 
 @given(classes.filter(any))
-@settings(max_examples=30, deadline=None)
 def test_classes_keep_the_numbers_of_the_training_whichever_are_there(names):
     schema = Schema(3, "multiclass", ("c", "a", "b"))
     found = as_trained(read_targets(np.array(names, object), "nodes"), schema, "error")

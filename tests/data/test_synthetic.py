@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.data import NodeBatch, SyntheticCitation
@@ -76,7 +76,6 @@ def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
     assert torch.equal(again.x, default.x)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.integers(1, 5),
     st.integers(2, 200),

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import lightning as L
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.data import DataError, TreeNeighborsMatch
@@ -78,7 +78,6 @@ def test_the_examples_are_different_permutations_each_with_every_key():
     assert len({values for values, _, _ in found}) == 1000
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 3), st.floats(0.05, 0.95), st.integers(0, 2**40))
 def test_any_fraction_of_each_class_is_trained_on_and_the_rest_held_out(depth, fraction, seed):
     examples = TreeNeighborsMatch(depth=depth, train_fraction=fraction, seed=seed).examples

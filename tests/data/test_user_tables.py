@@ -332,12 +332,6 @@ def test_one_separator_for_tables_of_two_is_refused_with_the_way_out(graph: Call
         _ = graph(NODES.replace(",", ";"), EDGES, separator="semicolon").batch
 
 
-def test_numbers_with_a_decimal_comma_are_named_and_not_left_out_as_text(graph: Callable):
-    nodes = "id;topic;debt\n1;a;1.004,50\n2;b;17,2\n"
-    with pytest.raises(DataError, match="'debt' is 1.004,50: decimal commas.*read as 1234.5"):
-        _ = graph(nodes, "s,t\n1,2\n").batch
-
-
 def test_ids_in_another_column_than_the_first_are_found_and_the_flag_is_named(graph: Callable):
     lines = NODES.splitlines()
     numbered = [f"{number},{line}" for number, line in enumerate(lines[1:])]
@@ -365,9 +359,9 @@ def test_tables_in_each_other_s_place_are_named(graph: Callable):
 
 
 def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable):
-    wide = "".join(f",x{i}" for i in range(2000))
-    with pytest.raises(DataError, match=r"'x1500'.* 2002 in all") as caught:
-        _ = graph("id,topic" + wide + "\n", features=["x1500 "]).batch
+    wide = "".join(f",x{i}" for i in range(300))
+    with pytest.raises(DataError, match=r"'x150'.* 302 in all") as caught:
+        _ = graph("id,topic" + wide + "\n", features=["x150 "]).batch
     assert len(str(caught.value)) < 400
 
 
@@ -395,21 +389,6 @@ def test_a_faulty_parquet_table_is_refused_by_file_and_row(
     nodes = change(pd.DataFrame({"id": ["a", "b"], "topic": [0, 1], "x": [1.0, 2]}))
     with pytest.raises(DataError, match=rf"'nodes.parquet'.*(\n.*)*{words}"):
         _ = graph(parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet").batch
-
-
-def test_a_date_is_no_number_to_predict(graph: Callable):
-    nodes = pd.DataFrame(
-        {"id": ["a", "b"], "when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2]}
-    )
-    data = graph(
-        parquet(nodes),
-        parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})),
-        ".parquet",
-        label=None,
-        targets=["when"],
-    )
-    with pytest.raises(DataError, match=r"row 0 \(from 0\): 'when' is 2020-01-01.*targets"):
-        _ = data.batch
 
 
 @pytest.mark.parametrize("ext", [".csv.gz", ".parquet"])

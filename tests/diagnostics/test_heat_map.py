@@ -39,20 +39,6 @@ def test_steps_lie_to_the_right_and_layers_upwards():
     assert halves == [colormaps["viridis"](value / 4) for value in (0.0, 2.0, 1.0, 4.0)]
 
 
-def test_axes_name_steps_layers_and_values():
-    figure = heat_map_figure(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
-    axes, bar = figure.axes
-    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == (
-        "log₁₀ µ(G)",
-        "step",
-        "layer",
-    )
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "7"]
-    assert axes.images[0].get_extent() == [50, 250, -0.5, 1.5]
-    assert bar.get_ylim() == pytest.approx((0, 4))
-    assert not figure.legends
-
-
 def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_says_so():
     zero, lost, infinite, there = cells(measured([[-np.inf, np.nan, np.inf, 1.0]]))
     assert [colour(part) for part in (zero, lost, infinite)] == [

@@ -112,14 +112,6 @@ def test_logarithms_go_on_where_float64_ends():
     assert log10_similarity(huge).item() == pytest.approx(309, rel=1e-12)
 
 
-def test_layers_that_are_stacked_are_measured_at_once():
-    layers = [features(channels=width) for width in (3, 4, 4)]
-    stacked = RowMoments.stack([RowMoments.of(layer) for layer in layers])
-    for measure in OF_ROWS:
-        expected = torch.stack([measure(RowMoments.of(layer)) for layer in layers])
-        torch.testing.assert_close(measure(stacked), expected, rtol=1e-12, atol=1e-14)
-
-
 def test_growth_is_what_each_layer_multiplies_the_gradient_by_and_its_product_is_from_end_to_end():
     mu = [[1e-3, 2.0, 5.0, 1e4], [8.0, 4.0, 2.0, 1.0]]
     logs = torch.tensor(mu, dtype=torch.float64).log10()
@@ -189,13 +181,6 @@ def test_of_zeros_of_one_row_and_of_none_each_is_what_its_docstring_says(dtype, 
             assert value.isnan(), measure
         else:
             assert value == 0, measure
-
-
-def test_rows_without_channels_are_rows_of_zeros():
-    for (measure, value), (_, expected) in zip(
-        every_measure(torch.zeros(5, 0), STAR), every_measure(torch.zeros(5, 4), STAR)
-    ):
-        assert value == expected or (value.isnan() and expected.isnan()), measure
 
 
 def test_measures_take_no_gradients_and_leave_what_they_measure():

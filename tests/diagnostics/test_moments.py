@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.diagnostics import moments as module
@@ -77,11 +77,6 @@ def test_sums_in_float32_have_the_mean_and_the_centred_squares_of_float64(size, 
     assert (found.mean - expected.mean).norm() <= 1e-6 * (expected.square / count).sqrt()
 
 
-def test_few_rows_with_nearly_all_of_the_size_leave_five_digits():
-    rows = torch.randn(4096, 64).pow(3) * torch.rand(4096, 1).pow(8)
-    assert_same_mu(_in_float32(rows), RowMoments._in_float64(rows), rtol=1e-5)
-
-
 LOST = [
     torch.ones(300, 64),
     torch.ones(300, 64) + 1e-3 * torch.randn(300, 64),
@@ -117,7 +112,6 @@ def test_rows_for_which_float32_loses_digits_or_gains_nothing_are_summed_in_floa
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 30), max_size=5),
     order=st.randoms(use_true_random=False),

@@ -56,6 +56,7 @@ def training(tmp_path: Path) -> Iterator[Callable]:
         process.communicate()
 
 
+@pytest.mark.slow  # tests/test_ddp.py has a signal to one of two that share a start
 def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
     training: Callable, gnn_depth: Callable, tmp_path: Path
 ):
@@ -89,7 +90,7 @@ def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
     assert f"finished after {more} epochs" in answer.out
 
 
-@pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails, and a shorter start
+@pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails
 def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(
     training: Callable, tmp_path: Path
 ):

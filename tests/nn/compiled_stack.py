@@ -108,9 +108,7 @@ def assert_same_numbers(kind, dtype, graph, layers):
     assert list(stack.state_dict()) == list(twin.state_dict())
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=[slow] * (k not in ("gcn", "second_state"))) for k in STACKS]
-)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[slow] * (k != "gcn")) for k in STACKS])
 def test_training_and_evaluation_are_those_of_the_stack(kind, graph):
     graph = featured(graph) if kind == "edges" else graph
     assert_same_numbers(
@@ -160,6 +158,7 @@ def test_a_block_runs_uncompiled_while_a_module_inside_it_has_a_hook(graph):
     assert_ran_compiled(twin)
 
 
+@slow
 @torch.no_grad()
 def test_hooks_on_a_block_see_its_input_while_it_runs_compiled(graph):
     stack, twin = (each.eval() for each in two_of("gcn"))
@@ -356,6 +355,7 @@ def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(
     assert floats_and_bytes(kept_by_a_block(graph, layer=layer)) == [1 + maps, 0]
 
 
+@slow
 def test_a_block_without_skip_connection_keeps_its_input_alone(graph):
     assert floats_and_bytes(kept_by_a_block(graph, layer=GCN)) == [1, 0]
 

@@ -37,7 +37,9 @@ SHAPES = {
     "full": lambda: graph_of([(i, j) for i in range(3) for j in range(3)], 3),
     **{kind: GRAPHS[kind] for kind in ("repeated", "block", "no_edges")},
 }
-every_layer = pytest.mark.parametrize("name", LAYERS)
+# Options change the constants of a layer, and its kind how the graph enters.
+ON_SHAPES = [(name, kind) for name in ("gat", "gatv2", "transformer") for kind in SHAPES]
+ON_SHAPES += [(name, kind) for name in LAYERS if "_" in name for kind in ("hub", "repeated")]
 
 
 def make(name, heads=2, scale=None, channels=(3, 2), **options):
@@ -56,11 +58,10 @@ def stretch(layer, x, graph, create_graph=False):
     return torch.linalg.matrix_norm(jacobian.reshape(-1, x.numel()), 2)
 
 
-@every_layer
-@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize(("name", "kind"), ON_SHAPES)
 def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(name, kind):
     graph = SHAPES[kind]()
-    for scale, size in ((None, 1e-3), (None, 1.0), (0.3, 1.0), (0.3, 1e3)):
+    for scale, size in ((None, 1.0), (0.3, 1e3)):
         layer = make(name, 2, scale, channels=(3, 1))
         x = size * torch.randn(graph.num_sources, 3, dtype=torch.float64)
         assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9)
@@ -77,14 +78,14 @@ def log_weights(layer):
     return torch.stack(norms).log().mean()
 
 
-@every_layer
+@pytest.mark.parametrize("name", ["gat", "gatv2", "transformer", "transformer_self_loops"])
 def test_gradient_ascent_on_inputs_and_weights_does_not_exceed_the_bound(name):
     graph = SHAPES["hub"]()
     layer = make(name, heads=1, scale=1.0, channels=(2, 2))
     x = torch.randn(graph.num_sources, 2, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([x, *layer.parameters()], lr=0.1)
     reached = []
-    for _ in range(8):
+    for _ in range(4):
         largest = stretch(layer, x, graph, create_graph=True)
         reached.append(largest.item() / layer.lipschitz_bound(graph))
         optimizer.zero_grad()
@@ -232,9 +233,8 @@ def bounded(name, limit=0.7, width=3, **options):
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-@pytest.mark.parametrize("kind", ["hub", "repeated"])
-def test_no_jacobian_of_a_layer_limited_as_a_whole_exceeds_the_limit(name, kind):
-    graph = SHAPES[kind]()
+def test_no_jacobian_of_a_layer_limited_as_a_whole_exceeds_the_limit(name):
+    graph = SHAPES["repeated"]()
     stack = bounded(name)
     for size in (1.0, 1e3):
         x = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)

@@ -38,7 +38,7 @@ def stacks() -> list[dict]:
 
 def stack(**options) -> DeepGNN:
     torch.manual_seed(0)
-    return DeepGNN(5, 3, num_layers=3, hidden_channels=8, **options).eval()
+    return DeepGNN(5, 3, num_layers=2, hidden_channels=8, **options).eval()
 
 
 def graph_of(nodes: int, edges: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -151,7 +151,7 @@ def test_what_is_kept_for_the_backward_pass_does_not_grow_with_depth(graph):
     assert next(plain) < next(plain)
 
 
-@pytest.mark.parametrize("num_layers", [200, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_layers", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_float32_is_computed_again_to_many_digits_at_hundreds_of_layers(graph, caplog, num_layers):
     options = {"layer": GCN, "norm": [LayerNorm], "num_layers": num_layers}
     exact = results(stack_of(**options), graph)

@@ -109,17 +109,6 @@ def test_a_combination_that_nobody_ran_is_no_gap_in_the_line(tmp_path):
     assert lines == {"gat": [2, 5, 10], "lip": [2, 10]}
 
 
-def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):
-    for init in ("xavier", "balanced"):
-        for norm in ("gat", "lip"):
-            make_run(tmp_path, {"init": init, "norm": norm})
-    drawn = depth(read_runs(tmp_path), x="init")
-    assert drawn.x.categories
-    first, second = drawn.panels[0].lines
-    assert first.x.tolist() == pytest.approx([-0.06, 0.94])
-    assert (second.x - first.x).tolist() == pytest.approx([0.12] * 2)
-
-
 @given(st.lists(st.integers(1, 200), min_size=2, max_size=8, unique=True))
 def test_numbers_are_placed_at_their_values_and_no_two_ticks_collide(values):
     axis, places = placed("model.num_layers", [str(value) for value in sorted(values)])
@@ -145,14 +134,6 @@ def test_what_does_not_exist_is_answered_with_what_does(grid, options, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [depth, heatmap, convergence])
-def test_no_result_at_all_says_what_became_of_the_runs(tmp_path, kind):
-    make_run(tmp_path, {"depth": 2}, 0, None, "failed")
-    make_run(tmp_path, {"depth": 2}, 1, None, "running")
-    with pytest.raises(ReportError, match="1 failed, 1 running"):
-        kind(read_runs(tmp_path))
-
-
 def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     made = [similarity("mu_of_g", seed) for seed in range(3)]
     drawn = heatmap(read_runs(make_seeds(tmp_path, made)))
@@ -164,18 +145,6 @@ def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     assert panel.x.tolist() == [0, 10, 20, 30, 40, 50]
     assert drawn.colour.label == "log₁₀ mu"
     assert "Median over seeds, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3." in drawn.caption
-
-
-def test_a_single_panel_or_line_of_one_run_needs_no_caption(tmp_path):
-    parts = {"curves": {"val/acc": [0.1, 0.2]}, "measures": [similarity("mu")]}
-    make_run(tmp_path, {"depth": 5}, 0, **parts)
-    frame = read_runs(tmp_path)
-    assert (heatmap(frame).caption, convergence(frame).caption) == ("", "")
-    make_run(tmp_path, {"depth": 7}, 0, **parts)
-    frame = read_runs(tmp_path)
-    assert heatmap(frame).caption == "One run per panel."
-    assert depth(frame).caption == "One run per point."
-    assert convergence(frame).caption == "One run per line."
 
 
 def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
@@ -292,15 +261,6 @@ def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_p
         assert banded.bands[0][1][layer] == every.max()
 
 
-def test_layers_of_one_run_at_one_time_have_no_band_and_gaps_where_nothing_is_finite(tmp_path):
-    make_seeds(tmp_path, [steps(np.array([[1.0, np.nan, 3.0], [np.nan] * 3]))])
-    drawn = layers(read_runs(tmp_path), when="start")
-    (line,) = drawn.panels[0].lines
-    np.testing.assert_array_equal(line.y, [1, np.nan, 3])
-    assert not line.bands
-    assert "Not finite: 1 of 3 values." in drawn.caption
-
-
 def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     made = [balance(0), balance(1)]
     (panel,) = history(read_runs(make_seeds(tmp_path, made)), layers=[3]).panels
@@ -313,16 +273,6 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
         quartiles = line.bands[1][0][step], line.bands[1][1][step]
         assert quartiles == pytest.approx((first, third))
-
-
-def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path):
-    drawn = history(read_runs(make_seeds(tmp_path, [similarity("mu", depth=33)])))
-    shown = [1, 7, 14, 20, 27, 33]
-    assert [panel.title for panel in drawn.panels] == [f"layer {layer}" for layer in shown]
-    assert not drawn.panels[0].lines[0].bands, "one value has no distribution"
-    assert ", ".join(map(str, shown)) in drawn.caption
-    with pytest.raises(ReportError, match=r"layer 34 .* 1 to 33"):
-        history(read_runs(tmp_path), layers=[34])
 
 
 def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
@@ -365,16 +315,6 @@ def test_a_loss_of_exactly_zero_leaves_the_axis_logarithmic_beside_a_run_that_di
     assert by_label["lip"][:2] == [1.0, 0.01]
     assert "Exactly zero, and not drawn: 1 of 6 values." in drawn.caption
     assert "1 of 2 runs diverged" in drawn.caption
-
-
-def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive(tmp_path):
-    for seed, low in enumerate((1e-4, 1e-1)):
-        make_run(tmp_path, {"depth": 2}, seed, curves={"val/loss": [1000.0, 1.0, low]})
-    frame = read_runs(tmp_path)
-    drawn = convergence(frame, tag="val/loss")
-    assert drawn.y.log
-    assert (drawn.panels[0].lines[0].bands[0][0] > 0).all()
-    assert not convergence(frame, tag="val/loss", spread="none").panels[0].lines[0].bands
 
 
 def make_points(root: Path, *names: str) -> list[list[MeasureValues]]:

@@ -11,19 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import rc_context, rcParams
 from matplotlib.collections import PathCollection, PolyCollection, QuadMesh
-from matplotlib.colors import to_hex, to_rgba
-from matplotlib.image import imread
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from gnn_depth.reports import ReportError
-from gnn_depth.reports.figures import charts, restyled, save_figure
+from gnn_depth.reports.figures import restyled, save_figure
 from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Panel, Points
 from gnn_depth.reports.figures.drawing import (
-    DPI,
     areas_and_bars,
     draw_chart,
-    marked,
     power_of_ten,
     stretches,
 )
@@ -93,31 +90,6 @@ def test_means_and_the_edges_of_the_bands_are_those_of_the_chart(lines):
     assert sorted(bar[2][0].get_segments()[0].tolist()) == [[30, 58], [30, 62]]
 
 
-def test_categories_are_not_joined_by_lines(lines):
-    axes = draw_chart(replace(lines, x=replace(lines.x, categories=True))).axes[0]
-    assert not parts(axes, PolyCollection)
-    joined = {artist.get_label(): artist.get_linestyle() for artist in axes.lines}
-    assert (joined["gat"], joined["lip"]) == ("None", "None")
-    assert [len(bars[2][0].get_segments()) for bars in axes.containers] == [4, 3]
-
-
-def test_what_is_drawn_has_the_colours_markers_and_dashes_of_its_style(lines):
-    drawn = {artist.get_label(): artist for artist in draw_chart(lines).axes[0].lines}
-    for number, label in enumerate(("gat", "lip")):
-        pen = charts.stroke(number)
-        assert to_hex(drawn[label].get_color()).upper() == pen.colour
-        assert drawn[label].get_marker() == pen.marker
-    assert drawn["gat"].get_linestyle() == "-"
-    assert drawn["lip"].get_linestyle() == "--"
-
-
-def test_an_accuracy_axis_does_not_follow_a_band_beyond_all_accuracies(lines):
-    wide = line("gat", [80, 70, 60, 20], [200, 2, 3, 4])
-    assert draw_chart(replace(lines, panels=(Panel("", (wide,)),))).axes[0].get_ylim() == (-2, 102)
-    low, high = draw_chart(lines).axes[0].get_ylim()
-    assert -2 < low < 20 < 82 < high < 102
-
-
 def test_what_is_not_finite_is_hatched_and_an_exact_zero_is_dotted(maps):
     figure = draw_chart(maps)
     axes = figure.axes[0]
@@ -183,14 +155,6 @@ def test_points_have_the_colours_of_their_values_and_stay_open_without_one(point
     assert open_.get_facecolor()[0].tolist() == list(to_rgba("white"))
 
 
-def test_points_without_a_scale_have_the_colours_of_their_styles(points):
-    figure = draw_chart(replace(points, colour=None))
-    (drawn,) = parts(figure.axes[0], PathCollection)
-    assert to_hex(drawn.get_facecolor()[0]).upper() == charts.COLOURS[0]
-    assert drawn.get_offsets().filled(NAN)[[0, 2]].tolist() == [[1, 4], [3, 6]]
-    assert len(figure.axes) == 1, "no colour bar"
-
-
 def test_legend_and_caption_lie_below_the_panels_and_the_title_above(any_chart):
     figure = draw_chart(any_chart, "A title")
     figure.canvas.draw()
@@ -232,30 +196,6 @@ def test_a_dollar_or_a_tag_in_a_label_is_itself(lines, tmp_path):
     assert "1 &lt; 2 &amp; 3" in page
 
 
-def test_the_lowest_panel_of_every_column_is_labelled_also_above_an_empty_place(lines):
-    axes = draw_chart(replace(lines, panels=lines.panels[:1] * 5)).axes
-    assert [bool(one.get_xlabel()) for one in axes] == [False, False, True, True, True]
-    assert [bool(one.get_ylabel()) for one in axes] == [True, False, False, True, False]
-    assert axes[2].xaxis.get_tick_params()["labelbottom"]
-
-
-def test_eight_lines_differ_in_everything_and_more_still_differ():
-    pens = [charts.stroke(number) for number in range(64)]
-    for kind in ("colour", "marker", "dashes"):
-        assert len({getattr(pen, kind) for pen in pens[:8]}) == 8
-    assert len(set(pens)) == 64
-
-
-def test_of_many_points_some_are_marked_and_a_lonely_one_always():
-    y = np.arange(1000.0)
-    y[400:600] = NAN
-    y[501] = 1.0
-    places = marked(Line("", np.arange(1000), y))
-    assert 501 in places
-    assert len(places) <= 9
-    assert marked(Line("", DEPTHS, np.array([1.0, NAN, 2.0, 3.0]))) == [0, 2, 3]
-
-
 def test_ticks_stand_at_the_values_and_powers_of_ten_are_written_as_such(lines):
     axes = draw_chart(lines).axes[0]
     assert axes.get_xticks().tolist() == DEPTHS.tolist()
@@ -278,11 +218,11 @@ def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     assert areas_and_bars(edge, edge, apart=True) == ([], every)
 
 
-def test_files_are_what_their_suffix_says_and_need_no_other(any_chart, tmp_path):
+def test_files_are_what_their_suffix_says_and_need_no_other(maps, tmp_path):
     starts = {".png": b"\x89PNG\r\n", ".pdf": b"%PDF-", ".html": b"<!DOCTYPE html>"}
     for suffix, start in starts.items():
         with rc_context({"pdf.compression": 0}):
-            save_figure(any_chart, tmp_path / f"figure{suffix}", "A title")
+            save_figure(maps, tmp_path / f"figure{suffix}", "A title")
         assert (tmp_path / f"figure{suffix}").read_bytes().startswith(start)
     pdf = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in pdf, "TrueType"
@@ -292,23 +232,6 @@ def test_files_are_what_their_suffix_says_and_need_no_other(any_chart, tmp_path)
     assert not re.search(r'<\w+[^>]*\b(src|href)="(?!#|data:)', page), "loads nothing"
     assert "<script" not in page
     assert "<?xml" not in page
-
-
-def test_a_chart_is_written_twice_as_the_same_page(any_chart, tmp_path):
-    for name in ("first.html", "second.html"):
-        save_figure(any_chart, tmp_path / name)
-    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
-
-
-def test_a_picture_shows_legend_and_caption_whole(lines, tmp_path):
-    chart = replace(lines, caption="A sentence of several words. " * 12)
-    save_figure(chart, tmp_path / "figure.png", "A title")
-    figure = draw_chart(chart, "A title")
-    box = figure.get_tightbbox(figure.canvas.get_renderer())
-    height, _, _ = imread(tmp_path / "figure.png").shape
-    assert height / DPI >= box.height
-    for part in (*figure.legends, *figure.texts):
-        assert box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6
 
 
 def test_an_existing_file_is_not_overwritten(lines, tmp_path):

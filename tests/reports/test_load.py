@@ -114,15 +114,6 @@ def test_a_result_that_is_no_file_is_skipped_without_waiting_for_it(run: Callabl
         assert read_runs(runs)[METRIC].tolist() == [0.5]
 
 
-def test_a_warning_names_few_files_and_counts_the_others(run: Callable, runs: Path):
-    run()
-    for seed in range(8):
-        (run(seed=seed, depth=2) / "result.json").write_text("{")
-    with pytest.warns(ReportWarning, match=r"and 3 more") as caught:
-        read_runs(runs)
-    assert str(caught[0].message).count("result.json") == 5
-
-
 def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
     ours = run(0.5)
     for name in ("plain", "bounded"):

@@ -204,10 +204,3 @@ def test_a_cell_without_runs_is_shown_beside_its_published_number(run: Callable,
     run(0.8, data="Cora", norm="none", depth=10)
     found = compare_published(tabulate(read_runs(runs), "depth", "norm"), parse_published([ENTRY]))
     assert [(one.row, one.level) for one in found] == [(("2",), "undecided"), (("10",), "no value")]
-
-
-def test_runs_that_record_no_settings_are_compared_by_their_columns(run: Callable, runs: Path):
-    run(0.8, seed=3, result={"axes": {}, "hparams": {}})
-    entry = {"source": "A", "over": "seed", "values": {3: 80}}
-    (found,) = compare_published(tabulate(read_runs(runs), "seed"), parse_published([entry]))
-    assert found.row == ("3",)

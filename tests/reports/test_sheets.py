@@ -140,26 +140,6 @@ def test_agreement_with_published_numbers_is_listed_with_the_sources_below(
     assert re.match(r"\[1\] A: .*no cell", notes[1])
 
 
-def test_axes_are_named_by_their_last_parts_where_these_differ(run: Callable, runs: Path):
-    run(result={"axes": {"model.layer": "gat", "a.lr": 1, "b.lr": 2}})
-    table = tabulate(read_runs(runs), ["model.layer", "a.lr"], "b.lr")
-    assert table_sheet(table).head == ("layer", "a.lr", "2")
-
-
-def test_readers_see_words_and_programs_names(run: Callable, runs: Path):
-    run(0.5, result={"axes": {"model.num_layers": 2, "norm": "pair"}})
-    sheet = table_sheet(tabulate(read_runs(runs), "num_layers", "norm"))
-    assert (sheet.head, sheet.label) == (("layers", "pair"), "tab:num_layers-norm")
-    assert sheet.notes[0].startswith("Test accuracy at best validation (%)")
-    own = table_sheet(
-        tabulate(read_runs(runs), "num_layers"), caption="Deeper is better.", label="tab:mine"
-    )
-    assert own.notes == ("Deeper is better.", "All runs: norm=pair.")
-    text = latex([own])
-    assert r"\caption{Deeper is better. All runs: norm=pair.}" in text
-    assert r"\label{tab:mine}" in text
-
-
 def sheet(*columns: str, note: str = "") -> Sheet:
     """Two rows of equal numbers, the first number of the first row in bold."""
     number = f"79.3 ± 1.2\n{note}" if note else "79.3 ± 1.2"
@@ -253,24 +233,12 @@ def test_a_terminal_shows_every_number_whole_whatever_its_width(columns: int, wi
     assert all(text.count(f" {name} ") + text.count(f" {name}\n") == 1 for name in names)
 
 
-def test_a_field_that_is_wider_than_the_terminal_is_folded_and_not_cut():
-    text = terminal([Sheet("", ("a", "b"), 1, (("x" * 30, "y" * 30),))], 24)
-    assert (text.count("x"), text.count("y")) == (30, 30)
-
-
 def test_only_a_styled_terminal_has_codes_and_square_brackets_are_not_markup():
     assert "\x1b" not in terminal([sheet("none")], 80)
     assert "\x1b[1m79.3 ± 1.2" in terminal([sheet("none")], 80, styled=True)
     assert (
         terminal([Sheet("[red]", ("[red]",), 1, (("[red]",),), ("[red]",))], 80).count("[red]") == 4
     )
-
-
-def test_numbers_are_aligned_whether_a_star_follows_or_not():
-    lines = terminal(
-        [Sheet("", ("a", "b"), 1, (("1", "2.0*\nn = 3"), ("2", "3.0")))], 80
-    ).splitlines()
-    assert lines[2].index("2.0") == lines[4].index("3.0")
 
 
 def test_text_on_a_page_is_text_whatever_it_contains():

@@ -21,11 +21,3 @@ def test_where_there_are_no_files_a_graph_of_the_same_size_is_generated(
         classes,
     )
     assert len(data.train) == pytest.approx(share * nodes, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("name", "edges"), [("cora", 10556), ("squirrel", 396706), ("chameleon", 62742)]
-)
-def test_real_graphs_are_read_where_their_files_are(name, edges, real_data):
-    data = graphs.load(name, str(real_data))
-    assert (data.origin, data.graph.num_edges) == ("real", edges)

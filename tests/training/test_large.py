@@ -170,7 +170,7 @@ def test_what_is_needed_depends_on_the_precision(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(memory.VARIABLE, "0.00001")
 
     def needed(*words):
-        assert main(["fit", *FULL, "--model.hidden_channels=2048", *words]) == 2
+        assert main(["fit", *FULL, "--model.hidden_channels=512", *words]) == 2
         return float(re.search(r"about ([\d.]+) GB", capsys.readouterr().err)[1])
 
     single = needed()

@@ -77,25 +77,27 @@ def test_a_logger_that_fails_is_not_asked_again(fit, monkeypatch):
 
     calls = []
     monkeypatch.setattr(Rows, "log_metrics", fail)
+    monkeypatch.setattr(loggers, "ROWS", 6)
     with pytest.raises(OSError, match="no space left"):
-        fit(60)
+        fit(9)
     assert calls == [0]
 
 
 def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
     monkeypatch.setattr(loggers, "SECONDS", 1000.0)
+    monkeypatch.setattr(loggers, "ROWS", 6)
 
     def interrupt(self, metrics, step):
         self.rows.append((step, metrics))
-        if step == 20 and not interrupted:
+        if step == 3 and not interrupted:
             interrupted.append(step)
             raise KeyboardInterrupt
 
     interrupted = []
     monkeypatch.setattr(Rows, "log_metrics", interrupt)
     with pytest.raises(SystemExit):
-        fit(60)
-    assert sorted({step for step, _ in fit.logger.rows}) == list(range(50))
+        fit(9)
+    assert sorted({step for step, _ in fit.logger.rows}) == list(range(6))
 
 
 def test_callbacks_find_every_value_of_the_epoch_at_its_end(fit):
@@ -146,9 +148,10 @@ def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, mo
     monkeypatch.setattr(
         loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows]
     )
+    monkeypatch.setattr(loggers, "ROWS", 6)
     calls = []
-    make_trainer(60, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
-    assert calls == [50, 10]
+    make_trainer(8, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
+    assert calls == [6, 2]
 
 
 def test_the_hparams_page_has_every_option_with_those_that_vary_marked(tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import sklearn.metrics as sk
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.utilities import dim_zero_cat
 
@@ -113,7 +113,6 @@ def close(value, rel=1e-6):
 
 
 @given(classified(), st.data())
-@settings(max_examples=50)
 def test_accuracies_and_macro_f1_of_each_set(drawn, data):
     out, classes = drawn
     cut = data.draw(st.integers(0, len(classes)))
@@ -131,7 +130,6 @@ def test_accuracies_and_macro_f1_of_each_set(drawn, data):
 
 
 @given(classified(num_classes=2), st.integers(1, 3))
-@settings(max_examples=50)
 def test_the_area_under_the_curve_of_two_classes(drawn, parts):
     out, classes = drawn
     expected = area_of((out[:, 1] - out[:, 0])[:, None], classes[:, None])
@@ -142,7 +140,6 @@ def test_the_area_under_the_curve_of_two_classes(drawn, parts):
 
 
 @given(classified(), st.integers(1, 3))
-@settings(max_examples=50)
 def test_average_precision_of_classes_is_the_mean_of_each_against_the_rest(drawn, parts):
     out, classes = drawn
     asked = {"name": "multiclass", "average_precision": True}
@@ -153,7 +150,6 @@ def test_average_precision_of_classes_is_the_mean_of_each_against_the_rest(drawn
 
 
 @given(labelled(), st.integers(1, 3))
-@settings(max_examples=50)
 def test_metrics_of_labels(drawn, parts):
     out, labels = drawn
     ours = measure(out, labels, "multilabel", parts=parts)
@@ -163,7 +159,6 @@ def test_metrics_of_labels(drawn, parts):
 
 
 @given(numbered(), st.integers(1, 3))
-@settings(max_examples=50)
 def test_metrics_of_numbers(drawn, parts):
     out, y = drawn
     ours = measure(out, y, "regression", parts=parts)
@@ -185,7 +180,6 @@ def test_metrics_of_numbers(drawn, parts):
     ids=["auc", "ap", "f1", "r2"],
 )
 @given(st.data())
-@settings(max_examples=50)
 def test_several_processes_one_of_which_may_have_no_rows_have_the_value_of_one(make, drawn, data):
     out, y = data.draw(drawn)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(y)), min_size=2, max_size=2)))

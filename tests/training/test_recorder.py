@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 
 from gnn_depth.runs import event_tag
@@ -82,23 +81,6 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     assert model.chance == pytest.approx(classes.bincount().max().item() / len(classes)), (
         "the most frequent class"
     )
-
-
-def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
-    fit()
-    points = scalars(recorder.folder)
-    assert "hp_metric" not in points
-    result = result_of(recorder)
-    assert points["~final/test_acc_at_best_val"][-1][1] == pytest.approx(
-        result["metrics"]["test_acc_at_best_val"]
-    )
-    hparams = EventAccumulator(str(recorder.folder)).Reload().summary_metadata
-    assert "_hparams_/session_start_info" in hparams
-    finals = {tag for tag in points if tag.startswith("~final/")}
-    assert finals == {f"~final/{name}_at_best_val" for name in ("val_acc", "test_acc")} | {
-        "~final/train_loss",
-        "~final/val_loss",
-    }
 
 
 def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_weights_are_kept(

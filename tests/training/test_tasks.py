@@ -2,7 +2,6 @@
 
 import math
 
-import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,7 +174,6 @@ def counted(counts, task="multiclass", rows=None):
         st.just("balanced"), st.dictionaries(st.sampled_from(["c0", "c1"]), st.floats(0.1, 9))
     ),
 )
-@hypothesis.settings(max_examples=30, deadline=None)
 def test_weighted_classes_have_the_loss_and_gradient_of_the_plain_formula(counts, asked):
     y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     out = torch.randn(len(y), len(counts), dtype=torch.double, requires_grad=True)
@@ -225,7 +223,6 @@ def test_a_task_that_cannot_weigh_or_scale_says_so():
 
 
 @given(st.sampled_from(["standard", "robust", "log1p"]), st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
-@hypothesis.settings(max_examples=30, deadline=None)
 def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(method, shift, spread):
     y = shift + spread * torch.arange(5, dtype=torch.double)
     scaling = Scaling.fit(method, y)

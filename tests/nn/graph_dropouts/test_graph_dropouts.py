@@ -139,8 +139,8 @@ def test_drop_message_keeps_the_mean_of_a_layers_output(graph):
     layer = make("gcn")
     x = features(graph).detach()
     wanted = layer(x, graph)
-    drawn = torch.stack([layer(x, DropMessage(0.5)(graph)) for _ in range(2000)])
-    error = (drawn.mean(0) - wanted).abs() / (drawn.std(0) / 2000**0.5).clamp_min(1e-12)
+    drawn = torch.stack([layer(x, DropMessage(0.5)(graph)) for _ in range(400)])
+    error = (drawn.mean(0) - wanted).abs() / (drawn.std(0) / 400**0.5).clamp_min(1e-12)
     assert error.max() < 5
 
 

@@ -139,23 +139,23 @@ def test_no_matrix_exceeds_the_cap_in_training_evaluation_or_after_loading():
     torch.manual_seed(0)
     ring = torch.arange(12)
     graph = Graph(torch.cat([torch.stack([ring, (ring + s) % 12]) for s in (1, -1)], 1), 12)
-    make = partial(DeepGNN, 6, 3, GCN, 8, 16, [partial(SpectralNorm, per_depth=2.0)], Residual)
+    make = partial(DeepGNN, 6, 3, GCN, 4, 16, [partial(SpectralNorm, per_depth=2.0)], Residual)
     stack, x, classes = make(), torch.randn(12, 6), ring % 3
     optimizer = torch.optim.Adam(stack.parameters(), 0.05)
-    for _ in range(15):  # weights move fast
+    for _ in range(6):  # weights move fast
         torch.nn.functional.cross_entropy(stack(x, graph), classes).backward()
-        assert cap_of(stack, 0.25) <= 1.001
+        assert cap_of(stack, 0.5) <= 1.001
         optimizer.step()
         optimizer.zero_grad()
         with torch.inference_mode():
             stack.eval()(x, graph)
-        assert cap_of(stack, 0.25) <= 1.001
+        assert cap_of(stack, 0.5) <= 1.001
         stack.train()
     optimizer.step()
     loaded = make()
     loaded.load_state_dict(stack.state_dict())
     loaded.eval()(x, graph)
-    assert cap_of(loaded, 0.25) <= 1.001
+    assert cap_of(loaded, 0.5) <= 1.001
 
 
 def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
@@ -237,7 +237,7 @@ def test_weight_normalisation_begins_at_the_weights_and_is_torchs_in_values_and_
     torch.testing.assert_close(ours[1], wanted[1])
 
 
-def gradients(norms, depth=64, steps=4):
+def gradients(norms, depth=24, steps=2):
     """Sizes of the gradients of a residual GCN's states after some steps, first state to last."""
     torch.manual_seed(0)
     ring = torch.arange(20)
@@ -259,8 +259,8 @@ def gradients(norms, depth=64, steps=4):
 
 
 def test_in_training_gradients_of_a_deep_residual_gcn_grow_within_the_bound_and_beyond_it_without():
-    with_norm, without = gradients([partial(SpectralNorm, per_depth=8.0)]), gradients([])
-    factor = 1 + 1.001 * 8 / 64
+    with_norm, without = gradients([partial(SpectralNorm, per_depth=3.0)]), gradients([])
+    factor = 1 + 1.001 * 3 / 24
     for depth, size in enumerate(with_norm):
-        assert size <= factor ** (63 - depth) * with_norm[-1]
-    assert without[0] > factor**63 * without[-1]
+        assert size <= factor ** (23 - depth) * with_norm[-1]
+    assert without[0] > factor**23 * without[-1]

@@ -1,0 +1,279 @@
+"""Nodes in another order: the same graph, the same training, and predictions as the data has them."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth.data import (
+    DataError,
+    GraphSource,
+    MiniBatches,
+    MissingFeatures,
+    NodeBatch,
+    SyntheticCitation,
+    node_order,
+)
+from gnn_depth.data.node_order import ordered
+from gnn_depth.data.shards import division
+from gnn_depth.diagnostics import MEASURES, LayerMeasures
+from gnn_depth.graph import Graph
+from gnn_depth.nn.stack import DeepGNN
+
+NODES = 24
+
+
+def path(nodes: int = NODES, ways: int = 2, **options) -> Data:
+    """A path whose nodes come in random order, with features, classes and masks."""
+    draw = torch.Generator().manual_seed(1)
+    name = torch.randperm(nodes, generator=draw)
+    edges = torch.stack([name[:-1], name[1:]])
+    if ways == 2:
+        edges = torch.cat([edges, edges.flip(0)], 1)
+    part = torch.randperm(nodes, generator=draw) % 4
+    return Data(
+        x=torch.randn(nodes, 3, generator=draw),
+        y=torch.randint(3, (nodes,), generator=draw),
+        edge_index=edges,
+        train_mask=part < 2,
+        val_mask=part == 2,
+        test_mask=part == 3,
+        **options,
+    )
+
+
+def random_batch(seed: int, nodes: int, edges: int, weighted: bool, with_features: bool):
+    """A directed graph in float64; edges repeat and lead to themselves, nodes may have none."""
+    draw = torch.Generator().manual_seed(seed)
+    of_edges = {}
+    if weighted:
+        of_edges["edge_weight"] = torch.rand(edges, dtype=torch.double, generator=draw)
+    if with_features:
+        of_edges["edge_attr"] = torch.randn(edges, 2, dtype=torch.double, generator=draw)
+    graph = Graph(torch.randint(nodes, (2, edges), generator=draw), nodes, **of_edges)
+    part = torch.randint(4, (nodes,), generator=draw)
+    x = torch.randn(nodes, 3, dtype=torch.double, generator=draw)
+    y = torch.randint(2, (nodes,), generator=draw)
+    return NodeBatch(x, y, graph, part == 0, part == 1, part == 2)
+
+
+def edges_of(graph: Graph, names: torch.Tensor) -> list[tuple[float, ...]]:
+    """Ends of the edges by the names of their nodes, with weights and features, sorted."""
+    columns = [names[graph.source].double()[:, None], names[graph.target].double()[:, None]]
+    for of_edges in graph.of_edges(slice(None)).values():
+        columns.append(of_edges[:, None].flatten(1).double())
+    return sorted(map(tuple, torch.cat(columns, 1).tolist()))
+
+
+graphs = st.builds(
+    random_batch,
+    st.integers(0, 2**31),
+    st.integers(1, 30),
+    st.integers(0, 90),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(graphs)
+def test_the_ordered_batch_is_the_same_graph_with_its_rows_moved(batch):
+    found = ordered(batch, "rcm")
+    assert found.order.sort().values.tolist() == list(range(len(batch.x)))
+    assert torch.equal(found.x, batch.x[found.order])
+    assert torch.equal(found.y, batch.y[found.order])
+    for ours, theirs in zip(found.masks, batch.masks, strict=True):
+        assert torch.equal(ours, theirs[found.order])
+    nodes = torch.arange(len(batch.x))
+    assert edges_of(found.graph, found.order) == edges_of(batch.graph, nodes)
+    assert torch.equal(ordered(batch, "rcm").order, found.order)
+
+
+@settings(deadline=None, max_examples=10)
+@given(graphs, st.sampled_from(["gcn", "gatv2", "sage"]))
+def test_outputs_and_gradients_of_the_ordered_batch_are_those_of_the_given_one(batch, layer):
+    if layer != "gcn":
+        batch = replace(batch, graph=Graph(batch.graph.edge_index, len(batch.x)))
+    elif batch.graph.edge_attr is not None:
+        weight = batch.graph.edge_weight
+        batch = replace(
+            batch, graph=Graph(batch.graph.edge_index, len(batch.x), edge_weight=weight)
+        )
+    torch.manual_seed(0)
+    norm = ["pair"] if len(batch.x) > 1 else []
+    model = DeepGNN(3, 2, layer=layer, norm=norm, num_layers=3, hidden_channels=4, dropout=0.0)
+    model = model.double()
+
+    def run(of: NodeBatch):
+        model.zero_grad()
+        out = model(of.x, of.graph)
+        targets = torch.nn.functional.one_hot(of.y, 2)
+        (out * targets).sin().sum().backward()
+        gradients = [weight.grad for weight in model.parameters()]
+        return out.detach(), torch.cat([gradient.flatten() for gradient in gradients])
+
+    moved = ordered(batch, "rcm")
+    outputs, gradients = run(batch)
+    outputs_moved, gradients_moved = run(moved)
+    torch.testing.assert_close(outputs_moved, outputs[moved.order], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(gradients_moved, gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_neighbours_on_a_path_become_neighbours_in_memory(ways):
+    batch = GraphSource(path(ways=ways), node_order="rcm").ordered_batch
+    assert (batch.graph.source - batch.graph.target).abs().tolist() == [1] * (NODES - 1) * ways
+
+
+def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkeypatch, caplog):
+    def orders(data: Data) -> bool:
+        source = GraphSource(data)
+        _ = source.batch
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            moved = source.ordered_batch is not source.batch
+        lines = [record.message for record in caplog.records if "Cuthill" in record.message]
+        assert len(lines) == moved
+        return moved
+
+    large = path(200)
+    assert not orders(large)
+    monkeypatch.setattr(node_order, "FEWEST", 200)
+    assert orders(large)
+    assert not orders(path(199))
+    in_order = large.clone()
+    in_order.edge_index = torch.stack([torch.arange(199), torch.arange(1, 200)])
+    assert not orders(in_order)
+    at_random = large.clone()
+    at_random.edge_index = torch.randint(200, (2, 1000))
+    assert not orders(at_random)
+    without_edges = large.clone()
+    without_edges.edge_index = torch.empty(2, 0, dtype=torch.long)
+    assert not orders(without_edges)
+
+
+def test_other_data_sets_and_given_leave_the_order(monkeypatch):
+    monkeypatch.setattr(node_order, "FEWEST", 1)
+    for data in (
+        GraphSource(path(), node_order="given"),
+        SyntheticCitation(
+            num_nodes=60, num_edges=120, num_train_per_class=2, num_val=5, num_test=5
+        ),
+    ):
+        assert data.train_dataloader().batch is data.batch
+        assert data.batch.order is None
+
+
+def test_several_graphs_keep_their_order_and_refuse_another(monkeypatch):
+    monkeypatch.setattr(node_order, "FEWEST", 1)
+    several = [path(), path()]
+    data = GraphSource(several)
+    assert data.val_dataloader().batch is data.batch
+    data = GraphSource(several, node_order="rcm")
+    with pytest.raises(DataError, match=r"node_order rcm is for one graph, .* 2 side by side"):
+        data.train_dataloader()
+
+
+def test_an_unknown_order_is_refused_with_those_that_there_are():
+    with pytest.raises(ValueError, match=r"node_order .*'auto' or 'given' or 'rcm', not 'metis'"):
+        GraphSource(path(), node_order="metis")
+
+
+def test_nodes_that_transforms_add_stay_behind_those_with_targets():
+    data = GraphSource(path(), transforms=[{"name": "half_hop", "p": 0.5}], node_order="rcm")
+    batch = data.ordered_batch
+    assert batch.read == NODES < len(batch.x)
+    assert batch.order[:NODES].sort().values.tolist() == list(range(NODES))
+    assert torch.equal(batch.y, data.batch.y[batch.order[:NODES]])
+    assert torch.equal(batch.x, data.batch.x[batch.order])
+
+
+def test_wrapped_data_is_ordered_after_features_are_erased_and_parts_are_of_the_given_graph():
+    source = GraphSource(path(), node_order="rcm")
+    erased = MissingFeatures(source, rate=0.5)
+    batch = erased.train_dataloader().batch
+    is_zero = (batch.x == 0).all(1)
+    assert is_zero.any()
+    assert torch.equal(is_zero, erased.missing_mask[batch.order])
+    parts = MiniBatches(source, parts=2)
+    whole = parts.val_dataloader().batch
+    assert torch.equal(whole.x, source.batch.x[whole.order])
+    assert parts.batch is source.batch
+
+
+def test_a_file_that_divides_the_nodes_is_in_the_order_of_the_data(tmp_path):
+    file = str(tmp_path / "nodes.npy")
+    process = np.arange(NODES) % 3
+    np.save(file, process)
+    batch = GraphSource(path(), node_order="rcm").ordered_batch
+    assert division(file, batch, 3).tolist() == process[batch.order].tolist()
+
+
+# A whole training.
+
+MODEL = {
+    "layer": "gatv2",
+    "norm": "layer",
+    "skip": "residual",
+    "num_layers": 3,
+    "hidden_channels": 8,
+    "dropout": 0.0,
+}
+
+
+def trained(folder, node_order: str, callbacks=()):
+    """A run of four epochs in float64, without dropout."""
+    names = np.array([f"n{node}" for node in range(NODES)], object)
+    data = GraphSource(path(node_ids=names), node_order=node_order)
+    return gnn_depth.fit(
+        MODEL,
+        data,
+        4,
+        root=str(folder / node_order),
+        callbacks=callbacks,
+        progress=False,
+        precision="64-true",
+    )
+
+
+def test_a_training_in_another_order_has_the_losses_metrics_measures_and_predictions_of_the_given_one(
+    tmp_path,
+):
+    runs, measured = {}, {}
+    for order in ("given", "rcm"):
+        callback = LayerMeasures([*MEASURES])
+        runs[order] = trained(tmp_path, order, [callback])
+        measured[order] = callback.measure_log.measurements()
+    given, moved = runs["given"], runs["rcm"]
+    assert moved.data.ordered_batch.order is not None
+    assert given.data.ordered_batch.order is None
+    assert len(given.curves) == 4
+    assert {"train/loss", "val/loss"} <= set(given.curves)
+    for name, curve in given.curves.items():
+        np.testing.assert_allclose(moved.curves[name], curve, rtol=1e-12, err_msg=name)
+    assert len(measured["given"]) == len(MEASURES)
+    for ours, theirs in zip(measured["rcm"], measured["given"], strict=True):
+        np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-9, atol=1e-9)
+    table, wanted = moved.predict(), given.predict()
+    assert table.node.tolist() == [f"n{node}" for node in range(NODES)]
+    assert table.predicted.tolist() == wanted.predicted.tolist()
+    numbers = [name for name in wanted if name.startswith("class_")]
+    np.testing.assert_allclose(table[numbers], wanted[numbers], rtol=1e-10)
+    assert moved.result["identity"] != given.result["identity"]
+
+
+def test_predictions_are_the_outputs_of_the_model_for_the_data_as_given(tmp_path):
+    run = trained(tmp_path, "rcm")
+    given = path()
+    scores = run.model(given.x.double(), given.edge_index).softmax(1)
+    names = [name for name in run.predict() if name.startswith("class_")]
+    np.testing.assert_allclose(run.predict()[names], scores.detach(), rtol=1e-5)
+    batch = run.data.ordered_batch
+    in_training = run.model(batch.x.double(), batch.graph).softmax(1)
+    np.testing.assert_allclose(in_training.detach(), scores[batch.order].detach(), rtol=1e-5)
