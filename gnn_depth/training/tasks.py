@@ -435,14 +435,18 @@ def named_class(what: str, name: ClassName, classes: Sequence[str]) -> str:
     Raises:
         ValueError: There is none.
     """
-    if isinstance(name, bool):  # YAML reads the names true and yes so
+    if str(name) in classes:
+        return str(name)
+    # YAML reads the names true and yes as one value, and a table may write 1 as 1.0.
+    spellings: tuple[str, ...] = ()
+    if isinstance(name, bool):
         spellings = ("true", "yes") if name else ("false", "no")
-        for known in classes:
-            if known.casefold() in spellings:
-                return known
-    if str(name) not in classes:
-        raise ValueError(unknown(what, str(name), classes))
-    return str(name)
+    elif not isinstance(name, str):
+        spellings = (f"{name:g}", f"{name:g}.0")
+    for known in classes:
+        if known.casefold() in spellings:
+            return known
+    raise ValueError(unknown(what, str(name), classes))
 
 
 def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[float]:

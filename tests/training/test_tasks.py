@@ -285,7 +285,8 @@ def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
     with pytest.raises(ValueError, match="positive class 'frued'.*'fraud'"):
         Binary(2, "frued").read_schema(schema)
     # What YAML does not read as text.
-    for name, names in ((True, ("no", "yes")), (1, ("0", "1")), (1.0, ("0.0", "1.0"))):
+    spelled = [(True, ("no", "yes")), (1, ("0", "1")), (1.0, ("0.0", "1.0")), (2, ("1.0", "2.0"))]
+    for name, names in spelled:
         task = Binary(2, positive=name)
         assert task.read_schema(Schema(4, "multiclass", names)).positive == names[1]
 
