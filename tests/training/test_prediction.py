@@ -666,6 +666,19 @@ def test_numbers_below_zero_are_said_where_no_target_of_the_training_was(caplog,
         assert "scale_target log1p" in said[0]
 
 
+def test_one_of_a_thing_is_said_in_the_singular(caplog):
+    several = {"x": torch.eye(4), "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}
+    data = GraphSource({**several, "y": torch.rand(4)})
+    assert "1 number to predict;" in data.about
+    model = build_model({"num_layers": 1, "hidden_channels": 4}, data)
+    alone = {"x": torch.ones(1, 4), "edge_index": torch.empty(2, 0, dtype=torch.long)}
+    with caplog.at_level(logging.WARNING):
+        predict(model, alone)
+        predict(model, several)
+    assert "1 of 1 node has no neighbour" in caplog.text
+    assert "1 of 4 nodes has edges that lead away only" in caplog.text
+
+
 def test_repeated_edges_are_added_in_a_prediction_as_in_the_training(folder):
     nodes, edges = tables()
     options = {**ROLES, "repeated_edges": "sum"}
