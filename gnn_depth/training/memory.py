@@ -11,7 +11,7 @@ import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
-from gnn_depth.data.base import GraphDataModule, NodeDataModule
+from gnn_depth.data.base import GraphDataModule, NodeDataModule, Repeated
 from gnn_depth.nn.parts import AttentionLayer, Layer
 from gnn_depth.nn.scores import LinearScore
 from gnn_depth.nn.stack import DeepGNN, NumLayers
@@ -32,9 +32,10 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> N
     """Refuse a training on full batches that would not fit into memory."""
     if not isinstance(data, NodeDataModule):
         return
-    if type(data).train_dataloader is not NodeDataModule.train_dataloader:
+    every_batch: Repeated | None = getattr(data.train_dataloader(), "repeated", None)
+    if every_batch is None:  # batches are parts of the graph
         return
-    graph, device = data.batch.graph, trainer.strategy.root_device
+    graph, device = every_batch.graph, trainer.strategy.root_device
     free = free_bytes(device)
     # Processes on a CPU share its memory; each GPU has its own.
     processes = trainer.num_devices if device.type == "cpu" else 1

@@ -11,8 +11,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from torch_geometric.data import Data
 
-from gnn_depth import DeepGNN
+from gnn_depth import DeepGNN, fit
 from gnn_depth.cli import main
 from gnn_depth.data import MiniBatches
 from gnn_depth.graph import Graph
@@ -163,6 +164,18 @@ def test_a_graph_larger_than_memory_is_refused_with_the_numbers_and_the_ways_out
     assert main(["fit", *PARTS, "--run.root=parts"]) == 0
     monkeypatch.setenv(memory.VARIABLE, "1")
     assert main(["fit", *FULL, "--run.root=full"]) == 0
+
+
+def test_ones_own_graph_larger_than_memory_is_refused_too(monkeypatch, tmp_path):
+    monkeypatch.setenv(memory.VARIABLE, "0.00001")
+    graph = Data(
+        x=torch.randn(20, 4),
+        y=torch.arange(20) % 3,
+        edge_index=torch.arange(20).expand(2, -1).clone(),
+    )
+    with pytest.raises(MisconfigurationException, match="20 nodes and 20 edges, needs about"):
+        fit({"num_layers": 2}, graph, epochs=1, root=str(tmp_path / "runs"), progress=False)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_what_is_needed_depends_on_the_precision(monkeypatch, tmp_path, capsys):
