@@ -348,6 +348,8 @@ def test_a_model_keeps_its_positive_class_where_other_data_has_other_shares():
     other.read_schema({"schema": remembered.as_dict()})
     assert other.schema.positive == "fraud"
     assert other.task.number == 0
+    chosen = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97), positive="ok")
+    assert Binary(2).read_schema(chosen).positive == "ok", "what is remembered comes first"
     # So does a measurement of data in which the other class is the rarer one.
     data = GraphSource(rare_fraud(("ok", "fraud"))).read_as(remembered)
     assert data.schema.positive == "fraud"
