@@ -5,6 +5,7 @@ imported.
 """
 
 import difflib
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from gnn_depth.ranges import in_range
 
@@ -25,6 +26,7 @@ KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data", "tran
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}  # kind -> name -> class
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
 Registered = TypeVar("Registered", bound=type)
+P = ParamSpec("P")
 
 
 class RegistryError(ValueError):
@@ -118,6 +120,27 @@ def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] =
     choices = sorted(choices)
     near = hint(value, [*choices, *also])
     return f"unknown {what} {value!r}.{near} Available: {', '.join(choices)}."
+
+
+def keep_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Decorator of a constructor: an argument that does not exist raises a ValueError.
+
+    Those that were given are kept in the object's ``arguments``, by name: a default that is written
+    out is told from one that is not.
+    """
+    names = list(inspect.signature(init).parameters)[1:]
+
+    @functools.wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        made: Any = args[0]
+        for name in kwargs:
+            if name not in names:
+                raise ValueError(unknown(f"argument of {type(made).__name__}", name, names))
+        given = dict(zip(names, args[1:], strict=False)) | kwargs
+        vars(made).setdefault("arguments", given)  # those of a subclass came first
+        init(*args, **kwargs)
+
+    return checked
 
 
 def load_entry_points() -> list[str]:

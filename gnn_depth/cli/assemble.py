@@ -134,7 +134,19 @@ class CommandLineInterface:
                 data = self.resolved["data"]
                 self.checkpoint.check_data(self.model.hparams, data, sha256)
                 if self.command in ("validate", "test") and self.datamodule.split_is_random:
-                    self.checkpoint.check_split(self.datamodule.checksum)
+                    self._choose_rows(self.checkpoint)
+
+    def _choose_rows(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """Measure the rows of another graph than that of the training that have a target: all."""
+        if checkpoint.data_sha256 in (None, self.datamodule.checksum):
+            return
+        self.datamodule = self.datamodule.tested_whole()
+        checkpoints.warn(
+            "this is other data than that of the training, and has no split: all rows with a label "
+            "or target are measured. If nodes of the training are among them, the score is too "
+            "good: give a column with train, val and test (--data.split COLUMN).",
+            "",
+        )
 
     def _trainer_options(self) -> dict[str, Any]:
         """Every option of the trainer, with the objects that the given ones stand for."""

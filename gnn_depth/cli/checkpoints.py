@@ -125,15 +125,6 @@ class Checkpoint:
             )
         warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
 
-    def check_split(self, data_sha256: str) -> None:
-        """Warn of data with a random split that the model was not trained on."""
-        if self.data_sha256 not in (None, data_sha256):
-            warn(
-                "this is other data than that of the training, and its split is drawn at random: "
-                "nodes that the model was trained on may be among those that are measured. Give a "
-                "split, as a column with train, val and test (--data.split COLUMN)."
-            )
-
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""
         kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
@@ -258,8 +249,9 @@ def find(
             found = first_two[0]
             warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
             return found
-        several = f" But {choose_one(runs)}" if first_two else ""
-        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{several}")
+        if first_two:
+            raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
+        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.")
     try:
         found = read(path)
     except UsageError as error:

@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
     if options.kinds:
-        print(listing([_kind(word) for word in options.kinds], known))
+        print(listing([_kind(word, known) for word in options.kinds], known))
     else:
         print(listing(registry.KINDS, known, only_registered=True))
     return 0
@@ -69,12 +69,18 @@ def _kinds() -> list[str]:
     return list(dict.fromkeys((*registry.KINDS, *LIBRARIES)))
 
 
-def _kind(word: str) -> str:
+def _kind(word: str, known: KnownToCommand) -> str:
     """A kind, in the singular or the plural."""
     for kind in _kinds():
         if word in (kind, f"{kind}s"):
             return kind
-    raise UsageError(registry.unknown("kind", word, _kinds()))
+    message = registry.unknown("kind", word, _kinds())
+    for section, kind in SECTIONS.items():
+        if any(word in (each.name, each.shown) for each in known.parts[kind].values()):
+            what = "data set" if kind == "data" else kind
+            message += f" {word} is a {what}: gnn-depth fit --{section}.help {word} explains it."
+            break
+    raise UsageError(message)
 
 
 def listing(kinds: Iterable[str], known: KnownToCommand, only_registered: bool = False) -> str:
@@ -137,13 +143,15 @@ def _help_of_part(key: str, word: str, known: KnownToCommand) -> str:
 def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
     """The options of a run: all of them, or without most of the trainer's."""
     parser = argparse.ArgumentParser(
-        usage=f"gnn-depth {command} {NEEDS.get(command, '')}[--config FILE]... [--OPTION VALUE]...",
+        usage=f"gnn-depth {command} [NODES EDGES] {NEEDS.get(command, '')}[--config FILE]... "
+        "[--OPTION VALUE]...",
         description=(
-            f"{RUNS[command]} Options are merged in this order: defaults, config files, "
-            "command line."
+            f"{RUNS[command]} NODES and EDGES are two tables of your own; their options are those "
+            "of --data.help UserGraph, and gnn-depth inspect NODES EDGES proposes them. Options "
+            "are merged in this order: defaults, config files, command line."
         ),
         epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: "
-        "--model.norm.help NAME, --model.layer.help NAME and so on.",
+        "--model.norm.help NAME, --data.help NAME and so on.",
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
         add_help=False,
     )

@@ -38,4 +38,4 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
             )
 
     write_whole(path, write_to)
-    return f"{words} of {len(table)} {row}s"
+    return f"{words} of {len(table)} {row}{'' if len(table) == 1 else 's'}"

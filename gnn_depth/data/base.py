@@ -149,13 +149,21 @@ class GraphDataModule(L.LightningDataModule, ABC):
         schema.check_like(self.schema)
         return self
 
+    def tested_whole(self) -> "GraphDataModule":
+        """This data with all rows that have a target in the test set.
+
+        It is asked for where :attr:`split_is_random`.
+        """
+        return self
+
     @property
     def about(self) -> str:
         """The sizes of the data in words, which a run begins with."""
-        outputs = {"multilabel": "labels", "regression": "numbers to predict"}.get(
-            self.task, "classes"
-        )
-        return f"{self.num_classes} {outputs}"
+        one, several = {
+            "multilabel": ("label", "labels"),
+            "regression": ("number to predict", "numbers to predict"),
+        }.get(self.task, ("class", "classes"))
+        return f"{self.num_classes} {one if self.num_classes == 1 else several}"
 
     @property
     def notes(self) -> list[str]:
@@ -392,6 +400,12 @@ class WrapsSource:
         """This data set made from its source, which is read for a trained model."""
         other: Any = copy_unread(self)
         other.source = self.source.read_as(schema, unknown, targets)
+        return other
+
+    def tested_whole(self) -> Any:
+        """This data set made from its source, all of whose rows are to test on."""
+        other: Any = copy_unread(self)
+        other.source = self.source.tested_whole()
         return other
 
     def remarks(self, batch: NodeBatch) -> list[str]:

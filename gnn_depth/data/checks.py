@@ -71,7 +71,7 @@ def check_nodes(
 ) -> None:
     """Check for faults that would not stop training but give wrong numbers.
 
-    One class, one node, isolated nodes and no edges at all are legal.
+    One node, isolated nodes and no edges at all are legal.
     :class:`~gnn_depth.graph.Graph` checks the edges. The rows of targets and masks are
     ``num_targets``, by default one for each node. For a model that is ``trained``, classes and
     training nodes may be absent.
@@ -116,6 +116,8 @@ def check_nodes(
             )
     if not trained and not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
+    if not trained:
+        refuse_one_class(y)
 
 
 def check_finite(x: Tensor) -> None:
@@ -163,11 +165,30 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
     return ()
 
 
+def refuse_one_class(y: Tensor, names: Sequence[str] | None = None) -> None:
+    """Refuse classes that are all one: a model of them has nothing to tell apart.
+
+    Args:
+        y: Classes of the rows that have one; labels and numbers pass.
+        names: Names of the classes; by default their numbers.
+
+    Raises:
+        DataError: There is only one class.
+    """
+    if y.dim() > 1 or y.is_floating_point() or not len(y) or int(y.max()) > 0:
+        return
+    name = names[0] if names else "0"
+    raise DataError(
+        f"there is only one class, {name!r}, in all {len(y):,} rows that have one: a model has "
+        "nothing to tell apart. Add rows of other classes, or choose another target (label of a "
+        "table, --data.label COLUMN; y of arrays)."
+    )
+
+
 def class_notes(
     y: Tensor, masks: Sequence[Tensor], names: Sequence[str] | None = None
 ) -> list[str]:
-    """Sentences about classes that cannot be learned or measured: a single one, or some that a set
-    lacks.
+    """Sentences about classes that cannot be learned or measured because a set lacks them.
 
     Args:
         y: Classes; nothing is said of labels and numbers.
@@ -178,8 +199,6 @@ def class_notes(
         return []
     count = num_outputs_of(y)
     names = names or [str(number) for number in range(count)]
-    if count == 1:
-        return [f"there is only one class, {names[0]!r}: a model has nothing to tell apart."]
     notes = []
     for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
         rows = torch.bincount(y[mask], minlength=count)

@@ -267,7 +267,7 @@ def refuse_faults(table: Any, faults: Sequence[str]) -> None:
             "of its categories."
         )
     raise DataError(
-        f"table {str(table.path)!r} does not have the columns that the model was trained on:\n"
+        f"table {str(table.path)!r} is refused: the model was trained on other columns or values:\n"
         f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
         f"missing numbers are the mean of the training.{whole}"
     )

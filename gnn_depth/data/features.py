@@ -1,7 +1,7 @@
 """Read the features of nodes and edges, and say where float32 or their sizes do harm."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,7 @@ def read_features(
     notes: list[str],
     columns: Sequence[str] = (),
     to_train: bool = True,
+    scaled: Collection[str] = (),
 ) -> Tensor:
     """Features as float32, shape (rows, columns).
 
@@ -40,6 +41,7 @@ def read_features(
         columns: Names of the columns.
         to_train: Whether a model is trained on them, which columns of very different size may
             spoil.
+        scaled: Names of the columns that are scaled already.
 
     Raises:
         DataError: A number is beyond the range of float32, or one-hot columns are too many.
@@ -54,9 +56,9 @@ def read_features(
         return _one_hot(name, values[:, 0].long(), notes)
     x = values.float()
     if values.dtype in (torch.float64, torch.int64):
-        _check_precision(name, values, x, notes, columns)
+        _check_precision(name, values, x, notes, columns, to_train, scaled)
     if to_train:
-        _compare_sizes(name, x, notes, columns)
+        _compare_sizes(name, x, notes, columns, scaled)
     return x
 
 
@@ -115,7 +117,13 @@ def _one_hot(name: str, values: Tensor, notes: list[str]) -> Tensor:
 
 
 def _check_precision(
-    name: str, exact: Tensor, rounded: Tensor, notes: list[str], columns: Sequence[str]
+    name: str,
+    exact: Tensor,
+    rounded: Tensor,
+    notes: list[str],
+    columns: Sequence[str],
+    to_train: bool,
+    scaled: Collection[str],
 ) -> None:
     beyond = (rounded.isinf() & exact.isfinite()).nonzero()
     if len(beyond):
@@ -134,10 +142,14 @@ def _check_precision(
     lost = (whole | ((moved > 1e-3 * spread) & (spread > 0))).nonzero()
     if len(lost):
         row, column = lost[0].tolist()
+        advice = "."  # the scaling of a trained model is what it is
+        if to_train:
+            is_scaled = bool(columns) and columns[column] in scaled
+            advice = f": {_scale(name, is_scaled)}"
         notes.append(
             f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
-            f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
-            f"{_scale(name)}"
+            f"{_named(column, columns)}, and float32 rounds it to "
+            f"{rounded[row, column]:.17g}{advice}"
         )
 
 
@@ -161,22 +173,33 @@ def columns_differ(x: Tensor | None) -> bool:
     return x is not None and bool(_unequal_columns(x))
 
 
-def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str]) -> None:
+def _compare_sizes(
+    name: str, x: Tensor, notes: list[str], columns: Sequence[str], scaled: Collection[str]
+) -> None:
     words = []
-    for column, size in _unequal_columns(x).items():
+    unequal = _unequal_columns(x)
+    for column, size in unequal.items():
         words.append(f"column {column}{_named(column, columns)} reaches {size:.3g}")
     if not words:
         return
+    large = next(iter(unequal))
+    is_scaled = bool(columns) and columns[large] in scaled
+    where = f" in row {int(x[:, large].abs().argmax())}" if is_scaled else ""
     notes.append(
-        f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
-        f"{_scale(name)}"
+        f"{name} has columns of very different size: {' and '.join(words)}{where}. Training may "
+        f"fail: {_scale(name, is_scaled)}"
     )
 
 
-def _scale(name: str) -> str:
+def _scale(name: str, is_scaled: bool) -> str:
     """Advice for columns that need a scale."""
-    if name not in SCALED_BY:
-        return "subtract the mean of each column, and divide by its deviation."
+    if name not in SCALED_BY:  # weights of edges, which may not be negative
+        return (
+            "divide the weights, or read the column as a feature of the edges (edge_features), "
+            "which edge_standardize scales."
+        )
+    if is_scaled:
+        return "the column is scaled already; look for a wrong value, or scale it by log1p."
     return (
         f"--data.{SCALED_BY[name]} standard, in Python {SCALED_BY[name]}='standard', scales them."
     )

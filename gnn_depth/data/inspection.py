@@ -13,6 +13,7 @@ from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import MAX_LISTED, class_counts, task_of
 from gnn_depth.data.columns import share_of
 from gnn_depth.data.schema import Schema
+from gnn_depth.data.targets import positive_class
 
 RARE = 0.1  # a class with fewer of the rows makes accuracy a poor measure
 ONE_WAY = 0.9  # with more edges that have no reverse, both directions are proposed
@@ -50,6 +51,9 @@ class Inspection:
         if schema.task == "multiclass" and total:
             if len(counts) == 2:
                 self.options["model.task"] = "binary"
+                trained = class_counts(batch.y, batch.train_mask)
+                name = positive_class(schema.outputs, trained)
+                self.facts["positive class"] = f"{name}; --model.task.positive CLASS names another"
             if min(counts) < RARE * total:
                 self.options["model.class_weight"] = "balanced"
                 self.options["model.best_metric"] = "ap" if len(counts) == 2 else "f1"

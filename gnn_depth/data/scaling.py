@@ -50,6 +50,11 @@ def scalable(columns: Sequence[Column]) -> list[str]:
     return [one.name for one in columns if one.kind != "category" and one.width == 1]
 
 
+def scaled_in(columns: Sequence[Column]) -> list[str]:
+    """The names of the columns that have a scaling."""
+    return [one.name for one in columns if one.scaling is not None]
+
+
 def fit_columns(
     columns: Sequence[Column], x: Tensor, rows: Tensor, methods: Mapping[str, str], fill: str
 ) -> tuple[Column, ...]:

@@ -140,7 +140,9 @@ class Schema:
         label: Columns of the label or of the targets.
         split: Column of the split.
         missing_label: A label or target that marks rows without one.
+        positive: The positive class of a binary task; empty for others.
         targets_scaling: The scaling of each number to predict; empty without any.
+        lowest_targets: The smallest of each number to predict in the training rows.
         train_counts: Training rows of each class, or of each label that is true.
         train_rows: Number of training rows.
         id: Column of the ids of the nodes.
@@ -172,7 +174,9 @@ class Schema:
     label: tuple[str, ...] = ()
     split: str | None = None
     missing_label: float | str | None = None
+    positive: str = ""
     targets_scaling: tuple[Scaling, ...] = ()
+    lowest_targets: tuple[float, ...] = ()
     train_counts: tuple[int, ...] = ()
     train_rows: int = 0
     id: str | None = None

@@ -19,6 +19,7 @@ from gnn_depth.data.checks import (
     class_counts,
     class_notes,
     num_outputs_of,
+    refuse_one_class,
     task_of,
 )
 from gnn_depth.data.containers import Arrays, graphs_in
@@ -41,12 +42,15 @@ from gnn_depth.data.scaling import (
     has_unit_rows,
     scalable,
     scaled_features,
+    scaled_in,
     words_of_columns,
 )
 from gnn_depth.data.schema import Column, Method, Scaling, Schema, Unknown, features_of
 from gnn_depth.data.targets import Targets, as_trained, no_targets, read_targets
+from gnn_depth.data.transforms import Transforms
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Finite, Natural, Probability, Range, in_range
+from gnn_depth.registry import keep_arguments
 
 ValShare = Annotated[float, Range(0, 1, above=True, below=True)]
 
@@ -128,16 +132,20 @@ class GraphSource(GraphSet):
         make_features: Features to make from the edges, beside those of the data: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
+        transforms: As in every data set.
         node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
             keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
             ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
             gain by it.
-        **common: ``transforms``, as in every data set.
 
     Raises:
-        ValueError: A number is out of its range.
+        ValueError: A number is out of its range, or there is no such argument.
     """
 
+    #: The arguments that were given, by name.
+    arguments: Mapping[str, Any]
+
+    @keep_arguments
     @in_range
     def __init__(
         self,
@@ -155,10 +163,10 @@ class GraphSource(GraphSet):
         edge_standardize: PerColumn = "none",
         scale_target: Method = "none",
         make_features: MakeFeatures = "none",
+        transforms: Transforms = (),
         node_order: NodeOrder = "auto",
-        **common: Any,
     ) -> None:
-        super().__init__(batch_size, seed, **common)
+        super().__init__(batch_size, seed, transforms=transforms)
         check_fractions(train_fraction, val_fraction)
         self.data = data
         if isinstance(data, str | os.PathLike):
@@ -179,6 +187,7 @@ class GraphSource(GraphSet):
         self.fill = "error"
         self.reads_targets = True
         self._record: GraphRecord | None = None
+        self._overruled: list[str] = []  # options that a model's schema decides in another way
 
     @staticmethod
     def of(
@@ -250,6 +259,7 @@ class GraphSource(GraphSet):
             return self
         other: Any = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
+        other._overruled = self.overruled(schema)
         # What makes features of a graph belongs to the model: new data gets the same.
         made, transforms = schema.make_features or "none", list(schema.transforms)
         for name, own, trained in (
@@ -263,6 +273,38 @@ class GraphSource(GraphSet):
                 )
         other.make_features = made
         other.transforms, other._transforms = transforms, build("transform", transforms)
+        return other
+
+    def overruled(self, schema: Schema) -> list[str]:
+        """The options, as they were given, that a model's schema decides in another way."""
+        of_target = "none"
+        for scaling in schema.targets_scaling:
+            of_target = scaling.method
+        trained = {
+            "standardize": _methods(schema.columns),
+            "edge_standardize": _methods(schema.edge_columns),
+            "scale_target": {"target": of_target},
+        }
+        found = []
+        for name, methods in trained.items():
+            value = self.arguments.get(name, "none")
+            if value == "none":
+                continue
+            asked = words_of_columns(name, value, [*methods], METHODS)
+            if asked != methods or not methods:
+                found.append(f"{name} {value}")
+        return found
+
+    def tested_whole(self) -> GraphDataModule:
+        batch = self.loaded
+        no_row = torch.zeros_like(batch.test_mask)
+        labelled = batch.train_mask | batch.val_mask | batch.test_mask
+        other: Any = copy_unread(self)
+        # Nothing else of what was read changes.
+        whole = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
+        vars(other)["loaded"] = whole
+        other._record = replace(self.record, batch=whole)
+        other.split_is_random = False
         return other
 
     @property
@@ -309,6 +351,11 @@ class GraphSource(GraphSet):
 
     def _checked(self, given: Given) -> GraphRecord:
         notes, trained = given.notes, self.adopted
+        if self._overruled:
+            verb = "is" if len(self._overruled) == 1 else "are"
+            notes.append(
+                f"{' and '.join(self._overruled)} {verb} not used: the schema of the model decides."
+            )
         stand_in: StandIn | None = None
         if trained is not None and not self.reads_targets:
             stand_in = "graph" if trained.per_graph else "node"
@@ -343,7 +390,7 @@ class GraphSource(GraphSet):
         of_edges: dict[str, Any] = {}
         if "edge_weight" in arrays:
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
-            weights = read_features("edge_weight", weights, notes)
+            weights = read_features("edge_weight", weights, notes, to_train=trained is None)
             if trained is not None and trained.edge_weight is not None:
                 column = Column(
                     trained.edge_weight,
@@ -362,7 +409,9 @@ class GraphSource(GraphSet):
             values, edge_columns = self._edge_features(arrays, given, rows)
             named = features_of(edge_columns)
             is_new = trained is None
-            of_edges["edge_attr"] = read_features("edge_attr", values, notes, named, is_new)
+            of_edges["edge_attr"] = read_features(
+                "edge_attr", values, notes, named, is_new, scaled_in(edge_columns)
+            )
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
         if self.make_features != "none":
             made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
@@ -400,6 +449,7 @@ class GraphSource(GraphSet):
         is_own = self.missing_label is not None  # not the one of the training
         found = read_targets(joined.arrays["y"], rows, mark, given.target_names, must_occur=is_own)
         if trained is None:
+            refuse_one_class(found.y[found.labelled], found.names)
             return found
         return as_trained(found, trained, self.on_unknown)
 
@@ -434,7 +484,8 @@ class GraphSource(GraphSet):
             check_finite(known.masked_fill(~train[:, None], 0.0))
             columns = fit_columns(columns, values, train, methods, self.fill)
             values = scaled_features(columns, values)
-        x = read_features("x", values, given.notes, features_of(columns))
+        named = features_of(columns)
+        x = read_features("x", values, given.notes, named, scaled=scaled_in(columns))
         flags = () if given.columns else flags_in(x)
         return x, columns, flags
 
@@ -485,7 +536,10 @@ class GraphSource(GraphSet):
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
+        lowest: tuple[float, ...] = ()
         task = task_of(batch.y)
+        if task == "regression" and batch.train_mask.any():  # else it is refused later
+            lowest = tuple(batch.y[batch.train_mask].view(-1, count).amin(0).tolist())
         if self.scale_target != "none":
             if task != "regression":
                 raise DataError(
@@ -503,6 +557,7 @@ class GraphSource(GraphSet):
             flags,
             unit_rows=not columns and has_unit_rows(batch.x),
             targets_scaling=tuple(scalings),
+            lowest_targets=lowest,
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             missing_label=self.missing_label,
@@ -548,7 +603,8 @@ class GraphSource(GraphSet):
             return split_masks(rows, split)
         if given or self.val_share is not None:
             return complete_masks(given, self.val_share, self.seed, notes)
-        notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+        if self.adopted is None:  # else a command says which rows it measures
+            notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
         self.split_is_random = True
         fractions = self.train_fraction, self.val_fraction
         return fraction_split(rows, self.seed, *fractions, labelled)
@@ -558,3 +614,13 @@ def _repeated_ends(graph: Graph) -> int:
     """How many edges have the source and target of an earlier one."""
     keys = graph.source * graph.num_nodes + graph.target
     return graph.num_edges - len(torch.unique(keys))
+
+
+def _methods(columns: Sequence[Column]) -> dict[str, str]:
+    """The scaling of each column that could have one."""
+    found: dict[str, str] = {}
+    names = scalable(columns)
+    for column in columns:
+        if column.name in names:
+            found[column.name] = column.scaling.method if column.scaling else "none"
+    return found

@@ -18,6 +18,8 @@ from gnn_depth.registry import unknown as unknown_word
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
 #: Names of classes that may mark rows without one.
 UNKNOWN = ("unknown", "unk", "?", "-", "missing", "unlabeled", "unlabelled", "undefined")
+#: Names of two classes of which the second is the positive one.
+SIGNS = (("no", "yes"), ("false", "true"), ("negative", "positive"), ("0", "1"), ("-1", "1"))
 #: Integers that are written the same after reading: no leading zero or plus, and they fit into
 #: int64.
 INTEGER = r"0|-?[1-9]\d{0,17}"
@@ -116,6 +118,26 @@ def no_targets(rows: int, schema: Schema) -> Targets:
     dtype = torch.long if schema.task == "multilabel" else torch.float32
     y = torch.zeros(rows, len(schema.outputs), dtype=dtype)
     return Targets(y, labelled, names, [])
+
+
+def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:
+    """The positive one of two classes: the one that its name tells, or else the rarer one.
+
+    Args:
+        names: Of the two classes.
+        counts: Training rows of each; empty if they are not counted. The second is the positive one
+            of classes that are equally frequent, or not counted.
+    """
+    first, second = names
+    plain = [name.strip().casefold().removesuffix(".0") for name in names]
+    for negative, positive in SIGNS:
+        if plain == [negative, positive]:
+            return second
+        if plain == [positive, negative]:
+            return first
+    if counts and counts[0] < counts[1]:
+        return first
+    return second
 
 
 def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:

@@ -36,7 +36,7 @@ from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import TargetModel, read_tables
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
-from gnn_depth.registry import register, unknown
+from gnn_depth.registry import keep_arguments, register, unknown
 
 Separator = Literal["comma", "semicolon", "tab", "bar", "spaces"]
 #: What stands for missing numbers.
@@ -135,6 +135,7 @@ class UserGraph(GraphSource):
             fractions add up to more than one.
     """
 
+    @keep_arguments
     def __init__(
         self,
         path: FilePath,
@@ -240,7 +241,6 @@ class UserGraph(GraphSource):
         self.separator = separator
         self.notation = Notation(decimal, tuple(date_format))
         self.notation.check()
-        self._overruled: list[str] = []  # options that a model's schema decides in another way
 
     @property
     def edge_fill(self) -> str:
@@ -254,11 +254,6 @@ class UserGraph(GraphSource):
             "normalize_features": self.normalize_features,
         }
         notes: list[str] = []
-        if self._overruled:
-            verb = "is" if len(self._overruled) == 1 else "are"
-            notes.append(
-                f"{' and '.join(self._overruled)} {verb} not used: the schema of the model decides."
-            )
         with self.naming_origin():
             tables = self.tables()
             if tables is None:
@@ -334,27 +329,43 @@ class UserGraph(GraphSource):
         other: Any = super().read_as(schema, unknown, targets)
         if other is self:
             return self
-        other._overruled = self._written_otherwise(schema)
         other.undirected = schema.undirected
         other.repeated_edges = schema.repeated_edges or "none"
         other.normalize_features = schema.normalize_features
         return other
 
-    def _written_otherwise(self, schema: Schema) -> list[str]:
-        """The options, as they were written, that a model's schema decides in another way."""
+    def overruled(self, schema: Schema) -> list[str]:
         trained = {
             "undirected": schema.undirected,
             "repeated_edges": schema.repeated_edges or "none",
             "normalize_features": schema.normalize_features,
+            "fill": _fill_of(schema.columns),
         }
         found = []
         for name, value in trained.items():
-            if name in self._written and self._written[name] != value:
-                found.append(f"{name} {str(self._written[name]).lower()}")
-        fill = self._written.get("fill")
-        trained_fill = _fill_of(schema.columns)
-        if fill is not None and trained_fill is not None and fill != trained_fill:
-            found.append(f"fill {fill}")
+            asked = self.arguments.get(name, value)
+            if value is not None and asked != value:
+                found.append(f"{name} {str(asked).lower()}")
+        found += super().overruled(schema)
+        if schema.named:
+            found += self._other_columns(schema)
+        return found
+
+    def _other_columns(self, schema: Schema) -> list[str]:
+        """The lists of columns, as they were given, that are not those of a model."""
+        names = [column.name for column in schema.columns]
+        numbers = [column.name for column in schema.columns if column.kind == "number"]
+        roles = self.columns
+        found = []
+        if roles.features and (
+            _beyond(roles.features, names) or _uncovered(numbers, roles.features)
+        ):
+            found.append(f"features {list(roles.features)}")
+        if roles.categories and _beyond(roles.categories, names):
+            found.append(f"categories {list(roles.categories)}")
+        dropped = [name for name in roles.drop if name in names]
+        if dropped:
+            found.append(f"drop {dropped}")
         return found
 
     def inspect(self) -> Inspection:
@@ -487,6 +498,21 @@ def _fill_of(columns: Sequence[Column]) -> Fill | None:
     if all(column.fill == column.mean for column in numbers):
         return "mean"
     return "zero" if all(column.fill == 0 for column in numbers) else "median"
+
+
+def _beyond(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns that are given and that a model does not have."""
+    return [one for one in given if not any(_covers(one, name) for name in names)]
+
+
+def _uncovered(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The columns of a model that are not given."""
+    return [name for name in names if not any(_covers(one, name) for one in given)]
+
+
+def _covers(given: str, name: str) -> bool:
+    """True if a column is the given one, or a part of its lists of numbers."""
+    return name == given or name.startswith(f"{given}_")
 
 
 def _propose_one_edge(found: Inspection, batch: NodeBatch, have_gaps: bool) -> None:

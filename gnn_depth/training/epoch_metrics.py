@@ -13,13 +13,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.metrics import (
-    accuracy,
-    balanced_accuracy,
-    confusion,
-    macro_f1,
-    predicted_classes,
-)
+from gnn_depth.training.metrics import confusion, predicted_classes
 from gnn_depth.training.tasks import Task
 
 
@@ -93,6 +87,9 @@ class EpochMetrics:
         self.names = names
         self.task = task
         self.counts: Tensor | None = None  # the confusion matrices of the last compute
+        # How many nodes each set of the last compute had. Several processes may see the same ones,
+        # and there it is empty.
+        self.sizes: dict[str, int] = {}
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
@@ -163,9 +160,11 @@ class EpochMetrics:
         """
         if not self._began:
             return {}
+        self.sizes = dict(zip(self.names, self._sizes, strict=True))
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
+            self.sizes = {}
             counts, sizes, loss = self._merged(trainer)
             for metric in self._all():
                 # A process without rows still has the types of its beginning.
@@ -173,11 +172,7 @@ class EpochMetrics:
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         if counts is not None:
             self.counts = counts
-            of_counts = {
-                "acc": accuracy(counts),
-                "f1": macro_f1(counts),
-                "bacc": balanced_accuracy(counts),
-            }
+            of_counts = self.task.of_counts(counts)
         with warnings.catch_warnings():
             # torchmetrics warns of a process that had no batch, and of sums from a checkpoint.
             warnings.simplefilter("ignore", UserWarning)

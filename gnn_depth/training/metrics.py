@@ -57,6 +57,19 @@ def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "
     return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
 
 
+def f1_of_class(
+    counts: Int[Tensor, "sets classes predictions"], number: int
+) -> Float[Tensor, "sets"]:
+    r""":math:`2 TP / (2 TP + FP + FN)` of one class.
+
+    NaN if it is neither among the labels nor among the predictions, or if a node has no prediction.
+    """
+    labelled = counts[..., number, :].sum(-1)
+    predicted = counts[..., :, number].sum(-1)
+    hits = counts[..., number, number].double()
+    return _where_predicted(counts, 2 * hits / (labelled + predicted))
+
+
 def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
     """Values of sets, with NaN for those in which a node has no prediction."""
     without = counts[..., -1].sum(-1)

@@ -187,7 +187,7 @@ class NodeClassifier(PlainModule):
 
     def adopt(self, schema: Schema) -> None:
         """Take over what the data says of its columns, classes and targets."""
-        self.schema = schema
+        self.schema = schema = self.task.read_schema(schema)
         if schema.targets_scaling:
             self.task.scale_targets(schema.targets_scaling)
         if self.class_weight is not None:

@@ -148,16 +148,22 @@ def _neighbour_note(batch: NodeBatch) -> str:
     alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
     said = []
     if alone:
+        have = "has" if alone == 1 else "have"
         said.append(
-            f"{alone:,} of {batch.read:,} nodes have no neighbour: their predictions come "
-            "from their own features alone."
+            f"{alone:,} of {batch.read:,} {_nodes(batch.read)} {have} no neighbour: predicted from "
+            "their own features alone."
         )
     if deaf:
+        have = "has" if deaf == 1 else "have"
         said.append(
-            f"{deaf:,} of {batch.read:,} nodes have edges that lead away from them only, and "
-            "receive nothing from their neighbours."
+            f"{deaf:,} of {batch.read:,} {_nodes(batch.read)} {have} edges that lead away only: "
+            "nothing comes from a neighbour."
         )
     return " ".join(said)
+
+
+def _nodes(count: int) -> str:
+    return "node" if count == 1 else "nodes"
 
 
 def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
@@ -179,7 +185,24 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
         choices = np.array([*names, None], object)
         columns["predicted"] = choices[predicted_classes(numbers).numpy()]
         columns["probability"] = numbers.amax(1).numpy()
+    if model.task.targets == "numbers":
+        for lowest, name, column in zip(
+            model.schema.lowest_targets, names, numbers.T, strict=False
+        ):
+            _warn_of_sign(lowest, name, column)
     word = WORDS[model.task.targets][1]
     for column, name in enumerate(names):
         columns[f"{word}_{name}"] = numbers[:, column].numpy()
     return pd.DataFrame(columns)
+
+
+def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:
+    """Warn of numbers below zero where none of the training was."""
+    count = int((predicted < 0).sum())
+    if lowest < 0 or not count:
+        return
+    are = "is" if count == 1 else "are"
+    rank_zero_only(log.warning)(
+        f"{count:,} of {len(predicted):,} predictions of {name!r} {are} below 0, and no target of "
+        "the training is. --data.scale_target log1p learns the logarithm instead."
+    )

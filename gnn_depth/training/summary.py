@@ -1,7 +1,7 @@
 """The summary of a finished run: the main result, warnings about it, and every metric."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
@@ -12,7 +12,7 @@ from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
-SHARES = ("auroc", "acc", "f1", "bacc", "ap")  # metrics between 0 and 1
+SHARES = ("auroc", "acc", "f1", "f1_positive", "bacc", "ap")  # metrics between 0 and 1
 MAX_CLASSES = 8  # of a confusion table that is printed
 MAX_NAME = 16  # characters of a class's name in it
 NEAR_CHANCE = 0.02  # this little above chance is no result
@@ -68,6 +68,8 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
 def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> str:
     """Metrics in words, one a line, with a column for each head, and why some are undefined.
 
+    A last line says how many rows they are of.
+
     A single head that is empty is left out.
     """
     words = _words(module.task)
@@ -91,7 +93,28 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     for name, remark in module.eval_metrics.remarks():
         if name in names:
             notes.append(f"  {words.get(name, name)} {remark}.")
-    return "\n".join(lines + notes)
+    return "\n".join([*lines, *notes, *_measured_on(names, module)])
+
+
+def _measured_on(names: Sequence[str], module: NodeClassifier) -> list[str]:
+    """How many rows the metrics of each set are of, and of which moment those of training are."""
+    sizes = {**module.eval_metrics.sizes, **module.train_metrics.sizes}
+    shown = {name.partition("/")[0] for name in names}
+    words = []
+    for which, of_set in SETS.items():
+        if which in shown and sizes.get(which):
+            words.append(f"{sizes[which]:,} {of_set}")
+    lines = []
+    if words:
+        row = "graph" if module.schema is not None and module.schema.per_graph else "node"
+        plural = "" if words[-1].startswith("1 ") else "s"
+        listed = " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
+        lines.append(f"  measured on {listed} {row}{plural}")
+    if "train" in shown:
+        lines.append(
+            "  training metrics are of the steps themselves: with dropout, before weights changed"
+        )
+    return lines
 
 
 def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:

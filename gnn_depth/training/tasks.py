@@ -2,21 +2,35 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 
 from gnn_depth.builder import build
 from gnn_depth.data.schema import Scaling, Schema
+from gnn_depth.data.targets import positive_class
 from gnn_depth.registry import get, register, registered, unknown
-from gnn_depth.training.metrics import NAN_OUTPUT, R2, AveragePrecision, MicroF1, RocAuc
+from gnn_depth.training.metrics import (
+    NAN_OUTPUT,
+    R2,
+    AveragePrecision,
+    MicroF1,
+    RocAuc,
+    accuracy,
+    balanced_accuracy,
+    f1_of_class,
+    macro_f1,
+)
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
+#: The name of a class as a config may write it: 1, true and yes are no text in YAML.
+ClassName: TypeAlias = str | int | float | bool
 
 
 class Task(ABC):
@@ -32,8 +46,9 @@ class Task(ABC):
         targets: The kind of targets that it accepts.
         best: Name of the validation metric that chooses the best epoch.
         lower_is_better: True if the best epoch has the smallest value of ``best``.
-        counts_classes: True for tasks with one class per row: accuracy, macro F1 and balanced
-            accuracy are computed for them.
+        counts_classes: True for tasks with one class per row: the metrics ``counted`` are computed
+            for them.
+        counted: Names of the metrics that follow from confusion matrices, by :meth:`of_counts`.
         words: The display name of each metric, in display order.
         chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
             data.
@@ -46,6 +61,7 @@ class Task(ABC):
     best: str
     lower_is_better: bool = False
     counts_classes: ClassVar[bool] = False
+    counted: ClassVar[tuple[str, ...]] = ("acc", "f1", "bacc")
     words: Mapping[str, str] = {}
     chance: ClassVar[float | None] = None
     chance_metric: ClassVar[str | None] = None
@@ -65,6 +81,24 @@ class Task(ABC):
         """
         return {}
 
+    def of_counts(
+        self, counts: Int[Tensor, "sets classes predictions"]
+    ) -> dict[str, Float[Tensor, "sets"]]:
+        """The metrics ``counted``, for each set, from its confusion matrix."""
+        return {
+            "acc": accuracy(counts),
+            "f1": macro_f1(counts),
+            "bacc": balanced_accuracy(counts),
+        }
+
+    def read_schema(self, schema: Schema) -> Schema:
+        """Take over what the data says of its classes; return the schema that the run remembers.
+
+        Raises:
+            ValueError: An option of the task names a class that the data does not have.
+        """
+        return schema
+
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions and targets in the form that the metrics take."""
         return self.prediction(out), y
@@ -80,7 +114,7 @@ class Task(ABC):
         """
         modes: dict[str, str | None] = {"loss": "min"}
         if self.counts_classes:
-            modes |= {"acc": "max", "f1": "max", "bacc": "max"}
+            modes |= dict.fromkeys(self.counted, "max")
         for name, metric in self.metrics().items():
             if metric.higher_is_better is None:
                 modes[name] = None
@@ -197,17 +231,25 @@ class MultiClass(Task):
 class Binary(MultiClass):
     """Two classes, often of unequal size: cross-entropy; ROC AUC chooses the best epoch.
 
+    Average precision and an F1 are those of the positive class, which the report names. The run
+    remembers it in its ``schema.yaml`` and its checkpoints.
+
     Args:
         num_outputs: Number of classes: 2.
+        positive: Name of the positive class, such as fraud. By default the second one of no and
+            yes, false and true, 0 and 1, -1 and 1, negative and positive; of other names the class
+            with fewer training rows.
 
     Raises:
         ValueError: There are more classes.
     """
 
     best = "auroc"
+    counted = (*MultiClass.counted, "f1_positive")
     words: Mapping[str, str] = {
         "auroc": "ROC AUC",
         "ap": "average precision",
+        "f1_positive": "F1 of the positive class",
         "acc": "accuracy",
         "f1": "macro F1",
         "bacc": "balanced accuracy",
@@ -215,21 +257,43 @@ class Binary(MultiClass):
     chance = 0.5
     constant = "a coin"
 
-    def __init__(self, num_outputs: int) -> None:
+    def __init__(self, num_outputs: int, positive: ClassName | None = None) -> None:
         super().__init__(num_outputs, average_precision=True)
+        self.positive = positive
+        self.number = 1  # of the positive class
         if num_outputs != 2:
             raise ValueError(
                 f"task binary needs 2 classes, and this data has {num_outputs}: use task "
                 "multiclass."
             )
 
+    def read_schema(self, schema: Schema) -> Schema:
+        name = schema.positive or positive_class(schema.outputs, schema.train_counts)
+        if self.positive is not None:
+            name = named_class("positive class", self.positive, schema.outputs)
+        self.number = schema.outputs.index(name)
+        of_class = {"ap": f"average precision of {name!r}", "f1_positive": f"F1 of {name!r}"}
+        self.words = {**type(self).words, **of_class}
+        return replace(schema, positive=name)
+
     def metrics(self) -> dict[str, Metric]:
         return {"auroc": RocAuc(), "ap": AveragePrecision()}
+
+    def of_counts(
+        self, counts: Int[Tensor, "sets classes predictions"]
+    ) -> dict[str, Float[Tensor, "sets"]]:
+        return {**super().of_counts(counts), "f1_positive": f1_of_class(counts, self.number)}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         # The difference of the logits ranks rows as the probability does. It does not saturate:
         # probabilities that round to 0 or 1 would tie.
-        return out[:, 1].double() - out[:, 0].double(), y
+        score = out[:, self.number].double() - out[:, 1 - self.number].double()
+        return score, y if self.number == 1 else 1 - y
+
+    def undefined(self, name: str) -> str:
+        if name == "f1_positive":
+            return f"no row has the class, and none is predicted, or {NAN_OUTPUT}"
+        return super().undefined(name)
 
 
 @register("task", "multilabel")
@@ -363,6 +427,26 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
             f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
         )
     return made
+
+
+def named_class(what: str, name: ClassName, classes: Sequence[str]) -> str:
+    """The class that an option names.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if str(name) in classes:
+        return str(name)
+    # YAML reads the names true and yes as one value, and a table may write 1 as 1.0.
+    spellings: tuple[str, ...] = ()
+    if isinstance(name, bool):
+        spellings = ("true", "yes") if name else ("false", "no")
+    elif not isinstance(name, str):
+        spellings = (f"{name:g}", f"{name:g}.0")
+    for known in classes:
+        if known.casefold() in spellings:
+            return known
+    raise ValueError(unknown(what, str(name), classes))
 
 
 def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[float]:

@@ -67,7 +67,10 @@ def test_help_beside_a_named_part_shows_its_options(gnn_depth: Callable):
     for flag in ("--data.edge_columns", "--data.transforms", "--model.layer.heads"):
         assert flag in answer
     assert "--trainer.max_epochs" not in answer
-    assert "usage: gnn-depth fit" in gnn_depth("fit", "--help").out
+    for command in ("fit", "predict"):
+        answer = " ".join(gnn_depth(command, "--help").out.split())
+        assert f"usage: gnn-depth {command} [NODES EDGES]" in answer
+        assert "--data.help UserGraph" in answer
 
 
 def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(
@@ -86,6 +89,8 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
     ("words", "nearest"),
     [
         (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
+        (["list", "data", "UserGraph"], "gnn-depth fit --data.help UserGraph explains it"),
+        (["list", "gat"], "gnn-depth fit --model.layer.help gat explains it"),
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )

@@ -1,5 +1,6 @@
 """Faults that would train without complaint: each is refused with its first index."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -8,10 +9,12 @@ from hypothesis import strategies as st
 from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError, check_finite, check_nodes, match_choice, num_outputs_of
+from gnn_depth.data.source import GraphSource
 from gnn_depth.graph import Graph
 
 NODES = 8
 NAN = float("nan")
+NO_EDGES = {"edge_index": torch.empty(2, 0, dtype=torch.long)}
 
 
 def parts(**changes) -> dict:
@@ -69,10 +72,20 @@ def test_shapes_and_masks_that_do_not_fit_are_refused(fault, words):
     refused(parts(**fault), words)
 
 
-def test_one_class_one_node_no_edges_and_no_test_set_are_legal():
+def test_one_node_no_edges_and_no_test_set_are_legal():
     yes = torch.ones(1, dtype=torch.bool)
-    check_nodes(torch.zeros(1, 3), torch.zeros(1, dtype=torch.long), 1, (yes, ~yes, ~yes))
-    check_nodes(**parts(y=torch.zeros(NODES, dtype=torch.long), masks=(mask(0), mask(), mask())))
+    check_nodes(torch.zeros(1, 3), torch.zeros(1), 1, (yes, ~yes, ~yes))
+    check_nodes(**parts(masks=(mask(0), mask(), mask())))
+
+
+def test_a_single_class_is_refused_to_train_on_and_measured_with_a_trained_model():
+    of_one_class = parts(y=torch.zeros(NODES, dtype=torch.long))
+    with pytest.raises(ValueError, match="only one class, '0', in all"):
+        check_nodes(**of_one_class)
+    check_nodes(**of_one_class, trained=True)
+    y = np.array(["low", "", "low", "low"])
+    with pytest.raises(ValueError, match="only one class, 'low', in all 3 rows.*--data.label"):
+        _ = GraphSource({"x": torch.rand(4, 2), "y": y, **NO_EDGES}).batch
 
 
 def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_the_masks():

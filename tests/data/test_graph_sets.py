@@ -220,9 +220,11 @@ class InParts(list):
 
     def __init__(self, split: str = "train", per_graph: bool = True):
         count = {"train": 3, "val": 1, "test": 2}[split]
-        super().__init__(
-            drawn(count, torch.arange(1 if per_graph else 3), nodes=3) for _ in range(count)
-        )
+        graphs = []
+        for number in range(count):
+            y = torch.tensor([number % 2]) if per_graph else torch.arange(3)
+            graphs.append(drawn(count, y, nodes=3))
+        super().__init__(graphs)
 
 
 @pytest.mark.parametrize("per_graph", [True, False])

@@ -614,6 +614,71 @@ def test_options_that_the_schema_decides_are_said_to_be_unused(trained, folder, 
     pd.testing.assert_frame_equal(other, expected)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"undirected": False}, "undirected false is not used"),
+        ({"standardize": "robust"}, "standardize robust is not used"),
+        ({"features": ["age"]}, "features ['age'] is not used"),
+        ({"drop": ["age", "topic"]}, "drop ['age'] is not used"),
+        ({"categories": ["topic"]}, "categories ['topic'] is not used"),
+        ({"scale_target": "log1p"}, "scale_target log1p is not used"),
+        ({**ROLES, "features": ["age", "balance"]}, ""),
+        ({"drop": ["topic"]}, ""),
+    ],
+)
+def test_what_a_prediction_takes_from_the_model_is_not_changed_by_options_in_silence(
+    trained, folder, caplog, given, said
+):
+    model, expected = trained
+    with caplog.at_level(logging.WARNING):
+        found = predict(model, UserGraph(*written(*tables()), **given))
+    pd.testing.assert_frame_equal(found, expected)
+    if said:
+        assert f"{said}: the schema of the model decides" in caplog.text
+    else:
+        assert "not used: the schema" not in caplog.text
+
+
+def test_an_argument_that_does_not_exist_is_refused_with_the_nearest(folder):
+    paths = written(*tables())
+    with pytest.raises(ValueError, match="argument of UserGraph 'lable'.*'label'"):
+        UserGraph(*paths, lable="topic")
+    with pytest.raises(ValueError, match="argument of UserGraph 'standardise'.*'standardize'"):
+        UserGraph(*paths, label="topic", standardise="standard")
+    with pytest.raises(ValueError, match="argument of GraphSource 'seeds'.*'seed'"):
+        GraphSource({}, seeds=1)
+
+
+@pytest.mark.parametrize(("shift", "count"), [(0.0, 8), (-1.0, 0)])
+def test_numbers_below_zero_are_said_where_no_target_of_the_training_was(caplog, shift, count):
+    arrays = {"x": torch.eye(8), "edge_index": torch.empty(2, 0, dtype=torch.long)}
+    data = GraphSource({**arrays, "y": torch.arange(8.0) + shift})
+    model = build_model({"num_layers": 1, "hidden_channels": 4}, data)
+    assert Schema.from_dict(model.schema.as_dict()) == model.schema
+    below = torch.full((8, 1), -2.0)
+    with caplog.at_level(logging.WARNING):
+        predict(model, data, forward=lambda *_: [below])
+    said = [one.message for one in caplog.records if "below 0" in one.message]
+    assert len(said) == (count > 0)
+    if count:
+        assert said[0].startswith("8 of 8 predictions of '0' are below 0, and no target")
+        assert "scale_target log1p" in said[0]
+
+
+def test_one_of_a_thing_is_said_in_the_singular(caplog):
+    several = {"x": torch.eye(4), "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}
+    data = GraphSource({**several, "y": torch.rand(4)})
+    assert "1 number to predict;" in data.about
+    model = build_model({"num_layers": 1, "hidden_channels": 4}, data)
+    alone = {"x": torch.ones(1, 4), "edge_index": torch.empty(2, 0, dtype=torch.long)}
+    with caplog.at_level(logging.WARNING):
+        predict(model, alone)
+        predict(model, several)
+    assert "1 of 1 node has no neighbour" in caplog.text
+    assert "1 of 4 nodes has edges that lead away only" in caplog.text
+
+
 def test_repeated_edges_are_added_in_a_prediction_as_in_the_training(folder):
     nodes, edges = tables()
     options = {**ROLES, "repeated_edges": "sum"}

@@ -174,7 +174,9 @@ def ended(recorder, tmp_path):
         made = make_task(None, task, 2)
         recorder.best.monitor = f"val/{made.best}"
         measured = EpochMetrics(("val", "test"), made)
-        module = SimpleNamespace(task=made, chance=chance, eval_metrics=measured, schema=None)
+        module = SimpleNamespace(
+            task=made, chance=chance, eval_metrics=measured, train_metrics=measured, schema=None
+        )
         return report(recorder, module)
 
     return of

@@ -5,18 +5,23 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.metrics as sk
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics import MeanAbsoluteError
 
+import gnn_depth
 from gnn_depth import NodeClassifier, Task
 from gnn_depth.data.schema import Scaling, Schema
+from gnn_depth.data.source import GraphSource
+from gnn_depth.data.targets import positive_class
 from gnn_depth.graph import Graph
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
-from gnn_depth.training.tasks import Regression, class_weights, make_task
+from gnn_depth.training.tasks import Binary, Regression, class_weights, make_task
 from tests.training.conftest import Tiny
 from tests.training.test_metrics import ALONE
 
@@ -251,3 +256,100 @@ def test_the_confusion_table_counts_the_best_epoch(fit):
     right = np.trace(table.loc["test"].to_numpy()) / 8
     assert right == pytest.approx(recorder.best.metrics["test/acc"])
     assert "test nodes by class (rows)" in report(recorder, model)
+
+
+@pytest.mark.parametrize(
+    ("names", "counts", "positive"),
+    [
+        (("fraud", "ok"), (30, 470), "fraud"),
+        (("fraud", "ok"), (300, 200), "ok"),
+        (("fraud", "ok"), (), "ok"),
+        (("no", "yes"), (1, 9), "yes"),
+        (("Yes", "no"), (9, 1), "Yes"),
+        (("FALSE", "TRUE"), (1, 9), "TRUE"),
+        (("0", "1"), (1, 9), "1"),
+        (("0.0", "1.0"), (1, 9), "1.0"),
+        (("-1", "1"), (1, 9), "1"),
+        (("negative", "positive"), (1, 9), "positive"),
+        (("1", "2"), (1, 9), "1"),
+    ],
+)
+def test_the_positive_class_is_what_its_name_tells_or_the_rarer_one(names, counts, positive):
+    assert positive_class(names, counts) == positive
+
+
+def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
+    schema = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97))
+    assert Binary(2).read_schema(schema).positive == "fraud"
+    assert Binary(2, "ok").read_schema(schema).positive == "ok"
+    with pytest.raises(ValueError, match="positive class 'frued'.*'fraud'"):
+        Binary(2, "frued").read_schema(schema)
+    # What YAML does not read as text.
+    spelled = [(True, ("no", "yes")), (1, ("0", "1")), (1.0, ("0.0", "1.0")), (2, ("1.0", "2.0"))]
+    for name, names in spelled:
+        task = Binary(2, positive=name)
+        assert task.read_schema(Schema(4, "multiclass", names)).positive == names[1]
+
+
+def test_of_classes_0_and_1_the_scores_are_the_difference_of_the_logits_to_the_last_bit():
+    task, out, y = Binary(2), torch.randn(50, 2), torch.randint(2, (50,))
+    task.read_schema(Schema(4, "multiclass", ("0", "1"), train_counts=(1, 49)))
+    scores, targets = task.compared(out, y)
+    assert torch.equal(scores, out[:, 1].double() - out[:, 0].double())
+    assert torch.equal(targets, y)
+
+
+def rare_fraud(names=("fraud", "ok")):
+    """A graph of which a class that comes first by name is rare, and hard to find."""
+    generator = torch.Generator().manual_seed(0)
+    is_rare = torch.arange(120) % 8 == 0
+    x = torch.randn(120, 4, generator=generator)
+    x[is_rare, 0] += 0.5
+    edges = torch.randint(120, (2, 300), generator=generator)
+    y = np.where(is_rare.numpy(), *names)
+    return {"x": x, "y": y, "edge_index": edges}
+
+
+def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
+    options = {"num_layers": 2, "hidden_channels": 8, "best_metric": "ap"}
+    for positive, task in (
+        ("fraud", "binary"),
+        ("ok", {"name": "binary", "positive": "ok"}),
+    ):
+        run = gnn_depth.fit(
+            {**options, "task": task}, rare_fraud(), epochs=4, root=str(tmp_path), progress=False
+        )
+        table = run.predict()
+        test = run.data.batch.test_mask.numpy()
+        true = rare_fraud()["y"][test] == positive
+        scores, found = table[f"class_{positive}"][test], table.predicted[test] == positive
+        metrics = run.metrics
+        expected = sk.average_precision_score(true, scores)
+        assert metrics["test_ap_at_best_val"] == pytest.approx(expected, abs=1e-6)
+        assert metrics["test_f1_positive_at_best_val"] == pytest.approx(sk.f1_score(true, found))
+        assert metrics["test_auroc_at_best_val"] == pytest.approx(sk.roc_auc_score(true, scores))
+        assert f"test average precision of '{positive}'" in str(run)
+        assert f"F1 of '{positive}'" in str(run)
+        assert "measured on 24 test, 24 validation and 72 training nodes" in str(run)
+        assert "training metrics are of the steps themselves" in str(run)
+        # The folder and the checkpoint remember it.
+        assert yaml.safe_load((run.folder / "schema.yaml").read_text())["positive"] == positive
+        assert gnn_depth.load(run.folder).model.schema.positive == positive
+
+
+def test_a_model_keeps_its_positive_class_where_other_data_has_other_shares():
+    schema = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97))
+    model = NodeClassifier(4, 2, task="binary")
+    model.adopt(schema)
+    remembered = Schema.from_dict(model.schema.as_dict())
+    other = NodeClassifier(4, 2, task="binary")
+    other.adopt(Schema(4, "multiclass", ("fraud", "ok"), train_counts=(97, 3)))  # of a resume
+    assert other.schema.positive == "ok"
+    other.read_schema({"schema": remembered.as_dict()})
+    assert other.schema.positive == "fraud"
+    assert other.task.number == 0
+    chosen = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97), positive="ok")
+    assert Binary(2).read_schema(chosen).positive == "ok", "what is remembered comes first"
+    # So does a measurement of data in which the other class is the rarer one.
+    data = GraphSource(rare_fraud(("ok", "fraud"))).read_as(remembered)
+    assert data.schema.positive == "fraud"

@@ -13,6 +13,7 @@ import sklearn.metrics as sk
 import torch
 from torch import Tensor
 
+from gnn_depth.data.schema import Schema
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import make_task
 from tools.attack.numbers import Trial
@@ -114,18 +115,26 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
                 y = draw.classes(outputs)
             cut = int(draw.random.integers(draw.rows + 1))
             batches = int(draw.random.integers(1, 5))
-            fault = differences(task, out, y, cut, batches)
+            fault = differences(task, out, y, cut, batches, positive=number % 2)
             words = ", ".join(dict.fromkeys(draw.words)) or "plain"
             yield f"metrics of {task} {number}: {words}", fault
 
 
-def differences(task: str, out: Tensor, y: Tensor, cut: int, batches: int) -> str:
-    """Which metrics differ from scikit-learn's, with both values; empty if none does."""
-    ours = measured(task, out, y, cut, batches)
+def differences(
+    task: str, out: Tensor, y: Tensor, cut: int, batches: int, positive: int = 1
+) -> str:
+    """Which metrics differ from scikit-learn's, with both values; empty if none does.
+
+    Of two classes, ``positive`` is the positive one.
+    """
+    ours = measured(task, out, y, cut, batches, positive)
     expected: Metrics = {}
     for name, rows in zip(SETS, (slice(cut), slice(cut, None)), strict=True):
         if len(y[rows]):
-            for metric, value in EXPECTED[task](out[rows], y[rows]).items():
+            of_set = EXPECTED[task](out[rows], y[rows])
+            if task == "binary":
+                of_set |= _of_positive(out[rows], y[rows], positive)
+            for metric, value in of_set.items():
                 expected[f"{name}/{metric}"] = value
     if ours.keys() != expected.keys():
         return f"has {', '.join(ours)} instead of {', '.join(expected)}"
@@ -136,9 +145,11 @@ def differences(task: str, out: Tensor, y: Tensor, cut: int, batches: int) -> st
     return "; ".join(found)
 
 
-def measured(task: str, out: Tensor, y: Tensor, cut: int, batches: int) -> Metrics:
+def measured(task: str, out: Tensor, y: Tensor, cut: int, batches: int, positive: int) -> Metrics:
     """The package's metrics of the rows before and after a cut, which come in several batches."""
     made = make_task(None, task, out.shape[1])
+    if task == "binary":
+        made.read_schema(Schema(1, "multiclass", ("a", "b"), positive="ab"[positive]))
     metrics = EpochMetrics(SETS, made)
     for rows in torch.arange(len(y)).chunk(batches):
         masks = [rows < cut, rows >= cut]
@@ -167,9 +178,14 @@ def _of_classes(out: Tensor, y: Tensor) -> Metrics:
     return {"acc": sk.accuracy_score(y, predicted), "f1": f1, "bacc": balanced}
 
 
-def _of_two_classes(out: Tensor, y: Tensor) -> Metrics:
-    scores = out[:, 1].double() - out[:, 0].double()
-    return {**_of_classes(out, y), **_of_ranks(scores[:, None], y[:, None])}
+def _of_positive(out: Tensor, y: Tensor, positive: int) -> Metrics:
+    scores = out[:, positive].double() - out[:, 1 - positive].double()
+    found = _of_ranks(scores[:, None], (y == positive).long()[:, None])
+    f1 = math.nan
+    if not out.isnan().any():
+        predicted = out.numpy().argmax(1) == positive
+        f1 = sk.f1_score(y == positive, predicted, zero_division=np.nan)
+    return {**found, "f1_positive": f1}
 
 
 def _of_labels(out: Tensor, y: Tensor) -> Metrics:
@@ -216,7 +232,7 @@ def _of_numbers(out: Tensor, y: Tensor) -> Metrics:
 
 EXPECTED = {
     "multiclass": _of_classes,
-    "binary": _of_two_classes,
+    "binary": _of_classes,
     "multilabel": _of_labels,
     "regression": _of_numbers,
 }
