@@ -17,8 +17,8 @@ from gnn_depth.data.source import GraphSource
 NARROWEST, WIDEST = 60, 120
 
 
-def inspect_command(cli: Any) -> str:
-    """Read the data of a command line, and describe it."""
+def inspect_command(cli: Any) -> Inspection:
+    """Read the data of a command line, and look at it."""
     data = cli.datamodule
     logging.disable(logging.WARNING)  # the notes are part of the answer
     try:
@@ -30,12 +30,13 @@ def inspect_command(cli: Any) -> str:
             found.look_at(batch, data.schema, directed=False)
     finally:
         logging.disable(logging.NOTSET)
+    return found
+
+
+def as_text(found: Inspection) -> str:
+    """The report of a data set, as wide as the terminal; it proposes no training of data that
+    cannot be read."""
     width = min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
-    return as_text(found, width)
-
-
-def as_text(found: Inspection, width: int) -> str:
-    """The report of a data set, as text of this width."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, highlight=False)
     for title, rows in found.tables:
@@ -54,14 +55,14 @@ def as_text(found: Inspection, width: int) -> str:
         facts.add_row(Text(subject), Text(words))
     console.print(facts)
     notes = Table.grid(padding=(0, 1, 0, 0))
-    for note in [*found.notes, *found.open]:
+    for note in found.notes:
         notes.add_row(Text("-"), Text(note))
     if notes.row_count:
         console.print()
         console.print(notes)
-    if found.files:
+    if found.files and not found.open:
         console.print()
-        console.print(Text("Once this is settled, train with" if found.open else "Train with"))
+        console.print(Text("Train with"))
         console.print()
         # Lines that a shell joins: no line of the terminal may break a word.
         console.print(Text(command_of(found, width)), soft_wrap=True)

@@ -39,6 +39,8 @@ def run_command(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
     with quiet():
         cli = CommandLineInterface(command, arguments)
+        if command == "inspect":
+            return _inspect(cli)
         print(_answer(command, cli), end="")
         if distributed.is_available() and distributed.is_initialized():
             # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
@@ -46,14 +48,21 @@ def run_command(command: str, arguments: Arguments) -> int:
     return 0
 
 
+def _inspect(cli: CommandLineInterface) -> int:
+    """Print what would be read; data that cannot be read is an error, as for ``fit``."""
+    from gnn_depth.cli.inspect import as_text, inspect_command
+
+    found = inspect_command(cli)
+    print(as_text(found))
+    if found.open:
+        raise DataError("\n".join(found.open))
+    return 0
+
+
 def _answer(command: str, cli: CommandLineInterface) -> str:
     """Do what a command asks for, and return what it prints; only the first process prints."""
     if command == "partition":
         return f"{_partition(cli)}\n"
-    if command == "inspect":
-        from gnn_depth.cli.inspect import inspect_command
-
-        return f"{inspect_command(cli)}\n"
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 

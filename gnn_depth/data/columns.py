@@ -10,15 +10,18 @@ import pandas as pd
 
 from gnn_depth.data.checks import SPLITS
 from gnn_depth.data.encoding import day_of, days_in_digits, moments_of
+from gnn_depth.data.notation import (
+    DECIMAL_COMMA,
+    ISO_DATE,
+    NEARLY_ALL,
+    OTHER_DATE,
+    THOUSANDS,
+    date_formats_of,
+    formats_in_words,
+    sign_of,
+)
 from gnn_depth.data.targets import MISSING
 
-#: Dates that are read as dates: year, month and day, with a time of day or without.
-ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
-# 1.004,50 and 17,2; a list of two numbers has a space or brackets.
-DECIMAL_COMMA = r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][+-]?\d+)?"
-# 2,515,506.25, and 25 in the same column.
-THOUSANDS = r"[+-]?\d{1,3}(,\d{3})*(\.\d+)?"
-OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
 LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
@@ -35,16 +38,22 @@ NO_DATES = (
 )
 #: Names of columns that number the parts of a split.
 FOLD = re.compile(r"(?<![a-z])(k|cv)?_?(fold|split|partition|subset)s?(?![a-z])")
-NEARLY_ALL = 0.9  # of a column of one kind; the rest may be odd words
 EXAMPLES = 3  # values that a sentence shows
+REPEATED = 3  # rows of a number that may stand for a missing one, and different numbers beside it
+ENOUGH = 10  # rows of one value make a constant column
 MAX_SHOWN = 30  # characters of a value in a message
 #: What to do about kinds of values that are not read.
 UNREAD = {
     "other dates": "dates are read as 2024-12-31",
     "thousands separators": "numbers are read as 1234.5, without commas; a list needs brackets",
-    "decimal commas": "numbers are read as 1234.5, without commas",
+    "decimal commas": (
+        "numbers are read as 1234.5, without commas; decimal ',' (--data.decimal ,) reads "
+        "decimal commas"
+    ),
+    "numbers with a sign": "remove it in the table",
 }
-COMMAS = ("decimal commas", "thousands separators")
+#: Kinds of numbers and dates that can be features once they are read in another way.
+KEPT = ("decimal commas", "thousands separators", "numbers with a sign")
 FEW_ODD = 0.05  # text in a smaller share of the rows of numbers may be a slip
 LARGE = 10.0  # numbers beyond this train better when they are scaled
 SKEWED = 3.0  # a skewness beyond this is proposed for log1p
@@ -58,10 +67,10 @@ class ColumnFacts:
         name: Its name.
         kind: ``integers``, ``numbers``, ``flags`` (0 and 1), ``text``, ``dates``, ``other dates``
             (not year-month-day), ``decimal commas`` (1.234,5), ``thousands separators``
-            (2,515,506), or ``nothing``.
+            (2,515,506), ``numbers with a sign`` (€ 12), or ``nothing``.
         rows: Number of rows.
         missing: Rows without a value.
-        strange: Rows of a column of numbers that hold other text.
+        strange: Rows of a column of numbers or dates that hold other text.
         distinct: Number of different values.
         examples: Some of its values, or the lowest and the highest number.
         counts: The rows of each value, if they are few; empty otherwise.
@@ -69,6 +78,8 @@ class ColumnFacts:
         skewness: Of the numbers.
         are_days: True for integers that all are dates such as 20241231.
         odd: Different texts in the strange rows, the first ones.
+        date_formats: Formats by which ``other dates`` are dates; two if either may be the day.
+        sign: Beside the numbers, such as €.
     """
 
     name: str
@@ -83,6 +94,24 @@ class ColumnFacts:
     skewness: float = 0.0
     are_days: bool = False
     odd: tuple[str, ...] = ()
+    date_formats: tuple[str, ...] = ()
+    sign: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        """True if all rows have the same value."""
+        is_complete = not len(self.missing) and not len(self.strange)
+        return self.distinct == 1 and self.rows >= ENOUGH and is_complete
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """True for numbers with decimal commas, all or some of them."""
+        if self.kind == "decimal commas":
+            return True
+        return bool(self.odd) and all(
+            re.fullmatch(DECIMAL_COMMA, value) and not re.fullmatch(THOUSANDS, value)
+            for value in self.odd
+        )
 
     @property
     def is_numeric(self) -> bool:
@@ -114,7 +143,9 @@ class ColumnFacts:
     def have_commas(self) -> bool:
         """True if the text among the numbers is numbers with commas."""
         commas = f"{DECIMAL_COMMA}|{THOUSANDS}"
-        return bool(self.odd) and all(re.fullmatch(commas, value) for value in self.odd)
+        if not self.is_numeric or not self.odd:
+            return False
+        return all(re.fullmatch(commas, value) for value in self.odd)
 
     @property
     def may_be_split(self) -> bool:
@@ -122,20 +153,23 @@ class ColumnFacts:
         is_countable = self.kind in ("text", "integers", "flags") and self.distinct <= FEW_CLASSES
         return is_countable and FOLD.search(self.name.lower()) is not None
 
-    def unread(self, can_fill: bool = True) -> str:
-        """The values in words, with a way out for those that are not read.
-
-        Args:
-            can_fill: Whether an option may stand for values that are left empty.
-        """
+    @property
+    def unread(self) -> str:
+        """The values in words, with a way out for those that are not read."""
         text = self.described
-        if self.kind in UNREAD:
+        if self.kind == "other dates" and self.date_formats:
+            text += f" ({UNREAD[self.kind]}; {formats_in_words(self.date_formats)})"
+        elif self.kind == "numbers with a sign":
+            removed = f"table[{self.name!r}].str.replace({self.sign!r}, '')"
+            text += f" ({UNREAD[self.kind]}, in pandas {removed}, and the column is a feature)"
+        elif self.kind in UNREAD:
             text += f" ({UNREAD[self.kind]})"
         if len(self.strange):
-            text += f", and {self._oddities(can_fill)}"
+            text += f", and {self._oddities}"
         return text
 
-    def _oddities(self, can_fill: bool) -> str:
+    @property
+    def _oddities(self) -> str:
         """The text among the numbers, in words, and the way out."""
         rows = ", ".join(map(str, self.strange[:EXAMPLES]))
         if len(self.strange) > EXAMPLES:
@@ -145,8 +179,7 @@ class ColumnFacts:
             return f"numbers with commas, {shown}, in row {rows} ({UNREAD['decimal commas']})"
         text = f"text, {shown}, in row {rows} (from 0)"
         if self.are_few_odd:
-            text += ": correct these cells"
-            text += ", or leave them empty and give fill" if can_fill else ""
+            text += ": correct these cells, or leave them empty and give fill"
         return text
 
     @property
@@ -185,17 +218,25 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         strange = np.flatnonzero(every.isna() & ~blank)
         odd = tuple(map(str, texts.iloc[strange].unique()[:FEW_CLASSES]))
         return replace(_of_numbers(name, every, missing, strange), odd=odd)
-    kind = "text"
+    kind, sign = "text", ""
+    formats: tuple[str, ...] = ()
+    strange, odd = nothing, ()
+    is_date = there.str.fullmatch(ISO_DATE)
     if not len(there):
         kind = "nothing"
-    elif there.str.fullmatch(ISO_DATE).all():
+    elif is_date.mean() > NEARLY_ALL:
         kind = "dates"
+        strange = np.flatnonzero(~texts.str.fullmatch(ISO_DATE) & ~blank)
+        odd = tuple(map(str, texts.iloc[strange].unique()[:FEW_CLASSES]))
+        there = there[is_date]
     elif there.str.fullmatch(OTHER_DATE).all():
-        kind = "other dates"
+        kind, formats = "other dates", date_formats_of(there)
     elif there.str.fullmatch(THOUSANDS).mean() > NEARLY_ALL:
         kind = "thousands separators"
     elif there.str.fullmatch(f"{DECIMAL_COMMA}|[+-]?\\d+").mean() > NEARLY_ALL:
         kind = "decimal commas"
+    elif sign := sign_of(there):
+        kind = "numbers with a sign"
     counts = there.value_counts()
     few = {str(value): int(count) for value, count in counts.head(FEW_CLASSES).items()}
     examples: tuple[str, ...] = tuple(sorted(map(str, counts.index[:EXAMPLES])))
@@ -206,10 +247,13 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         kind,
         len(column),
         missing,
-        nothing,
+        strange,
         len(counts),
         examples,
         few if len(counts) <= FEW_CLASSES else None,
+        odd=odd,
+        date_formats=formats,
+        sign=sign,
     )
 
 
@@ -248,20 +292,41 @@ def _of_numbers(
 
 
 def mark_among(numbers: np.ndarray) -> tuple[float, int] | None:
-    """A number such as -999 or 9999 that seems to stand for a missing one, and its count."""
-    known = numbers[np.isfinite(numbers)]
-    for mark in (known.min(), known.max()) if len(known) else ():
-        if not re.fullmatch(r"-9{2,}|9{3,}", f"{mark:.6g}"):
-            continue
-        rest = known[known != mark]
-        if not len(rest):
-            continue
-        low, high = rest.min(), rest.max()
-        gap = max(low - mark, mark - high)
-        is_far = gap > max(high - low, abs(mark) / 2)
-        if is_far or (mark < 0 and low >= 0):
-            return float(mark), int((known == mark).sum())
+    """A number such as -999, 9999 or -1 that seems to stand for a missing one, and its count."""
+    values, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    if len(values) < 2:
+        return None
+    for place, rest in ((0, slice(1, None)), (-1, slice(None, -1))):
+        mark, count = float(values[place]), int(counts[place])
+        if _is_mark(mark, count, values[rest], counts[rest]):
+            return mark, count
     return None
+
+
+def _is_mark(mark: float, count: int, others: np.ndarray, counts: np.ndarray) -> bool:
+    """True if the lowest or highest number of a column is far from the others or of another sign.
+
+    Args:
+        mark: This number.
+        count: Its rows.
+        others: The other values, in order.
+        counts: The rows of each.
+    """
+    low, high = float(others[0]), float(others[-1])
+    gap = max(low - mark, mark - high)
+    if re.fullmatch(r"-9{2,}|9{3,}", f"{mark:.6g}"):
+        is_far = gap > max(high - low, abs(mark) / 2)
+        return is_far or mark < 0 <= low
+    if mark % 1 or count < REPEATED or len(others) < REPEATED:
+        return False
+    if gap > high - low:
+        return True
+    if mark not in (-1, -9) or low < 0:
+        return False
+    # Integers may begin at -1 by chance; but not if most others are 0, or none is near.
+    are_whole = bool((others % 1 == 0).all())
+    are_mostly_lowest = bool(counts[0] == counts.max())
+    return not are_whole or gap > 1 or are_mostly_lowest
 
 
 def date_mark_among(days: np.ndarray, first: str) -> tuple[str, int, str] | None:
@@ -323,6 +388,7 @@ def propose(
     left_out: list[str] = []
     undated: list[str] = []
     in_digits: list[str] = []
+    formats: list[str] = []
     unfilled: list[str] = []
     large: list[str] = []
     skewed: list[str] = []
@@ -330,7 +396,11 @@ def propose(
         if column is label:
             continue
         words = {value.lower() for value in column.counts or ()}
-        if column.kind == "text" and words and words <= set(SPLITS):
+        if column.is_constant:
+            left_out.append(column.name)
+            if not column.is_numeric:
+                why[column.name] = column.described
+        elif column.kind == "text" and words and words <= set(SPLITS):
             options["split"] = column.name
             why[column.name] = column.described
         elif column.may_be_split:
@@ -345,13 +415,16 @@ def propose(
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
         elif column.kind in ("nothing", *UNREAD):
-            if column.kind not in COMMAS:  # which are numbers to keep
+            if column.kind == "other dates" and column.date_formats:
+                undated.append(column.name)
+                formats += column.date_formats if len(column.date_formats) == 1 else ()
+            elif column.kind not in KEPT:
                 left_out.append(column.name)
-            why[column.name] = column.unread()
+            why[column.name] = column.unread
         elif column.kind == "dates":
             undated.append(column.name)
-            if not dates:
-                why[column.name] = column.described
+            if len(column.strange) or not dates:
+                why[column.name] = column.unread
         else:
             if column.are_days:
                 in_digits.append(column.name)
@@ -360,10 +433,14 @@ def propose(
             if len(column.strange):
                 if not column.are_few_odd:
                     left_out.append(column.name)
-                why[column.name] = column.unread()
+                why[column.name] = column.unread
             elif len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] = f"{column.described}; {column.share_missing}"
+    if any(column.has_decimal_commas for column in facts):
+        options["decimal"] = ","
+    if formats:
+        options["date_format"] = list(dict.fromkeys(formats))
     if categories:
         options["categories"] = categories
     if left_out:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.notation import DECIMAL_COMMA, date_formats_of, formats_in_words
 from gnn_depth.data.schema import Column, Unknown
 from gnn_depth.data.targets import MISSING
 from gnn_depth.registry import hint
@@ -64,7 +65,10 @@ class Encoder:
         wrong = ~np.isfinite(numbers) & ~blank
         if wrong.any():
             shown = values if texts is None else texts
-            self._fault(column, "is no finite number", wrong, shown)
+            what = "is no finite number"
+            if re.fullmatch(DECIMAL_COMMA, str(shown.iloc[int(wrong.argmax())])):
+                what += "; decimal ',' (--data.decimal ,) reads decimal commas"
+            self._fault(column, what, wrong, shown)
         missing = blank | wrong
         self._count_blanks(column, blank)
         if self.unknown == "ignore" and column.fill is None and not self.fills:
@@ -91,7 +95,11 @@ class Encoder:
         moments, blank = moments_of(values)
         wrong = np.isnan(moments) & ~blank
         if wrong.any():
-            self._fault(column, "is no date such as 2024-12-31", wrong, values.astype(str))
+            what = "is no date such as 2024-12-31"
+            formats = date_formats_of(values.astype(str).str.strip()[wrong])
+            if formats:
+                what += f"; {formats_in_words(formats)}"
+            self._fault(column, what, wrong, values.astype(str))
         self._count_blanks(column, blank)
         if column.dates == "cyclic":
             angles = 2 * np.pi * np.stack([moments / YEAR, moments / WEEK], 1)
@@ -112,11 +120,11 @@ class Encoder:
         what = "categories" if column.kind == "category" else f"{column.kind}s"
         self.blanks[f"{what} of {column.name!r}"] = int(blank.sum())
 
-    def note_blanks(self, rows: int) -> None:
-        """Tell how many values were missing and are filled in, by column."""
+    def note_blanks(self, count: int, rows: str = "rows") -> None:
+        """Tell how many values of so many rows were missing and are filled in, by column."""
         if self.blanks:
-            each = ", ".join(f"{count:,} {what}" for what, count in self.blanks.items())
-            self.notes.append(f"missing and filled in, of {rows:,} rows: {each}.")
+            each = ", ".join(f"{blank:,} {what}" for what, blank in self.blanks.items())
+            self.notes.append(f"missing and filled in, of {count:,} {rows}: {each}.")
 
     def _fault(
         self,

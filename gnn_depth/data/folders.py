@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS, DataError
-from gnn_depth.data.user_tables import TableFile
+from gnn_depth.data.table_files import TableFile
 from gnn_depth.yaml_limits import safe_load
 
 OGB_SPLITS = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))  # its names of the files

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.graph_files import read_networkx
-from gnn_depth.data.user_tables import EdgeColumns, TableFile
+from gnn_depth.data.table_files import TableFile
+from gnn_depth.data.table_roles import EdgeColumns
 
 #: Formats with edges only, which need a table of nodes.
 EDGES_ONLY = (".edgelist", ".edgelist.gz", ".mtx", ".mtx.gz")

@@ -14,11 +14,6 @@ from gnn_depth.registry import unknown as unknown_word
 METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
 REST = "*"
 ROWS = 4096  # that are looked at together
-MOST = 0.5  # a column of which a larger share is far outside the training's range is told
-EXTREME = 100  # widths of the training's range: a single number farther away is told
-# Of numbers that are not negative all lie below this part of the training's mean, if so many are
-# there: as shares in place of percent. Of a lognormal column of deviation 3 it is a chance of 4e-4.
-SMALL, ENOUGH = 0.1, 30
 UNIT = 1e-3  # a sum that is as near to 1 is 1: features have float32's digits
 #: A word for all columns, or a word for each: ``{age: standard, "*": log1p}``.
 PerColumn: TypeAlias = str | dict[str, str]
@@ -84,8 +79,11 @@ def fit_columns(
         known = values[~values.isnan()]
         mean = known.mean().item() if len(known) else 0.0
         span: tuple[float, ...] = ()
-        if len(known) and column.kind == "number":  # later dates are later
+        commonest = 0.0
+        if len(known):
             span = known.min().item(), known.max().item()
+            counts = torch.unique(known, return_counts=True)[1]
+            commonest = int(counts.max()) / len(known)
         filler = None
         if fill != "error":
             median = known.median().item() if len(known) else 0.0
@@ -95,78 +93,9 @@ def fit_columns(
         method: Any = methods[column.name]
         if method != "none":
             scaling = Scaling.fit(method, values)
-        fitted.append(replace(column, mean=mean, span=span, fill=filler, scaling=scaling))
+        column = replace(column, mean=mean, span=span, rows=len(known), commonest=commonest)
+        fitted.append(replace(column, fill=filler, scaling=scaling))
     return tuple(fitted)
-
-
-def out_of_range(columns: Sequence[Column], x: Tensor) -> list[str]:
-    """Sentences on the columns of new data whose numbers are far from those of the training, or are
-    the first ones below zero of which a logarithm is taken.
-
-    More than half of the numbers lie further outside than half the width of the training's range,
-    or are nearer to zero than half of its nearest; or one lies 100 widths outside; or all are less
-    than a tenth of the mean; or a column of 0 and 1 has other whole numbers. Other units do this,
-    and months that follow on each other do not.
-
-    Args:
-        columns: The columns of the model, in the order of their features.
-        x: Their features before any scaling, NaN where a number is missing.
-    """
-    if sum(column.width for column in columns) != x.shape[1]:  # refused later
-        return []
-    found = []
-    methods = {}
-    first = 0
-    for column in columns:
-        values = x[:, first].double()
-        first += column.width
-        values = values[~values.isnan()]
-        if not column.span or not len(values):
-            continue
-        low, high = column.span
-        if column.scaling is not None and low >= 0:
-            methods[column.name] = column.scaling.method
-        far = _far_outside(values, low, high)
-        are_flags = (low, high) == (0, 1) and bool((values == values.round()).all())
-        other = (values != 0) & (values != 1)
-        if are_flags and other.any():
-            far = other
-        elif far.double().mean() <= MOST:
-            far = _extreme(values, low, high) | _small(values, low, column.mean)
-            if not far.any():
-                continue
-        share = f"{100 * far.double().mean():.3g}%"
-        here = f"{values.min():,g} to {values.max():,g}"
-        found.append(f"{column.name!r} ({share}: {here}, in training {low:,g} to {high:,g})")
-    notes = below_zero(columns, x, methods)
-    if found:
-        notes.append(
-            f"far outside the range of the training: {', '.join(found)}. Are the units the same?"
-        )
-    return notes
-
-
-def _far_outside(values: Tensor, low: float, high: float) -> Tensor:
-    margin = (high - low or abs(high)) / 2
-    far = (values > high + margin) | (values < low - margin)
-    if low > 0:
-        far |= values < low / 2
-    if high < 0:
-        far |= values > high / 2
-    return far
-
-
-def _extreme(values: Tensor, low: float, high: float) -> Tensor:
-    width = high - low or abs(high)
-    if width == 0:
-        return torch.zeros_like(values, dtype=torch.bool)
-    return (values > high + EXTREME * width) | (values < low - EXTREME * width)
-
-
-def _small(values: Tensor, low: float, mean: float) -> Tensor:
-    highest = values.max()
-    is_small = low >= 0 and len(values) >= ENOUGH and 0 < highest < SMALL * mean
-    return torch.full_like(values, bool(is_small), dtype=torch.bool)
 
 
 def below_zero(columns: Sequence[Column], x: Tensor, methods: Mapping[str, str]) -> list[str]:

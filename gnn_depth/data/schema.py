@@ -87,6 +87,8 @@ class Column:
         first: The day from which days are counted.
         mean: Of the numbers in the training rows, before any scaling.
         span: The smallest and the largest of these numbers; empty if they are not known.
+        rows: How many of them there are; 0 if that is not known.
+        commonest: The share of the most frequent one.
         fill: The number that stands for a missing one; None if none may be missing.
         scaling: Of the numbers; None if they are used as they are.
     """
@@ -98,6 +100,8 @@ class Column:
     first: str = ""
     mean: float = 0.0
     span: tuple[float, ...] = ()
+    rows: int = 0
+    commonest: float = 0.0
     fill: float | None = None
     scaling: Scaling | None = None
 
@@ -146,6 +150,7 @@ class Schema:
         ends: Source and target columns of the edges.
         edge_weight: Column, or array, of the weights of the edges.
         edge_weight_span: The smallest and the largest of them; empty if they are not known.
+        edge_weight_rows: How many of them there are; 0 if that is not known.
         edge_columns: The columns of the edges, in the order of their features; empty if these have
             no names and are used as they are.
         num_edge_features: Number of features of an edge.
@@ -179,6 +184,7 @@ class Schema:
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
     edge_weight_span: tuple[float, ...] = ()
+    edge_weight_rows: int = 0
     edge_columns: tuple[Column, ...] = ()
     num_edge_features: int = 0
     repeated_ends: bool | None = None

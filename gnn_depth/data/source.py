@@ -24,6 +24,7 @@ from gnn_depth.data.checks import (
 )
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.draws import fraction_split
+from gnn_depth.data.drift import out_of_range
 from gnn_depth.data.features import one_column_of_integers, one_hot_as_trained, read_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.inspection import Inspection
@@ -39,7 +40,6 @@ from gnn_depth.data.scaling import (
     fit_columns,
     flags_in,
     has_unit_rows,
-    out_of_range,
     scalable,
     scaled_features,
     scaled_in,
@@ -208,6 +208,11 @@ class GraphSource(GraphSet):
                 f"split and batch_size are for Data objects: {type(data).__name__} has its own."
             )
         return data
+
+    @property
+    def edge_fill(self) -> str:
+        """What stands for missing numbers of edges."""
+        return self.fill
 
     def given(self) -> Given:
         """Read the arrays of each graph."""
@@ -387,7 +392,11 @@ class GraphSource(GraphSet):
             weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
             weights = read_features("edge_weight", weights, notes, to_train=trained is None)
             if trained is not None and trained.edge_weight is not None:
-                column = Column(trained.edge_weight, span=trained.edge_weight_span)
+                column = Column(
+                    trained.edge_weight,
+                    span=trained.edge_weight_span,
+                    rows=trained.edge_weight_rows,
+                )
                 notes += out_of_range([column], weights)
             of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
         edge_columns: tuple[Column, ...] = ()
@@ -503,7 +512,8 @@ class GraphSource(GraphSet):
             methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
             given.notes += below_zero(columns, values, methods)
             source, target = arrays["edge_index"]
-            columns = fit_columns(columns, values, train[source] | train[target], methods, "error")
+            ends = train[source] | train[target]
+            columns = fit_columns(columns, values, ends, methods, self.edge_fill)
             values = scaled_features(columns, values)
         return values, columns
 
@@ -522,6 +532,7 @@ class GraphSource(GraphSet):
             weight = batch.graph.edge_weight
             if weight.numel() and weight.dim() == 1:
                 of_schema["edge_weight_span"] = weight.min().item(), weight.max().item()
+                of_schema["edge_weight_rows"] = weight.numel()
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
-from gnn_depth.data.columns import LARGE
+from gnn_depth.data.columns import LARGE, Proposal, facts_of
 from gnn_depth.data.containers import graphs_in
 from gnn_depth.data.features import columns_differ
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
@@ -19,31 +19,22 @@ from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
+from gnn_depth.data.misplaced_tables import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.node_order import NodeOrder
+from gnn_depth.data.notation import Notation
 from gnn_depth.data.repeated_edges import RepeatedEdges, merged, once_each_way
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Column, Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
+from gnn_depth.data.table_files import SUFFIXES as TABLES
+from gnn_depth.data.table_files import SeveralTables, TableFile, is_table
+from gnn_depth.data.table_report import look_at_nodes, roles_of_edges, roles_of_nodes
+from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
-from gnn_depth.data.user_tables import SUFFIXES as TABLES
-from gnn_depth.data.user_tables import (
-    EdgeColumns,
-    NodeColumns,
-    SeveralTables,
-    TableFile,
-    TargetModel,
-    ends_by_value,
-    is_table,
-    look_at_nodes,
-    read_tables,
-    refuse_misplaced,
-    refuse_other_ends,
-    roles_of_edges,
-    roles_of_nodes,
-)
+from gnn_depth.data.user_tables import TargetModel, read_tables
 from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
 from gnn_depth.registry import keep_arguments, register, unknown
 
@@ -108,8 +99,9 @@ class UserGraph(GraphSource):
         drop: Columns of the table of nodes that are not read.
         dates: How columns of dates become features: ``days`` since the first one, or ``cyclic``,
             the day of the year and of the week as points on circles; or a word for each column.
-        fill: What stands for missing numbers: the ``mean`` or ``median`` of the training nodes, or
-            ``zero``; a missing category is none. ``error`` refuses them.
+        fill: What stands for missing numbers of nodes and edges: the ``mean`` or ``median`` of the
+            training, or ``zero``; a missing category is none. ``error`` refuses them, as do edges
+            that ``repeated_edges`` adds up.
         standardize: How columns of numbers are scaled: ``none``; ``standard``, to mean 0 and
             deviation 1; ``robust``, by median and quartiles; ``log1p``, standard of the logarithm;
             fitted on the training nodes. Or a word for each column, with ``*`` for the rest:
@@ -125,6 +117,9 @@ class UserGraph(GraphSource):
         edge_columns: The same of the table of edges.
         separator: What separates the values of text tables; by default what the end of the file's
             name says, or what the first line shows.
+        decimal: What begins the decimals of numbers: a point, or a comma as in 1.234,5.
+        date_format: How dates are written that are not year-month-day: ``'%d.%m.%Y'`` with the day
+            first, ``'%m/%d/%Y'`` with the month first; or several such formats.
         make_features: Features to make from the edges, beside those of the file: ``constant``,
             ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
             ``gnn_depth.data.made_features``.
@@ -173,6 +168,8 @@ class UserGraph(GraphSource):
         node_columns: list[str] = [],  # noqa: B006
         edge_columns: list[str] = [],  # noqa: B006
         separator: Separator | None = None,
+        decimal: Literal[".", ","] = ".",
+        date_format: list[str] | str = [],  # noqa: B006
         make_features: MakeFeatures = "none",
         transforms: Transforms = (),
         node_order: NodeOrder = "auto",
@@ -186,7 +183,7 @@ class UserGraph(GraphSource):
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
-        edge_features = _listed(edge_features)
+        edge_features, date_format = _listed(edge_features), _listed(date_format)
         defaults = inspect.signature(UserGraph).parameters
         self._written = {}  # the options that are not the defaults, for a command that has them
         for name, value in locals().items():
@@ -236,12 +233,19 @@ class UserGraph(GraphSource):
         self.columns = NodeColumns(
             label, id, split, features, categories, targets, drop, dates or "", fill != "error"
         )
-        self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.repeated_edges = repeated_edges
+        self.of_edges = EdgeColumns(ends, edge_weight, edge_features, self.edge_fill != "error")
         self.normalize_features = normalize_features
         self.node_columns, self.edge_columns = node_columns, edge_columns
         self.separator = separator
+        self.notation = Notation(decimal, tuple(date_format))
+        self.notation.check()
+
+    @property
+    def edge_fill(self) -> str:
+        # A sum of which a part is missing is not known, and stands for no typical edge.
+        return self.fill if self.repeated_edges == "none" else "error"
 
     def given(self) -> Given:
         of_schema = {
@@ -296,12 +300,12 @@ class UserGraph(GraphSource):
     def _edges(self) -> TableFile:
         if _ends_in(self.path, (*NETWORKX, *EDGES_ONLY)):
             return read_edges(self.path)
-        return TableFile(self.path, self.edge_columns, self.separator)
+        return TableFile(self.path, self.edge_columns, self.separator, self.notation)
 
     def _nodes(self) -> TableFile:
         tables = {}
         for name, file in self.node_files.items():
-            tables[name] = TableFile(file, self.node_columns, self.separator)
+            tables[name] = TableFile(file, self.node_columns, self.separator, self.notation)
         if "" in tables:
             return tables[""]
         return SeveralTables(tables)
@@ -372,6 +376,14 @@ class UserGraph(GraphSource):
         edges, nodes = self._edges(), self._nodes()
         refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
+        notation = self._proposed_notation(edges, proposal)
+        if notation:
+            return UserGraph(
+                str(self.path), self._nodes_option, **self._written, **notation
+            ).inspect()
+        can_fill = self.fill == "error" and self.repeated_edges == "none"
+        if can_fill and _have_gaps(edges, self.of_edges):
+            proposal.options["fill"] = "median"
         found = Inspection(files=[str(self.nodes), str(self.path)])
         proposed_ends = ends_by_value(edges, nodes, self.columns, self.of_edges)[:2]
         if proposed_ends:
@@ -405,7 +417,7 @@ class UserGraph(GraphSource):
             )
         found.look_at(batch, complete.schema, not self.undirected)
         if found.options.get("data.undirected") == "true" and self.repeated_edges == "none":
-            _propose_one_edge(found, batch)
+            _propose_one_edge(found, batch, _have_gaps(edges, self.of_edges))
         if columns_differ(batch.graph.edge_attr) and self.edge_standardize == "none":
             found.options["data.edge_standardize"] = "standard"
         # Columns of a table say more together: without these the model is linear up to its layers.
@@ -417,6 +429,20 @@ class UserGraph(GraphSource):
         is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
         if is_large and self.scale_target == "none":
             found.options["data.scale_target"] = "standard"
+        return found
+
+    def _proposed_notation(self, edges: TableFile, proposal: Proposal) -> dict[str, Any]:
+        """Options on decimals and dates by which more columns of the tables can be read."""
+        found = {}
+        names = [name for name in self.of_edges.of_each if name in edges.columns]
+        frame = edges.read(names)
+        if any(facts_of(name, frame[name]).has_decimal_commas for name in names):
+            found["decimal"] = ","
+        for name in ("decimal", "date_format"):
+            if name in proposal.options:
+                found[name] = proposal.options[name]
+            if name in self._written:
+                found.pop(name, None)
         return found
 
     def load(self) -> NodeBatch:
@@ -454,6 +480,13 @@ class UserGraph(GraphSource):
         return merged(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
 
 
+def _have_gaps(edges: TableFile, columns: EdgeColumns) -> bool:
+    """True if a column of features of the edges has missing values."""
+    names = [name for name in columns.features or () if name in edges.columns]
+    frame = edges.read(names)
+    return any(len(facts_of(name, frame[name]).missing) for name in names)
+
+
 def _fill_of(columns: Sequence[Column]) -> Fill | None:
     """The option ``fill`` that a model's columns were read with; None if they do not tell."""
     filled = [column for column in columns if column.fill is not None]
@@ -482,8 +515,9 @@ def _covers(given: str, name: str) -> bool:
     return name == given or name.startswith(f"{given}_")
 
 
-def _propose_one_edge(found: Inspection, batch: NodeBatch) -> None:
-    """Propose what becomes of rows that contradict each other, where undirected is proposed."""
+def _propose_one_edge(found: Inspection, batch: NodeBatch, have_gaps: bool) -> None:
+    """Propose what becomes of rows that contradict each other, where undirected is proposed; it is
+    not, if values are missing, which cannot be added."""
     graph = batch.graph
     of_edges = {}
     for name in ("edge_weight", "edge_attr"):
@@ -491,7 +525,13 @@ def _propose_one_edge(found: Inspection, batch: NodeBatch) -> None:
         if values is not None:
             of_edges[name] = values
     _, _, conflict = once_each_way(graph.edge_index, of_edges, graph.num_nodes)
-    if conflict is not None:
+    if conflict is not None and have_gaps:
+        del found.options["data.undirected"]
+        found.notes.append(
+            f"undirected is not proposed: rows with the same ends have another {conflict[1]}, and "
+            "repeated_edges takes no missing values."
+        )
+    elif conflict is not None:
         found.options["data.repeated_edges"] = "sum"
         found.notes.append(
             f"rows with the same ends have another {conflict[1]}: --data.repeated_edges sum makes "

@@ -191,3 +191,22 @@ def test_repeated_payments_get_flags_that_fit_takes(mixed: Callable):
         assert words[words.index(option) + 1] == value
     trained = mixed(*words, *QUIET, "--trainer.max_epochs", "1", "--trainer.accelerator", "cpu")
     assert trained.code == 0, trained.err
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "words"),
+    [
+        ("<html><body>404</body></html>\n", "a,b\n0,1\n", "no rows"),
+        ("id,y,size\n0,a,1\n1,b,2\n", "a,b\n0,1\n0,7\n", "b '7' is not an id"),
+    ],
+)
+def test_inspect_of_what_cannot_be_read_is_an_error_without_a_proposal(
+    gnn_depth: Callable, nodes: str, edges: str, words: str
+):
+    Path("n.csv").write_text(nodes)
+    Path("e.csv").write_text(edges)
+    answer = gnn_depth("inspect", "n.csv", "e.csv")
+    assert answer.code == 2
+    assert words in answer.err
+    assert "n.csv: " in answer.out
+    assert "rain with" not in answer.out

@@ -236,12 +236,13 @@ def test_columns_that_do_not_serve_are_refused(
         _ = graph(edges=edges, **options).batch
 
 
-def test_no_edges_one_class_and_classes_that_are_numbers_are_legal(graph: Callable):
+def test_no_edges_and_classes_that_are_numbers_are_legal_and_one_class_is_not(graph: Callable):
     data = graph(NODES.replace("theory", "10").replace("ml", "9"), "citing,cited\n")
     assert data.batch.graph.num_edges == 0
     assert data.class_names == ["9", "10"], "in numerical order"
     assert data.batch.y.tolist() == [1, 0, 0, 0, 1]
-    assert graph(NODES.replace("theory", "ml")).num_classes == 1
+    with pytest.raises(DataError, match="only one class, 'ml'"):
+        _ = graph(NODES.replace("theory", "ml")).batch
 
 
 def test_a_column_says_who_is_in_which_set(graph: Callable):

@@ -1,0 +1,133 @@
+"""How people write numbers and dates in tables: decimal commas, days first, signs of currencies."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.targets import MISSING
+
+#: Dates that are read as dates: year, month and day, with a time of day or without.
+ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
+OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
+# 1.004,50 and 17,2; a list of two numbers has a space or brackets.
+DECIMAL_COMMA = r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][+-]?\d+)?"
+# 2,515,506.25, and 25 in the same column.
+THOUSANDS = r"[+-]?\d{1,3}(,\d{3})*(\.\d+)?"
+# 1.004 and 1.004,50, where the decimals have a comma.
+POINTED = r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"
+#: Signs and codes of currencies, percent, and units after a space.
+SIGN = re.compile(r"([€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b|(?<=\d) [A-Za-zµ°]{1,3}$)")
+NEARLY_ALL = 0.9  # of a column of one kind; the rest may be odd words
+YEARS = ("%Y", "%y")
+TIMES = ("", " %H:%M", " %H:%M:%S")
+DAY_OF, MONTH_OF, YEAR_OF = ("%d", "%j"), ("%m", "%b", "%B", "%j"), ("%Y", "%y")
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How numbers and dates of a table are written.
+
+    Attributes:
+        decimal: Begins the decimals of a number: a point or a comma.
+        date_formats: Formats of dates as ``strptime`` takes them, beside 2024-12-31.
+    """
+
+    decimal: str = "."
+    date_formats: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse a format without day, month or year.
+
+        Raises:
+            DataError: One is.
+        """
+        for form in self.date_formats:
+            parts = [any(code in form for code in codes) for codes in (DAY_OF, MONTH_OF, YEAR_OF)]
+            if not all(parts):
+                raise DataError(
+                    f"date_format {form!r} must have a day, a month and a year, as '%d.%m.%Y' has "
+                    "for 31.12.2024 or '%m/%d/%Y' for 12/31/2024."
+                )
+
+    def plain(self, column: pd.Series, notes: list[str]) -> pd.Series:
+        """A column with its numbers as 1234.5 and its dates as 2024-12-31; other text stays.
+
+        Args:
+            column: As it was read.
+            notes: Gets a sentence on what may be taken in two ways.
+        """
+        if column.dtype.kind in "biufM" or (self.decimal == "." and not self.date_formats):
+            return column
+        texts = column.where(column.notna(), "").astype(str).str.strip()
+        there = ~texts.isin(MISSING)
+        for form in self.date_formats:
+            dates = pd.to_datetime(texts[there], format=form, errors="coerce", utc=True)
+            if dates.notna().mean() > NEARLY_ALL:
+                return column.mask(column.index.isin(dates.dropna().index), _iso(dates.dropna()))
+        if self.decimal == ",":
+            return _with_points(column, texts, there, notes)
+        return column
+
+
+def _iso(dates: pd.Series) -> pd.Series:
+    """Dates as text, with the time of day where one has it."""
+    moments = dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+    days = moments.astype("datetime64[D]")
+    shown = days if (moments == days).all() else moments
+    return pd.Series(np.datetime_as_string(shown), dates.index, object)
+
+
+def _with_points(
+    column: pd.Series, texts: pd.Series, there: pd.Series, notes: list[str]
+) -> pd.Series:
+    """A column of numbers with decimal commas as one with points."""
+    known = texts[there]
+    fits = known.str.fullmatch(rf"{DECIMAL_COMMA}|{POINTED}|[+-]?\d+")
+    if not len(known) or fits.mean() <= NEARLY_ALL:
+        return column
+    pointed = known[known.str.fullmatch(POINTED)]
+    if len(pointed):
+        first = pointed.iloc[0]
+        number = first.replace(".", "").replace(",", ".")
+        notes.append(f"{column.name!r} has points between thousands: {first} is read as {number}.")
+    numbers = known[fits].str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return column.astype(object).mask(column.index.isin(numbers.index), numbers)
+
+
+def date_formats_of(texts: pd.Series) -> tuple[str, ...]:
+    """The formats, of those with day or month first, by which all of some texts are dates."""
+    if not len(texts) or re.fullmatch(OTHER_DATE, texts.iloc[0]) is None:
+        return ()
+    separator = re.sub(r"\d", "", texts.iloc[0])[0]
+    # Months come before days in American dates only, which have no points.
+    orders = [("%d", "%m")] if separator == "." else [("%d", "%m"), ("%m", "%d")]
+    found = []
+    for (first, second), year, time in product(orders, YEARS, TIMES):
+        form = separator.join([first, second, year]) + time
+        if pd.to_datetime(texts, format=form, errors="coerce").notna().all():
+            found.append(form)
+    return tuple(found)
+
+
+def sign_of(texts: pd.Series) -> str:
+    """The sign beside nearly all numbers of a column, such as € or kg; empty if there is none."""
+    signs = texts.str.extract(SIGN, expand=False).fillna("")
+    if not len(signs):
+        return ""
+    sign = str(signs.mode().iloc[0])
+    has_number = texts.str.replace(sign, "", regex=False).str.strip().str.fullmatch(r"[-+]?[\d.,]+")
+    fits = (signs == sign) & has_number
+    return sign.strip() if sign and fits.mean() > NEARLY_ALL else ""
+
+
+def formats_in_words(formats: Sequence[str]) -> str:
+    """The option that reads dates of these formats."""
+    first = f"date_format '{formats[0]}' (--data.date_format '{formats[0]}')"
+    if len(formats) == 1:
+        return f"{first} reads these"
+    return f"if the day is first: {first}; if the month is: '{formats[1]}'"

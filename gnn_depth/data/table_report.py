@@ -1,0 +1,131 @@
+"""What the columns of two tables hold, and what each is read as."""
+
+from collections.abc import Collection, Sequence
+
+from gnn_depth.data.columns import (
+    FEW_CATEGORIES,
+    ColumnFacts,
+    Proposal,
+    facts_of,
+    propose,
+)
+from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
+from gnn_depth.data.scaling import METHODS, PerColumn, words_of_columns
+from gnn_depth.data.table_files import TableFile
+from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
+
+
+def look_at_nodes(
+    nodes: TableFile, columns: NodeColumns, scales: bool
+) -> tuple[list[ColumnFacts], Proposal]:
+    """Every column of a table of nodes, and options for those that need a decision."""
+    frame = nodes.read(nodes.columns)
+    facts = [facts_of(name, frame[name]) for name in nodes.columns]
+    roles, _ = with_defaults(nodes, columns, [])
+    open_columns = [column for column in facts if column.name in (roles.features or ())]
+    needs_label = not roles.label and not roles.targets
+    proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
+    keep_given(proposal, columns)
+    blank = [one.name for one in facts if one.name in roles.categories and len(one.missing)]
+    if blank and not roles.fills:
+        proposal.options["fill"] = "median"
+    return facts, proposal
+
+
+def roles_of_nodes(
+    nodes: TableFile,
+    facts: Sequence[ColumnFacts],
+    columns: NodeColumns,
+    standardize: PerColumn,
+    proposed: Collection[str],
+) -> list[tuple[str, str, str]]:
+    """For each column of a table of nodes its name, what it holds, and what it is read as.
+
+    Args:
+        nodes: The table.
+        facts: Its columns.
+        columns: Their roles.
+        standardize: How numbers are scaled.
+        proposed: The names of the options that nobody has given yet.
+    """
+    roles, masks = with_defaults(nodes, columns, [])
+    numbers = [one.name for one in facts if one.is_numeric or one.kind == "dates"]
+    named = {} if isinstance(standardize, str) else standardize
+    known = {name: word for name, word in named.items() if name in numbers or name == "*"}
+    methods = words_of_columns(
+        "standardize", standardize if isinstance(standardize, str) else known, numbers, METHODS
+    )
+    rows = []
+    for column in facts:
+        name, option = column.name, ""
+        if name == roles.id:
+            role = "id"
+        elif name == roles.label:
+            role, option = "label", "label"
+        elif name in roles.targets:
+            role, option = "target", "targets"
+        elif name == roles.split or name in masks:
+            role, option = "split", "split"
+        elif name in roles.drop:
+            role, option = "not read", "drop"
+        elif name in roles.categories:
+            role, option = f"{column.distinct} features of 0 and 1", "categories"
+        elif name not in (roles.features or ()):
+            role = "not read"
+        else:
+            role, option = "feature", "standardize"
+            if are_dates(column, roles):
+                word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
+                role, option = f"feature: {word}", "dates"
+            if methods.get(name, "none") != "none" and word_is_scaled(column, roles):
+                role += f", {methods[name]}"
+            else:
+                option = option if are_dates(column, roles) else ""
+            if len(column.missing):
+                role += ", filled"
+        if option in proposed:
+            role += " (proposed)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows
+
+
+def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
+    """True if a column becomes one number, which can be scaled."""
+    dates = columns.dates
+    if not are_dates(column, columns):
+        return True
+    return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
+
+
+def roles_of_edges(
+    edges: TableFile, columns: EdgeColumns, standardize: PerColumn
+) -> list[tuple[str, str, str]]:
+    """For each column of a table of edges its name, what it holds, and what it is read as."""
+    frame = edges.read(edges.columns)
+    named = list(columns.features or ())
+    methods = words_of_columns("edge_standardize", standardize, named, METHODS)
+    ends = list(columns.ends or edges.columns[:2])
+    rows = []
+    for name in edges.columns:
+        column = facts_of(name, frame[name])
+        role = "not read"
+        if name in ends:
+            role = "source" if name == ends[0] else "target"
+        elif name == columns.weight:
+            role = "weight"
+        elif name in (columns.features or ()):
+            role = "feature of the edge"
+            if column.kind == "text":
+                role = f"{column.distinct} features of 0 and 1"
+            elif methods.get(name, "none") != "none":
+                role += f", {methods[name]}"
+            if len(column.missing):
+                role += ", filled"
+        elif column.is_numeric:
+            role = "not read (edge_weight, edge_features)"
+        elif column.kind == "text" and column.distinct <= FEW_CATEGORIES:
+            role = "not read (edge_features)"
+        values = "; ".join(words for words in (column.described, column.share_missing) if words)
+        rows.append((name, values, role))
+    return rows

@@ -1,0 +1,130 @@
+"""What is said of new data that is unlike the data of the training."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from gnn_depth.data import UserGraph
+from gnn_depth.data.drift import out_of_range
+from gnn_depth.data.scaling import fit_columns
+from gnn_depth.data.schema import Column
+
+SIZES = (50, 300, 5000)
+NAMES = ("normal", "balance", "income", "age", "rare", "count", "two", "days")
+
+
+def drawn(rows: int, seed: int) -> dict[str, np.ndarray]:
+    """Columns as they are in tables of one month."""
+    draw = np.random.default_rng(seed)
+    return {
+        "normal": draw.normal(0, 3, rows),
+        "balance": draw.lognormal(9, 1.2, rows),
+        "income": draw.lognormal(8, 0.5, rows),
+        "age": draw.integers(18, 90, rows),
+        "rare": draw.random(rows) < 0.02,
+        "count": draw.poisson(2, rows),
+        "two": draw.choice([3.0, 8.0], rows),
+        "days": draw.integers(0, 2500, rows),
+    }
+
+
+def features(table: dict[str, np.ndarray]) -> torch.Tensor:
+    return torch.tensor(np.stack([table[name].astype(float) for name in NAMES], 1))
+
+
+def trained_on(table: dict[str, np.ndarray]) -> tuple[Column, ...]:
+    columns = [Column(name) for name in NAMES[:-1]]
+    columns.append(Column("days", "date", dates="days", first="2018-01-01"))
+    x = features(table)
+    rows = torch.ones(len(x), dtype=torch.bool)
+    return fit_columns(columns, x, rows, dict.fromkeys(NAMES, "standard"), "error")
+
+
+@pytest.mark.parametrize("trained_rows", SIZES)
+@pytest.mark.parametrize("rows", SIZES)
+def test_more_rows_of_the_same_kind_are_no_matter(trained_rows: int, rows: int):
+    for seed in range(10):
+        columns = trained_on(drawn(trained_rows, seed))
+        assert out_of_range(columns, features(drawn(rows, 100 + seed))) == []
+
+
+def changed(table: dict[str, np.ndarray], change: str) -> dict[str, np.ndarray]:
+    rows = len(table["age"])
+    part = {name: values.astype(float) for name, values in table.items()}
+    if change == "every second age in months":
+        part["age"][::2] *= 12
+    elif change == "every tenth balance in cents":
+        part["balance"][::10] *= 1e5
+    elif change == "exchanged":
+        part["balance"], part["income"] = part["income"], part["balance"]
+    elif change == "constant":
+        part["age"] = np.full(rows, 40.0)
+    elif change == "later dates":
+        part["days"] += 2500
+    elif change == "earlier dates":
+        part["days"] -= 33 * 365
+    elif change == "one date":
+        part["days"] = np.full(rows, 66_473.0)
+    return part
+
+
+@pytest.mark.parametrize("rows", [100, 800])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("every second age in months", "'age' (50%"),
+        ("every tenth balance in cents", "'balance' (10"),
+        ("exchanged", "'income' ("),
+        ("constant", "'age' is 40 in all"),
+        ("later dates", "in training 2018-01-0"),
+        ("earlier dates", "'days' (100%"),
+        ("one date", "2199-12-31 to 2199-12-31"),
+    ],
+)
+def test_other_units_exchanged_columns_constants_and_other_dates_are_said(rows, change, words):
+    columns = trained_on(drawn(900, 0))
+    said = out_of_range(columns, features(changed(drawn(rows, 7), change)))
+    assert len(said) == 1
+    assert words in said[0]
+    if change == "every second age in months":
+        assert f"{rows // 2:,} rows" in said[0]
+
+
+def test_dates_of_a_table_have_their_span_in_the_schema_and_a_prediction_says_when_they_leave_it(
+    tmp_path,
+):
+    def made_of(since: pd.Series, **options) -> UserGraph:
+        nodes = pd.DataFrame({"since": since.astype(str), "y": ["a", "b"] * 30})
+        nodes.to_csv(tmp_path / "n.csv", index_label="id")
+        (tmp_path / "e.csv").write_text("a,b\n0,1\n")
+        return UserGraph(str(tmp_path / "e.csv"), str(tmp_path / "n.csv"), **options)
+
+    dates = pd.Series(pd.date_range("2020-01-01", periods=60, freq="7D"))
+    schema = made_of(dates, label="y", dates="days").schema
+    assert schema.columns[0].span[0] >= 0
+    for years, count in ((0, 0), (5, 1)):
+        new = made_of(dates + pd.DateOffset(years=years)).read_as(schema, targets=False)
+        said = [note for note in new.notes if "dates outside" in note]
+        assert len(said) == count
+        assert all("2025-01-01 to 2026-02-17" in note for note in said)
+
+
+def test_some_weights_of_edges_in_another_unit_are_said(tmp_path):
+    draw = np.random.default_rng(0)
+
+    def made_of(weights: np.ndarray, **options) -> UserGraph:
+        edges = pd.DataFrame({"a": range(100), "b": [*range(1, 100), 0], "w": weights})
+        edges.to_csv(tmp_path / "e.csv", index=False)
+        nodes = pd.DataFrame({"size": np.arange(100.0), "y": ["a", "b"] * 50})
+        nodes.to_csv(tmp_path / "n.csv", index_label="id")
+        return UserGraph(str(tmp_path / "e.csv"), str(tmp_path / "n.csv"), **options)
+
+    schema = made_of(draw.uniform(10, 20, 100), label="y", edge_weight="w").schema
+    new = draw.uniform(10, 20, 100)
+    for factor, count in ((1, 0), (100, 1)):
+        new[::5] *= factor
+        notes = made_of(new).read_as(schema, targets=False).notes
+        said = [note for note in notes if "outside the range" in note]
+        assert len(said) == count
+        assert all("'w' (2" in note for note in said)
