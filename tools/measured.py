@@ -152,7 +152,7 @@ class Results:
         cells = {}
         for claim in self.claims:
             row = tuple(claim.at[axis] for axis in self.head["rows"])
-            column = tuple(claim.at[axis] for axis in self.head["columns"])
+            column = tuple(claim.at[axis] for axis in self.head.get("columns", ())) or ("result",)
             rows[row] = columns[column] = None
             cells[row, column] = self._cell(claim, sources, usual)
         head = [*self.head["rows"], *map(", ".join, columns)]
