@@ -3,14 +3,19 @@
 The sources lie beside this file. Each is compiled by itself, all at once, into the user's cache;
 the name holds a hash of the source, the compiler, its flags and the processor, so a change of any
 of them makes a new library. One process compiles at a time while others wait.
+
+For machines without a compiler, ``python -m gnn_depth.nn.native.build x86-64-v3`` compiles them
+ahead, for every processor of that level, into a folder that wheels take up.
 """
 
+import argparse
 import ctypes
 import hashlib
 import logging
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 
@@ -23,7 +28,7 @@ SWITCH = "GNN_DEPTH_NATIVE"
 SOURCES = Path(__file__).parent
 COMPILERS = ("g++", "clang++")
 FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
+    *("-std=c++17", "-O3", "-fopenmp", "-shared", "-fPIC"),
     # Products and sums may be fused; nothing else changes what IEEE says of a number.
     *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
@@ -31,6 +36,13 @@ CPU_INFO = Path("/proc/cpuinfo")
 #: Lines of /proc/cpuinfo that decide what -march=native means.
 OF_CPU = ("vendor_id", "model name", "flags", "Features", "CPU part")
 MOST_SECONDS = 300
+#: Libraries that were compiled ahead.
+AHEAD = SOURCES / "ahead"
+AVX2 = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
+AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+#: Levels of processors that libraries can be compiled ahead for, the best first: what each demands,
+#: in the words of /proc/cpuinfo.
+LEVELS = {"x86-64-v4": {*AVX2, *AVX512}, "x86-64-v3": {*AVX2}}
 
 
 class NoKernelsError(Exception):
@@ -56,6 +68,16 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     """
     if os.environ.get(SWITCH, "").lower() in ("0", "off", "false"):
         raise NoKernelsError(f"{SWITCH} is off")
+    ahead = _key_of_ahead()
+    folder, key = (AHEAD, ahead) if ahead else _compiled_here()
+    try:
+        return key, [ctypes.CDLL(str(_library(folder, name, key))) for name in families()]
+    except OSError as error:
+        raise NoKernelsError(f"they cannot be loaded: {error}") from error
+
+
+def _compiled_here() -> tuple[Path, str]:
+    """The folder and the key of libraries for this processor, compiled if they are missing."""
     compiler = _compiler()
     folder = cache_folder()
     key = _key(compiler)
@@ -65,13 +87,40 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
             missing = [name for name in families() if not _is_whole(_library(folder, name, key))]
             if missing:
                 log.info("compiling the native kernels, which takes a few seconds, once")
-                _compile(compiler, folder, missing, key)
+                _compile(compiler, folder, missing, key, "native")
     except OSError as error:
         raise NoKernelsError(f"the cache {folder} cannot be used: {error}") from error
-    try:
-        return key, [ctypes.CDLL(str(_library(folder, name, key))) for name in families()]
-    except OSError as error:
-        raise NoKernelsError(f"they cannot be loaded: {error}") from error
+    return folder, key
+
+
+def _key_of_ahead() -> str | None:
+    """The key of libraries that were compiled ahead from these sources and run on this
+    processor."""
+    flags = {word for line in _processor() if line.startswith("flags") for word in line.split()}
+    for level, demanded in LEVELS.items():
+        key = f"{level}-{_hash_of_sources((level,))}"
+        is_whole = all(_is_whole(_library(AHEAD, name, key)) for name in families())
+        if is_whole and demanded <= flags:
+            return key
+    return None
+
+
+def compile_ahead(level: str) -> list[Path]:
+    """Compile the kernels for every processor of a level, into the folder that wheels take up.
+
+    Args:
+        level: ``x86-64-v3`` (AVX2) or ``x86-64-v4`` (AVX-512).
+
+    Returns:
+        The libraries.
+
+    Raises:
+        NoKernelsError: There is no compiler, or it fails.
+    """
+    AHEAD.mkdir(exist_ok=True)
+    key = f"{level}-{_hash_of_sources((level,))}"
+    _compile(_compiler(), AHEAD, families(), key, level)
+    return [_library(AHEAD, name, key) for name in families()]
 
 
 def _compiler() -> str:
@@ -91,8 +140,13 @@ def _key(compiler: str) -> str:
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise NoKernelsError(f"{compiler} does not run: {error}") from error
+    return _hash_of_sources((version, platform.machine(), *_processor()))
+
+
+def _hash_of_sources(others: Sequence[str]) -> str:
+    """A hash of the sources, the flags, and other texts."""
     found = hashlib.sha256()
-    for text in (version, *FLAGS, platform.machine(), *_processor()):
+    for text in (*FLAGS, *others):
         found.update(f"{text}\0".encode())
     for path in sorted([*SOURCES.glob("*.h"), *SOURCES.glob("*.cpp")]):
         found.update(path.read_bytes())
@@ -130,12 +184,13 @@ def _is_whole(library: Path) -> bool:
     return hashlib.sha256(library.read_bytes()).hexdigest() == checksum.read_text()
 
 
-def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
+def _compile(compiler: str, folder: Path, names: list[str], key: str, processor: str) -> None:
     """Compile families at the same time; a library gets its name once it is complete."""
+    flags = (*FLAGS, f"-march={processor}")
     running = []
     for name in names:
         partial = folder / f"{name}-{key}.{os.getpid()}.tmp"
-        command = [compiler, *FLAGS, str(SOURCES / f"{name}.cpp"), "-o", str(partial)]
+        command = [compiler, *flags, str(SOURCES / f"{name}.cpp"), "-o", str(partial)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         running.append((name, partial, process))
     failed = ""
@@ -158,3 +213,18 @@ def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
         partial.replace(library)
     if failed:
         raise NoKernelsError(f"{compiler} cannot compile them: {failed}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m gnn_depth.nn.native.build",
+        description="Compile the kernels ahead, for a wheel: they run on every processor of a "
+        "level, and need no compiler there.",
+    )
+    parser.add_argument("level", choices=LEVELS, help="x86-64-v3: AVX2; x86-64-v4: AVX-512")
+    for library in compile_ahead(parser.parse_args().level):
+        print(library)
+
+
+if __name__ == "__main__":
+    main()
