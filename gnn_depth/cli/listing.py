@@ -146,9 +146,9 @@ def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
         usage=f"gnn-depth {command} [NODES EDGES] {NEEDS.get(command, '')}[--config FILE]... "
         "[--OPTION VALUE]...",
         description=(
-            f"{RUNS[command]} NODES and EDGES are two tables of your own; their options are those "
-            "of --data.help UserGraph, and gnn-depth inspect NODES EDGES proposes them. Options "
-            "are merged in this order: defaults, config files, command line."
+            f"{RUNS[command]} NODES and EDGES are two tables of your own: gnn-depth inspect NODES "
+            "EDGES proposes their options (--data.help UserGraph). Options are merged in this "
+            "order: defaults, config files, command line."
         ),
         epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: "
         "--model.norm.help NAME, --data.help NAME and so on.",

@@ -77,7 +77,7 @@ def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
 
 
 @given(
-    st.integers(1, 5),
+    st.integers(2, 5),
     st.integers(2, 200),
     st.floats(0, 1),
     st.floats(0, 1),
@@ -86,7 +86,6 @@ def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
 )
 def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, normalize):
     nodes = max(nodes, 2 * classes)
-    homophily = 1.0 if classes == 1 else homophily
     options = {
         "num_nodes": nodes,
         "num_features": 11,

@@ -84,7 +84,7 @@ def test_processes_measure_what_one_does(several, name):
 def test_processes_with_unequal_parts_have_the_metrics_of_one_for_every_task(several):
     folder, processes, done = several
     expected = metrics(processes)
-    assert len(expected) == 39
+    assert len(expected) == 41
     assert {name.split()[0] for name in expected} == set(TASKS)
     for rank in range(processes):
         path = folder / f"metrics_{rank}.npz"
