@@ -155,15 +155,15 @@ class NodeClassifier(PlainModule):
         """Nodes of validation and test, each by class and predicted class, when last evaluated."""
         return self.eval_metrics.counts
 
-    @property
-    def chance(self) -> float | None:
-        """The metric of a constant prediction; with several classes the share of the largest
-        one."""
-        if self.task.chance is not None or self.eval_metrics.counts is None:
-            return self.task.chance
-        of_class = self.eval_metrics.counts.sum(-1)  # sets x classes, the test nodes last
+    def chance(self, metric: str) -> float | None:
+        """The highest value that a metric has for a constant prediction, on the test nodes or else
+        the validation nodes; None if it is not known."""
+        counts = self.eval_metrics.counts
+        if counts is None:
+            return self.task.chance_of(metric)
+        of_class = counts.sum(-1)  # sets x classes, the test nodes last
         nodes = of_class[-1] if of_class[-1].any() else of_class[0]
-        return float(nodes.max() / nodes.sum())
+        return self.task.chance_of(metric, nodes)
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)

@@ -16,6 +16,7 @@ SHARES = ("auroc", "acc", "f1", "f1_positive", "bacc", "ap")  # metrics between 
 MAX_CLASSES = 8  # of a confusion table that is printed
 MAX_NAME = 16  # characters of a class's name in it
 NEAR_CHANCE = 0.02  # this little above chance is no result
+NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, which is of few nodes for some
 # A last epoch this much worse than the best one is worth a warning; relative for errors.
 FALLS = 0.1
 
@@ -38,13 +39,15 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
     if answers:
         answer = answers[0]
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
-        warnings = _warnings(answer, shown, last, module)
-        if warnings:
+        guess = _guess(answer, shown, module)
+        fall = _fall(answer, shown, last, module)
+        if guess or fall:
             assert recorder.shown is not None
             checkpoint = recorder.shown / "checkpoints" / "last.ckpt"
             probe = f"gnn-depth probe --ckpt_path {checkpoint}"
-            lines += warnings
-            lines.append(f"  More epochs may help. See what fails, layer by layer: {probe}")
+            lines += [*guess, *fall]
+            advice = "" if fall else "More epochs may help. "
+            lines.append(f"  {advice}See what fails, layer by layer: {probe}")
     if best.epoch is None and best.monitor in last:
         lines.append(
             f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
@@ -165,35 +168,56 @@ def _words(task: Task) -> dict[str, str]:
     return words
 
 
-def _warnings(
+def _guess(answer: str, best: Mapping[str, float], module: NodeClassifier) -> list[str]:
+    """Says that the answer is no better than guessing, if it is."""
+    task = module.task
+    of_set, _, measure = answer.partition("/")
+    judged = f"{of_set}/{task.chance_metric or measure}"
+    chance = module.chance(task.chance_metric or measure)
+    if chance is None or not _is_guess(judged, best, module):
+        return []
+    text = f"{task.constant} gives {_text(judged, chance)}"
+    if judged != answer:  # a metric that is not the answer is named
+        name = task.words.get(judged.partition("/")[2], judged)
+        text = f"{name} {_text(judged, best[judged])}, and {text}"
+    found = [f"warning: this is no better than guessing: {text}."]
+    schema = module.schema
+    is_raw = schema is not None and schema.task == "regression" and not schema.targets_scaling
+    if is_raw and best[answer] > LARGE:
+        found.append(
+            "  The targets are large: --data.scale_target standard, in Python "
+            "scale_target='standard', scales them for the loss."
+        )
+    return found
+
+
+def _fall(
     answer: str, best: Mapping[str, float], last: Mapping[str, float], module: NodeClassifier
 ) -> list[str]:
-    """Warnings about the answer: it is no better than guessing, or was lost by the last epoch."""
-    task, chance = module.task, module.chance
-    found = []
-    judged = answer
-    if task.chance_metric:
-        judged = f"{answer.partition('/')[0]}/{task.chance_metric}"
-    if chance is not None and best.get(judged, 1.0) <= chance + NEAR_CHANCE:
-        text = f"{task.constant} gives {_text(judged, chance)}"
-        if judged != answer:  # a metric that is not the answer is named
-            name = task.words.get(judged.partition("/")[2], judged)
-            text = f"{name} {_text(judged, best[judged])}, and {text}"
-        found.append(f"warning: this is no better than guessing: {text}.")
-        schema = module.schema
-        is_raw = schema is not None and schema.task == "regression" and not schema.targets_scaling
-        if is_raw and best[answer] > LARGE:
-            found.append(
-                "  The targets are large: --data.scale_target standard, in Python "
-                "scale_target='standard', scales them for the loss."
-            )
+    """Says that the answer was lost by the last epoch, if it was."""
     worse = best[answer] - last.get(answer, best[answer])
     if answer.partition("/")[2] in SHARES and worse > FALLS:
         points = f"{100 * worse:.1f} points less"
-        found.append(f"warning: the last epoch has {_text(answer, last[answer])}, {points}.")
-    elif task.lower_is_better and -worse > FALLS * abs(best[answer]):
-        found.append(f"warning: the last epoch has {_text(answer, last[answer])}.")
-    return found
+        return [f"warning: the last epoch has {_text(answer, last[answer])}, {points}."]
+    if module.task.lower_is_better and -worse > FALLS * abs(best[answer]):
+        return [f"warning: the last epoch has {_text(answer, last[answer])}."]
+    return []
+
+
+def _is_guess(judged: str, metrics: Mapping[str, float], module: NodeClassifier) -> bool:
+    """True if a metric is that of a constant prediction.
+
+    Where one class is much larger than the others, a model that has learned can have the accuracy
+    of guessing. So the mean over the classes must be near that of guessing, too.
+    """
+    of_set, _, measure = judged.partition("/")
+    limits = {"bacc": NEAR_CHANCE_IN_THE_MEAN, measure: NEAR_CHANCE}
+    for name, margin in limits.items():
+        chance = module.chance(name)
+        found = metrics.get(f"{of_set}/{name}")
+        if chance is not None and found is not None and not found <= chance + margin:
+            return False
+    return f"{of_set}/{measure}" in metrics
 
 
 def _text(metric: str, value: float) -> str:

@@ -52,8 +52,8 @@ class Task(ABC):
         words: The display name of each metric, in display order.
         chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
             data.
-        chance_metric: The metric that shows whether the model learned anything, by default
-            ``best``.
+        chance_metric: The metric that shows whether the model learned anything, by default the one
+            that the report begins with.
         constant: The constant prediction in words, for messages.
     """
 
@@ -90,6 +90,22 @@ class Task(ABC):
             "f1": macro_f1(counts),
             "bacc": balanced_accuracy(counts),
         }
+
+    def chance_of(
+        self, metric: str, of_class: Int[Tensor, "classes"] | None = None
+    ) -> float | None:
+        """The highest value of a metric for one prediction that is the same for all rows.
+
+        Args:
+            metric: Its name.
+            of_class: The number of rows of each class, if there are classes.
+
+        Returns:
+            The value; None if it is not known.
+        """
+        if metric == (self.chance_metric or type(self).best):
+            return self.chance
+        return None
 
     def read_schema(self, schema: Schema) -> Schema:
         """Take over what the data says of its classes; return the schema that the run remembers.
@@ -198,7 +214,7 @@ class MultiClass(Task):
         "bacc": "balanced accuracy",
         "ap": "average precision",
     }
-    constant = "the most frequent class for every node"
+    constant = "the best constant prediction, one class for every node,"
 
     def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
         super().__init__(num_outputs)
@@ -219,6 +235,18 @@ class MultiClass(Task):
 
     def metrics(self) -> dict[str, Metric]:
         return {"ap": AveragePrecision()} if self.average_precision else {}
+
+    def chance_of(
+        self, metric: str, of_class: Int[Tensor, "classes"] | None = None
+    ) -> float | None:
+        if metric not in self.counted or of_class is None:
+            return super().chance_of(metric, of_class)
+        classes = len(of_class)
+        # One confusion matrix for each class that could be predicted throughout.
+        counts = of_class.new_zeros(classes, classes, classes + 1)
+        for predicted in range(classes):
+            counts[predicted, :, predicted] = of_class
+        return float(self.of_counts(counts)[metric].nan_to_num(0).max())
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         return out.double().log_softmax(-1), F.one_hot(y, self.num_outputs)

@@ -20,8 +20,8 @@ from gnn_depth.data.targets import positive_class
 from gnn_depth.graph import Graph
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.summary import report
-from gnn_depth.training.tasks import Binary, Regression, class_weights, make_task
+from gnn_depth.training.summary import _guess, report
+from gnn_depth.training.tasks import Binary, MultiClass, Regression, class_weights, make_task
 from tests.training.conftest import Tiny
 from tests.training.test_metrics import ALONE
 
@@ -96,8 +96,48 @@ def test_large_targets_that_were_not_learned_are_answered_with_scale_target(fit)
 
 def test_two_classes_are_judged_by_roc_auc_where_asked_and_labels_by_f1(fit):
     model, recorder, _ = fit(Tiny(), task="binary")
-    assert (recorder.best.monitor, model.chance) == ("val/auroc", 0.5)
+    assert (recorder.best.monitor, model.chance("auroc")) == ("val/auroc", 0.5)
     assert fit(Numbers(labels=True))[1].best.monitor == "val/f1"
+
+
+def test_chance_is_the_best_constant_prediction_by_scikit_learn_in_every_metric():
+    of_class = torch.tensor([76, 4, 20])
+    y = np.repeat([0, 1, 2], of_class)
+    theirs = {
+        "acc": sk.accuracy_score,
+        "f1": lambda y, p: sk.f1_score(y, p, average="macro", zero_division=0),
+        "bacc": sk.balanced_accuracy_score,
+    }
+    for name, measure in theirs.items():
+        best = max(measure(y, np.full_like(y, number)) for number in range(3))
+        assert MultiClass(3).chance_of(name, of_class) == pytest.approx(best), name
+    positive = Binary(2)
+    share = positive.chance_of("f1_positive", torch.tensor([90, 10]))
+    assert share == pytest.approx(2 * 0.1 / 1.1)
+    assert positive.chance_of("auroc", torch.tensor([90, 10])) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("best_metric", "rows", "is_guess"),
+    [
+        ("f1", {0: [60, 8, 8], 1: [1, 3, 0], 2: [4, 0, 16]}, False),  # of 0.289 by guessing
+        ("acc", {0: [60, 8, 8], 1: [1, 3, 0], 2: [4, 0, 16]}, False),  # 79% of 76%
+        ("acc", {0: [57, 9, 10], 1: [1, 3, 0], 2: [4, 0, 16]}, False),  # 76% of 76%
+        ("acc", {0: [76, 0, 0], 1: [4, 0, 0], 2: [20, 0, 0]}, True),
+        ("f1", {0: [76, 0, 0], 1: [4, 0, 0], 2: [20, 0, 0]}, True),
+        ("bacc", {0: [0, 76, 0], 1: [0, 4, 0], 2: [0, 20, 0]}, True),
+    ],
+)
+def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
+    best_metric, rows, is_guess
+):
+    model = NodeClassifier(4, 3, hidden_channels=8, best_metric=best_metric)
+    matrix = torch.tensor([[*row, 0] for row in rows.values()])
+    model.eval_metrics.counts = torch.stack([matrix, matrix])
+    found = model.task.of_counts(model.eval_metrics.counts)
+    shown = {f"test/{name}": float(values[-1]) for name, values in found.items()}
+    said = _guess(f"test/{best_metric}", shown, model)
+    assert bool(said) == is_guess, said
 
 
 def test_predictions_are_probabilities_or_the_numbers_themselves():
