@@ -130,10 +130,9 @@ def check_finite(x: Tensor) -> None:
     if not all(extreme.isfinite() for extreme in x.aminmax()):
         node, feature = (~x.isfinite()).nonzero()[0].tolist()
         raise DataError(
-            f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Where "
-            "they are unknown "
-            "outside the training set, wrap the data in MissingFeatures with rate 1.0, which "
-            "erases them there."
+            f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Fill "
+            "single ones first: x.nan_to_num(0), or the option fill of tables. Where all are "
+            "unknown outside the training set, wrap the data in MissingFeatures with rate 1.0."
         )
 
 

@@ -201,7 +201,8 @@ def _scale(name: str, is_scaled: bool) -> str:
     if is_scaled:
         return "the column is scaled already; look for a wrong value, or scale it by log1p."
     return (
-        f"--data.{SCALED_BY[name]} standard, in Python {SCALED_BY[name]}='standard', scales them."
+        f"--data.{SCALED_BY[name]} standard, in Python GraphSource(..., "
+        f"{SCALED_BY[name]}='standard'), scales them."
     )
 
 

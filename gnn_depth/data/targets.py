@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
+from gnn_depth.data.marks import mark_among
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.registry import unknown as unknown_word
 
@@ -321,6 +322,14 @@ def _of_numbers(
     if y.dim() == 2:
         notes += _one_hot_note(known)
         return Targets(y, labelled, listed, notes)
+    mark = mark_among(known.numpy()) if listed is None else None  # a table's reader has looked
+    if mark is not None:
+        value, count = mark
+        notes.append(
+            f"y is {value:g} in {count:,} rows, far from its other numbers. If that means missing, "
+            f"say so with missing_label {value:g}, in Python GraphSource(..., "
+            f"missing_label={value:g})."
+        )
     in_range = (known >= 0) & (known <= MANY_CLASSES)
     few = len(known) > 0 and bool(((known == known.round()) & in_range).all())
     if few and len(different := torch.unique(known)) <= FEW_VALUES:

@@ -13,7 +13,6 @@ from gnn_depth.data.columns import (
     ColumnFacts,
     date_mark_among,
     facts_of,
-    mark_among,
     propose,
 )
 from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
@@ -27,6 +26,7 @@ from gnn_depth.data.encoding import (
     stand_in,
 )
 from gnn_depth.data.leaks import note_leaks
+from gnn_depth.data.marks import mark_among
 from gnn_depth.data.scaling import words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given

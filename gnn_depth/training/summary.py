@@ -186,7 +186,7 @@ def _guess(answer: str, best: Mapping[str, float], module: NodeClassifier) -> li
     if is_raw and best[answer] > LARGE:
         found.append(
             "  The targets are large: --data.scale_target standard, in Python "
-            "scale_target='standard', scales them for the loss."
+            "GraphSource(..., scale_target='standard'), scales them for the loss."
         )
     return found
 

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
+from torch_geometric.data import Data
 
 from gnn_depth.data import DataError, GraphSource, UserGraph
-from gnn_depth.data.columns import mark_among
+from gnn_depth.data.marks import mark_among
 from gnn_depth.data.schema import Schema
 
 
@@ -468,6 +470,19 @@ def test_a_number_of_another_sign_or_far_away_that_is_repeated_is_said(
     said = [note for note in notes if "If that means missing" in note]
     assert len(said) == is_said
     assert all(f"is {mark:g} in 4 rows" in note for note in said)
+
+
+@pytest.mark.parametrize(("mark", "is_said"), [(-999.0, True), (-1.0, True), (150.0, False)])
+def test_a_number_that_may_mean_missing_is_said_of_the_targets_of_a_graph_in_memory(mark, is_said):
+    y = torch.linspace(100, 200, 60)
+    y[::9] = mark
+    graph = Data(x=torch.ones(60, 1), y=y, edge_index=torch.tensor([[0], [1]]))
+    said = [note for note in GraphSource(graph).notes if "missing_label" in note]
+    assert bool(said) == is_said, said
+    if is_said:
+        assert f"y is {mark:g} in 7 rows" in said[0]
+        again = GraphSource(graph, missing_label=mark)
+        assert not [note for note in again.notes if "If that means missing" in note]
 
 
 def test_ordinary_numbers_have_no_mark_of_a_missing_one():
