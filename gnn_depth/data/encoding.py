@@ -145,7 +145,7 @@ class Encoder:
             value, near = f" {text!r}", hint(text, known)
         said = f"{column.name!r}:{value} {what} (row {shown}, from 0).{near}"
         if self.unknown == "ignore":
-            self.notes.append(f"{said} Taken as none.")
+            self.notes.append(f"{said} Taken as missing.")
         else:
             self.faults.append(said)
 

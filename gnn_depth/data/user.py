@@ -423,7 +423,11 @@ class UserGraph(GraphSource):
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"
         found.options["model.last_activation"] = "true"
-        if batch.graph.edge_channels:  # the default layer does not read features of edges
+        if complete.schema.task == "regression":
+            # A number to predict follows a node's own features more often than a class does; the
+            # default layer counts a node as one of its neighbours (docs/howto).
+            found.options["model.layer"] = "sage"
+        if batch.graph.edge_channels:  # neither reads features of edges
             found.options["model.layer"] = "gat" if batch.graph.edge_weight is None else "gin"
         sizes = {column.name: column.largest for column in facts}
         is_large = any(sizes[name] > LARGE for name in complete.columns.targets)

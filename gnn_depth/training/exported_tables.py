@@ -182,7 +182,7 @@ def _features(table: pd.DataFrame, columns: list[dict[str, Any]], ignore: bool) 
     if faults and not ignore:
         raise ValueError("\n".join([*faults, "unknown='ignore' takes them as none."]))
     for fault in faults:
-        warnings.warn(f"{fault} Taken as none.", stacklevel=2)
+        warnings.warn(f"{fault} Taken as missing.", stacklevel=2)
     return np.concatenate(parts, 1)
 
 

@@ -107,6 +107,13 @@ def test_large_numbers_to_predict_are_proposed_to_be_scaled(mixed: Callable):
     assert words[words.index("--data.scale_target") + 1] == "standard"
 
 
+def test_a_layer_that_keeps_a_nodes_own_columns_is_proposed_for_numbers(mixed: Callable):
+    numbers = mixed("inspect", "nodes.csv", "edges.csv", "--data.targets", "[views]")
+    classes = mixed("inspect", "nodes.csv", "edges.csv", "--data.label", "city")
+    assert "--model.layer sage" in numbers.out
+    assert "--model.layer" not in classes.out
+
+
 def test_inspect_of_other_data_shows_the_graph(gnn_depth: Callable, tmp_path: Path):
     np.savez("graph.npz", x=np.eye(6), y=np.arange(6) % 2, edge_index=[[0, 1, 1], [1, 0, 1]])
     assert "1 from a node to itself" in gnn_depth("inspect", "graph.npz").out

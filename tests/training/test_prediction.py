@@ -267,7 +267,7 @@ def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog)
         found = predict(model, data)
     said = "\n".join(record.message for record in caplog.records)
     assert re.search("no column 'age'.*its mean", said)
-    assert re.search("'XX' is no category .*row 4.*Taken as none", said)
+    assert re.search("'XX' is no category .*row 4.*Taken as missing", said)
     batch = data.read_as(model.schema, targets=False).batch
     columns = [column.name for column in model.schema.columns]
     assert columns == ["age", "balance", "joined", "country"]
