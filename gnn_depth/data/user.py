@@ -418,7 +418,9 @@ class UserGraph(GraphSource):
         found.look_at(batch, complete.schema, not self.undirected)
         if found.options.get("data.undirected") == "true" and self.repeated_edges == "none":
             _propose_one_edge(found, batch, _have_gaps(edges, self.of_edges))
-        if columns_differ(batch.graph.edge_attr) and self.edge_standardize == "none":
+        of_edges = batch.graph.edge_attr
+        are_large = of_edges is not None and bool((of_edges.abs() > LARGE).any())
+        if (are_large or columns_differ(of_edges)) and self.edge_standardize == "none":
             found.options["data.edge_standardize"] = "standard"
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"

@@ -200,6 +200,16 @@ def test_repeated_payments_get_flags_that_fit_takes(mixed: Callable):
     assert trained.code == 0, trained.err
 
 
+@pytest.mark.parametrize(("factor", "is_scaled"), [(1000, True), (1, False)])
+def test_a_single_column_of_large_numbers_of_edges_is_proposed_to_be_scaled(
+    mixed: Callable, factor: int, is_scaled: bool
+):
+    edges = pd.read_csv("edges.csv")
+    edges.assign(amount=factor * np.linspace(0.5, 4, len(edges))).to_csv("edges.csv", index=False)
+    answer = mixed("inspect", "nodes.csv", "edges.csv", "--data.edge_features", "[amount]")
+    assert ("--data.edge_standardize standard" in answer.out) == is_scaled
+
+
 @pytest.mark.parametrize(
     ("nodes", "edges", "words"),
     [
