@@ -211,7 +211,7 @@ class GraphSource(GraphSet):
 
     @property
     def edge_fill(self) -> str:
-        """What stands for missing numbers of edges."""
+        """How missing numbers of edges are filled, in the words of ``fill``."""
         return self.fill
 
     def given(self) -> Given:

@@ -1,4 +1,4 @@
-"""What the columns of two tables hold, and what each is read as."""
+"""Describe each column of two tables: its values, and what it is read as."""
 
 from collections.abc import Collection, Sequence
 

@@ -319,17 +319,19 @@ def _of_numbers(
     known = y[labelled]
     y = _as_float32(y, known, notes)
     listed = list(names or ()) or None
-    if y.dim() == 2:
-        notes += _one_hot_note(known)
-        return Targets(y, labelled, listed, notes)
-    mark = mark_among(known.numpy()) if listed is None else None  # a table's reader has looked
-    if mark is not None:
+    for column in rows[labelled].double().unbind(1):
+        mark = mark_among(column.numpy())
+        if listed is not None or mark is None:  # the reader of a table has looked
+            continue
         value, count = mark
         notes.append(
             f"y is {value:g} in {count:,} rows, far from its other numbers. If that means missing, "
             f"say so with missing_label {value:g}, in Python GraphSource(..., "
             f"missing_label={value:g})."
         )
+    if y.dim() == 2:
+        notes += _one_hot_note(known)
+        return Targets(y, labelled, listed, notes)
     in_range = (known >= 0) & (known <= MANY_CLASSES)
     few = len(known) > 0 and bool(((known == known.round()) & in_range).all())
     if few and len(different := torch.unique(known)) <= FEW_VALUES:

@@ -239,6 +239,8 @@ class MultiClass(Task):
     def chance_of(
         self, metric: str, of_class: Int[Tensor, "classes"] | None = None
     ) -> float | None:
+        if of_class is not None and metric == "ap":  # a constant score ranks nothing
+            return 1 / int((of_class > 0).sum())
         if metric not in self.counted or of_class is None:
             return super().chance_of(metric, of_class)
         classes = len(of_class)
@@ -283,7 +285,6 @@ class Binary(MultiClass):
         "bacc": "balanced accuracy",
     }
     chance = 0.5
-    constant = "a coin"
 
     def __init__(self, num_outputs: int, positive: ClassName | None = None) -> None:
         super().__init__(num_outputs, average_precision=True)
@@ -306,6 +307,13 @@ class Binary(MultiClass):
 
     def metrics(self) -> dict[str, Metric]:
         return {"auroc": RocAuc(), "ap": AveragePrecision()}
+
+    def chance_of(
+        self, metric: str, of_class: Int[Tensor, "classes"] | None = None
+    ) -> float | None:
+        if of_class is not None and metric == "ap":
+            return float(of_class[self.number] / of_class.sum())
+        return super().chance_of(metric, of_class)
 
     def of_counts(
         self, counts: Int[Tensor, "sets classes predictions"]

@@ -485,6 +485,16 @@ def test_a_number_that_may_mean_missing_is_said_of_the_targets_of_a_graph_in_mem
         assert not [note for note in again.notes if "If that means missing" in note]
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_each_column_of_targets_is_looked_at_by_itself_in_any_precision(dtype):
+    y = torch.stack([torch.linspace(100, 200, 60), torch.linspace(-3, 4, 60)], 1)
+    y[::9, 0] = -999
+    graph = Data(x=torch.ones(60, 1), y=y.to(dtype), edge_index=torch.tensor([[0], [1]]))
+    said = [note for note in GraphSource(graph).notes if "missing_label" in note]
+    assert len(said) == 1, said
+    assert "in 7 rows" in said[0]
+
+
 def test_ordinary_numbers_have_no_mark_of_a_missing_one():
     for seed in range(10):
         draw = np.random.default_rng(seed)

@@ -96,6 +96,8 @@ def _compiled_here() -> tuple[Path, str]:
 def _key_of_ahead() -> str | None:
     """The key of libraries that were compiled ahead from these sources and run on this
     processor."""
+    if not AHEAD.is_dir():
+        return None
     flags = {word for line in _processor() if line.startswith("flags") for word in line.split()}
     for level, demanded in LEVELS.items():
         key = f"{level}-{_hash_of_sources((level,))}"
