@@ -124,7 +124,8 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
         check_processes(cli.trainer)
         check_parts(model.stack, model.hparams["in_channels"])
         if command == "predict":
-            table = predict(model, data, forward=forward)
+            folder = Path(path).absolute().parent.parent if path else None
+            table = predict(model, data, forward=forward, folder=folder)
         else:
             begin = getattr(cli.trainer, command)
             result = begin(model, datamodule=data, verbose=False, **options)

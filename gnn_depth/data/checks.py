@@ -117,7 +117,7 @@ def check_nodes(
     if not trained and not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
     if not trained:
-        refuse_one_class(y)
+        refuse_one_value(y)
 
 
 def check_finite(x: Tensor) -> None:
@@ -164,23 +164,31 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
     return ()
 
 
-def refuse_one_class(y: Tensor, names: Sequence[str] | None = None) -> None:
-    """Refuse classes that are all one: a model of them has nothing to tell apart.
+def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
+    """Refuse targets that are all one class or one number: nothing can be learned of them.
 
     Args:
-        y: Classes of the rows that have one; labels and numbers pass.
+        y: Targets of the rows that have one; labels pass, and a number among several.
         names: Names of the classes; by default their numbers.
 
     Raises:
-        DataError: There is only one class.
+        DataError: There is only one class or number.
     """
-    if y.dim() > 1 or y.is_floating_point() or not len(y) or int(y.max()) > 0:
+    advice = "choose another target (label or targets of a table, --data.label COLUMN; y of arrays)"
+    if task_of(y) == "regression":
+        if len(y) > 1 and bool((y == y[0]).all()):
+            numbers = ", ".join(f"{number:g}" for number in y[0].flatten().tolist())
+            raise DataError(
+                f"the target is {numbers} in all {len(y):,} rows that have one: a model has "
+                f"nothing to learn. Add rows with other targets, or {advice}."
+            )
+        return
+    if y.dim() > 1 or not len(y) or int(y.max()) > 0:
         return
     name = names[0] if names else "0"
     raise DataError(
         f"there is only one class, {name!r}, in all {len(y):,} rows that have one: a model has "
-        "nothing to tell apart. Add rows of other classes, or choose another target (label of a "
-        "table, --data.label COLUMN; y of arrays)."
+        f"nothing to tell apart. Add rows of other classes, or {advice}."
     )
 
 

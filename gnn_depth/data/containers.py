@@ -23,7 +23,7 @@ WAYS_OUT = {
     "TemporalData": "give the graph of a moment, or of all times, as a Data.",
     "DGLGraph": "give torch_geometric.utils.from_dgl(graph), with x and y.",
     "LightningDataModule": "give the graphs in it, or their DataLoader.",
-    "DataFrame": "save tables of nodes and edges, and give UserGraph(edges, nodes=..., label=...).",
+    "DataFrame": "give both tables, UserGraph(edges, nodes=nodes, label=...).",
     "Tensor": f"give {ONE_GRAPH}.",
     "ndarray": f"give {ONE_GRAPH}.",
 }

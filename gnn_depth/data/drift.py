@@ -140,8 +140,8 @@ def _became_constant(column: Column, values: Tensor) -> bool:
     chance."""
     low, high = column.span
     value = values[0].item()
-    # A column that is not there is its mean in every row, which is said elsewhere.
-    if low == high or not (values == value).all() or value == column.mean:
+    # A column that is not there has one number in every row, which is said elsewhere.
+    if low == high or not (values == value).all() or value == column.stand_in:
         return False
     if not column.rows or not column.commonest:
         return False

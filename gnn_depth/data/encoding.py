@@ -241,8 +241,7 @@ def missing_columns(
         lacking.add(column.name)
         said = f"{NO_COLUMN} {column.name!r}.{hint(column.name, there)}"
         if encoder.unknown == "ignore":
-            stand_in = "none of its categories" if column.kind == "category" else "its mean"
-            encoder.notes.append(f"{said} Every {row} gets {stand_in}.")
+            encoder.notes.append(f"{said} Every {row} gets {_stand_in_words(column)}.")
         else:
             encoder.faults.append(said)
     return lacking
@@ -251,8 +250,19 @@ def missing_columns(
 def stand_in(column: Column, rows: int) -> np.ndarray:
     """The features of a column that a table lacks."""
     if column.width == 1 and column.kind != "category":
-        return np.full((rows, 1), column.mean)
+        return np.full((rows, 1), column.stand_in)
     return np.zeros((rows, column.width))
+
+
+def _stand_in_words(column: Column) -> str:
+    if column.kind == "category":
+        return "none of its categories"
+    if column.dates == "cyclic":
+        return "no date"
+    if column.kind == "date":
+        return "the day that stands for a missing one"
+    what = "the mean of the training" if column.fill is None else "which stands for a missing one"
+    return f"{column.stand_in:.6g}, {what}"
 
 
 def refuse_faults(table: Any, faults: Sequence[str]) -> None:
@@ -263,11 +273,12 @@ def refuse_faults(table: Any, faults: Sequence[str]) -> None:
     whole = ""
     if any(fault.startswith(NO_COLUMN) for fault in faults):
         whole = (
-            " A column that is not there is replaced as a whole: every row gets its mean, or none "
-            "of its categories."
+            " A column that is not there is replaced as a whole: every row gets what stands for a "
+            "missing value."
         )
     raise DataError(
         f"table {str(table.path)!r} is refused: the model was trained on other columns or values:\n"
         f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
-        f"missing numbers are the mean of the training.{whole}"
+        "missing numbers are what fill chose in the training, or else their mean."
+        f"{whole}"
     )

@@ -106,6 +106,11 @@ class Column:
     scaling: Scaling | None = None
 
     @property
+    def stand_in(self) -> float:
+        """The number that stands for a missing one: ``fill``, or the mean where that is ignored."""
+        return self.mean if self.fill is None else self.fill
+
+    @property
     def width(self) -> int:
         """Number of features."""
         if self.kind == "category":

@@ -19,7 +19,7 @@ from gnn_depth.data.checks import (
     class_counts,
     class_notes,
     num_outputs_of,
-    refuse_one_class,
+    refuse_one_value,
     task_of,
 )
 from gnn_depth.data.containers import Arrays, graphs_in
@@ -449,7 +449,7 @@ class GraphSource(GraphSet):
         is_own = self.missing_label is not None  # not the one of the training
         found = read_targets(joined.arrays["y"], rows, mark, given.target_names, must_occur=is_own)
         if trained is None:
-            refuse_one_class(found.y[found.labelled], found.names)
+            refuse_one_value(found.y[found.labelled], found.names)
             return found
         return as_trained(found, trained, self.on_unknown)
 

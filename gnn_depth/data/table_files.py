@@ -1,6 +1,7 @@
 """Text tables and Parquet files, read on demand, with errors that name file and row."""
 
 import gzip
+import io
 import re
 import warnings
 import zlib
@@ -55,6 +56,8 @@ class TableFile:
             for word_0, word_1 and word_2.
         separated_by: One of :data:`SEPARATORS`; by default what the end of the file's name says.
         notation: How its numbers and dates are written.
+        frame: A table of pandas, which is read as the CSV file that it would be written as; the
+            path is then its name in messages.
 
     Attributes:
         separator: Of the values in a row; None for Parquet.
@@ -67,6 +70,7 @@ class TableFile:
         names: Sequence[str] = (),
         separated_by: str | None = None,
         notation: Notation = Notation(),  # noqa: B008  (frozen)
+        frame: pd.DataFrame | None = None,
     ) -> None:
         self.path = path
         self.notation = notation
@@ -76,6 +80,10 @@ class TableFile:
             if path.name.lower().endswith(suffix):
                 self.separator = SEPARATORS[separated_by] if separated_by else separator
         self._is_chosen = separated_by is not None
+        self._text: bytes | None = None  # of a table of pandas
+        if frame is not None:
+            self.separator = ","
+            self._text = self._written(frame)
         self._names = _counted(names)
         self._skipped: list[int] = []  # lines of comments
         if names and self.separator is None:
@@ -83,6 +91,14 @@ class TableFile:
                 "it has names of its columns: node_columns and edge_columns are for "
                 "text without a first line of names."
             )
+
+    def _written(self, frame: pd.DataFrame) -> bytes:
+        """A table of pandas as a CSV file, with its index as a column if that has a name."""
+        if frame.columns.nlevels > 1:
+            raise self.error("its columns have several levels; give them one name each.")
+        is_named = any(name is not None for name in frame.index.names)
+        text: str = frame.to_csv(index=is_named, decimal=self.notation.decimal, lineterminator="\n")
+        return text.encode()
 
     @cached_property
     def columns(self) -> list[str]:
@@ -177,6 +193,8 @@ class TableFile:
             for other in ";\t|, ":
                 if other not in names[0]:
                     continue
+                if self._text is not None:
+                    break
                 if not self._is_chosen and other in ";\t|":  # no part of a name
                     self.notes.append(f"{self.path.name}: its values are separated by {other!r}.")
                     self.separator = other
@@ -192,6 +210,8 @@ class TableFile:
 
     def _find_comments(self) -> list[str]:
         """Find the lines that are comments, if the first one is, and return the first ones."""
+        if self._text is not None:
+            return []
         opened = gzip.open if self.path.suffix == ".gz" else open
         first: list[str] = []
         with opened(self.path, "rt", encoding="utf-8-sig") as file:
@@ -211,7 +231,7 @@ class TableFile:
 
     def _parse(self, **options: Any) -> pd.DataFrame:
         return pd.read_csv(
-            self.path,
+            self.path if self._text is None else io.BytesIO(self._text),
             sep=self.separator,
             skiprows=self._skipped or None,
             keep_default_na=False,
@@ -373,6 +393,9 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
         )
     # Integers are far faster to read and find than text.
     frame = table.read(names) if ids.dtype == np.int64 else None
+    if frame is not None:
+        whole = {name: "int64" for name in names if _is_whole(frame[name])}
+        frame = frame.astype(whole)  # 744.0, as programs write integers of a column with gaps
     if frame is None or any(frame[name].dtype.kind != "i" for name in names):
         frame = table.read(names, text=names)
         ids = pd.Index([str(value) for value in ids], dtype=object)
@@ -390,6 +413,11 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
 
     table.check_rows((found < 0).any(0), reason)
     return found
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """True for floats that are all integers."""
+    return column.dtype.kind == "f" and bool((column % 1 == 0).all())
 
 
 def _is_number(value: Any) -> bool:

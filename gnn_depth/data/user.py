@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -53,7 +54,8 @@ class UserGraph(GraphSource):
     that begin with # or % are comments. ``path`` has one edge per row, ``nodes`` one node per row.
     Ids are integers if all of them are plain integers; otherwise they are text as written, so that
     ``007`` differs from ``7``. A node with an empty label or target is left out of training and
-    evaluation, but gets a prediction.
+    evaluation, but gets a prediction. In Python a table may also be a ``DataFrame`` of pandas: it
+    is read as the CSV file that it would be written as, an index with a name included.
 
     Args:
         path: A table of edges, also ``.edgelist`` or ``.mtx``; a graph of NetworkX with attributes
@@ -174,12 +176,13 @@ class UserGraph(GraphSource):
         transforms: Transforms = (),
         node_order: NodeOrder = "auto",
     ) -> None:
-        for name, given in (("path", path), ("nodes", nodes)):
-            if hasattr(given, "to_csv"):  # a table of pandas
-                raise DataError(
-                    f"{name} is a {type(given).__name__}, and UserGraph reads files: save it with "
-                    f"table.to_csv('{name}.csv', index=False) and give {name}='{name}.csv'."
-                )
+        self._files = path, nodes  # as they were given
+        self._frames: dict[Path, Any] = {}
+        path = self._named("edges", path)
+        if isinstance(nodes, Mapping):
+            nodes = {name: self._named(f"nodes {name}", file) for name, file in nodes.items()}
+        else:
+            nodes = self._named("nodes", nodes)
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
@@ -191,7 +194,9 @@ class UserGraph(GraphSource):
                 self._written[name] = value
         for name in ("path", "nodes"):
             self._written.pop(name, None)
-        self.path = _existing("graph file", path, folders=True)
+        self.path = Path(path)
+        if self.path not in self._frames:
+            self.path = _existing("graph file", path, folders=True)
         of_tables = {
             "nodes": nodes,
             "label": label,
@@ -226,9 +231,10 @@ class UserGraph(GraphSource):
         self.fill = fill
         self.node_files: dict[str, Path] = {}
         for name, file in _named_files(nodes).items():
-            self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
+            self.node_files[name] = Path(file)
+            if Path(file) not in self._frames:
+                self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
         self.nodes = next(iter(self.node_files.values()), None)
-        self._nodes_option = nodes
         self.origin = str(self.nodes or self.path)
         self.columns = NodeColumns(
             label, id, split, features, categories, targets, drop, dates or "", fill != "error"
@@ -241,6 +247,16 @@ class UserGraph(GraphSource):
         self.separator = separator
         self.notation = Notation(decimal, tuple(date_format))
         self.notation.check()
+
+    def _named(self, role: str, given: Any) -> Any:
+        """A file as it was given; a table of pandas is kept under a name for messages."""
+        if hasattr(given, "to_pandas"):  # a table of Arrow or Polars
+            given = given.to_pandas()
+        if not isinstance(given, pd.DataFrame):
+            return given
+        name = f"{role} (DataFrame).csv"
+        self._frames[Path(name)] = given.copy()  # it is read later
+        return name
 
     @property
     def edge_fill(self) -> str:
@@ -300,12 +316,15 @@ class UserGraph(GraphSource):
     def _edges(self) -> TableFile:
         if _ends_in(self.path, (*NETWORKX, *EDGES_ONLY)):
             return read_edges(self.path)
-        return TableFile(self.path, self.edge_columns, self.separator, self.notation)
+        return self._table(self.path, self.edge_columns)
+
+    def _table(self, path: Path, names: Sequence[str]) -> TableFile:
+        return TableFile(path, names, self.separator, self.notation, self._frames.get(path))
 
     def _nodes(self) -> TableFile:
         tables = {}
         for name, file in self.node_files.items():
-            tables[name] = TableFile(file, self.node_columns, self.separator, self.notation)
+            tables[name] = self._table(file, self.node_columns)
         if "" in tables:
             return tables[""]
         return SeveralTables(tables)
@@ -378,9 +397,7 @@ class UserGraph(GraphSource):
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
         if notation:
-            return UserGraph(
-                str(self.path), self._nodes_option, **self._written, **notation
-            ).inspect()
+            return UserGraph(*self._files, **self._written, **notation).inspect()
         can_fill = self.fill == "error" and self.repeated_edges == "none"
         if can_fill and _have_gaps(edges, self.of_edges):
             proposal.options["fill"] = "median"
@@ -390,7 +407,7 @@ class UserGraph(GraphSource):
             proposal.options["ends"] = proposed_ends
         written = {**self._written, **proposal.options}
         found.options = {f"data.{name}": value for name, value in written.items()}
-        complete = UserGraph(str(self.path), self._nodes_option, **written)
+        complete = UserGraph(*self._files, **written)
         proposed = set(proposal.options)
         found.tables = [
             (

@@ -353,6 +353,7 @@ def _new_features(
             made = date_column(name, frame[name], forms[name])
         found.append(made)
     found += [category_column(name, frame[name]) for name in columns.categories]
+    notes += _spellings(found)
     encoder = Encoder(fills=columns.fills)
     parts = [encoder.encode(column, frame[column.name]) for column in found]
     _refuse_faulty(nodes, encoder)
@@ -360,6 +361,20 @@ def _new_features(
     notes += encoder.notes
     _note_marks(found, parts, None, notes)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+
+
+def _spellings(columns: Sequence[Column]) -> list[str]:
+    """Sentences on categories whose names differ by upper and lower case alone."""
+    notes = []
+    for column in columns:
+        by_word: dict[str, list[str]] = {}
+        for value in column.values:
+            by_word.setdefault(value.casefold(), []).append(value)
+        several = [names for names in by_word.values() if len(names) > 1]
+        if several:
+            listed = ", ".join(" and ".join(map(repr, names)) for names in several[:MAX_LISTED])
+            notes.append(f"categories that differ by case alone, in {column.name!r}: {listed}.")
+    return notes
 
 
 def _note_marks(

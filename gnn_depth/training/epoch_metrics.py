@@ -153,8 +153,8 @@ class EpochMetrics:
                         metric.to(out.device)
                     metric.update(predicted_here, targets_here)
 
-    def compute(self, trainer: L.Trainer) -> dict[str, Tensor]:
-        """Metrics of all batches in all processes, as scalars on their device.
+    def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
+        """Metrics of all batches in all processes of a trainer, as scalars on their device.
 
         A set without nodes has none; a metric that is undefined is NaN.
         """
@@ -163,7 +163,7 @@ class EpochMetrics:
         self.sizes = dict(zip(self.names, self._sizes, strict=True))
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
-        if trainer.world_size > 1:
+        if trainer is not None and trainer.world_size > 1:
             self.sizes = {}
             counts, sizes, loss = self._merged(trainer)
             for metric in self._all():

@@ -42,7 +42,8 @@ def predict(
             it is told ``dtype=str``.
         edges: The table of edges.
         unknown: Refuse missing columns, unknown categories and missing values (``error``); or
-            ``ignore`` them: a category is none, a number the mean of the training.
+            ``ignore`` them: a category is none, a number is what ``fill`` chose in the training
+            (such as the median), or else the mean.
 
     Returns:
         A row for each node: its id; for classes the predicted class and its probability; then a
@@ -89,8 +90,12 @@ def _inputs(
 ) -> tuple[pd.Index, dict[str, torch.Tensor]]:
     """The ids of the nodes, and what the program takes, by name."""
     for table, name in ((nodes, schema["id"]), *((edges, end) for end in schema["ends"])):
-        if name not in table:
-            raise ValueError(f"there is no column {name!r}, which had the ids in the training.")
+        if name in table:
+            continue
+        advice = ""
+        if schema["id"] in edges and set(schema["ends"]) <= set(nodes):
+            advice = " The tables are in each other's place: predict(nodes, edges)."
+        raise ValueError(f"there is no column {name!r}, which had the ids in the training.{advice}")
     texts = _texts(nodes[schema["id"]])
     ids = pd.Index(texts)
     _refuse((texts == "") | ids.duplicated(), "the id is missing, or that of an earlier row", texts)
@@ -173,11 +178,9 @@ def _features(table: pd.DataFrame, columns: list[dict[str, Any]], ignore: bool) 
             )
         if is_there and len(missing) and "fill" not in column:
             faults.append(f"{name!r} is missing (row {missing[0]}, from 0).")
-        stand_in = column.get("mean", 0.0)
+        stand_in = column.get("fill", column.get("mean", 0.0))
         if kind == "category" or column.get("dates") == "cyclic":
             stand_in = 0.0
-        elif is_there and "fill" in column:
-            stand_in = column["fill"]
         parts.append(np.nan_to_num(part, nan=stand_in))
     if faults and not ignore:
         raise ValueError("\n".join([*faults, "unknown='ignore' takes them as none."]))

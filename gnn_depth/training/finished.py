@@ -21,7 +21,7 @@ from gnn_depth.training.prediction import load_model, predict
 from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
-MOST_METRICS = 12  # lines of metrics in a summary
+MOST_METRICS = 20  # lines of metrics in a summary
 
 
 class Run:
@@ -149,7 +149,8 @@ class Run:
         Raises:
             ValueError: The model cannot use this data.
         """
-        return predict(self.model, self.data if data is None else data, unknown)
+        data = self.data if data is None else data
+        return predict(self.model, data, unknown, folder=self.folder)
 
     def export(self, path: str | Path) -> Path:
         """Write the model as a file that PyTorch runs without this package: see
@@ -183,12 +184,12 @@ class Run:
             f"{epochs} in {result['seconds']:.1f} s",
         ]
         metrics = self.metrics
-        best = {name: value for name, value in metrics.items() if name.endswith("_at_best_val")}
-        shown = {
-            name: value for name, value in metrics.items() if name.startswith(("val/", "test/"))
-        }
-        for name, value in list({**best, **shown}.items())[:MOST_METRICS]:
-            lines.append(f"{name:<26}{in_digits(value):>12}")
+        # Those of the best epoch, of the test set first; of the last epoch, if none is the best.
+        of_best = [name for name in metrics if name.endswith("_at_best_val")]
+        of_last = [name for name in metrics if name.startswith(("test/", "val/"))]
+        shown = sorted(of_best or of_last, key=lambda name: not name.startswith("test"))
+        for name in shown[:MOST_METRICS]:
+            lines.append(f"{name:<32}{in_digits(metrics[name]):>12}")
         return lines
 
     def _repr_html_(self) -> str:

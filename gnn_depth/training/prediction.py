@@ -18,6 +18,7 @@ from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.split_file import sets_in
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ def predict(
     data: Any,
     unknown: Unknown | None = None,
     forward: Forward | None = None,
+    folder: Path | None = None,
 ) -> pd.DataFrame:
     """Predict every node, or every graph, of some data.
 
@@ -50,18 +52,23 @@ def predict(
         data: A graph, as ``gnn_depth.fit`` takes it: the one of the training with new nodes, or
             another one.
         unknown: Refuse columns and categories that the model misses or does not know (``error``),
-            or ``ignore`` them: an unknown category is none, a missing number is the mean of the
-            training. By default as the data set's own option says, which is ``error``.
+            or ``ignore`` them: an unknown category is none, a missing number is what ``fill`` chose
+            in the training, or else the mean. By default as the data set's own option says, which
+            is ``error``.
         forward: Makes the predictions; by default one pass over the data on the model's device.
+        folder: Folder of the run; by default that of the checkpoint.
 
     Returns:
         A table with a row for each node, or graph, in the order of the data: its id; for classes
         the predicted class and its probability; then a column for each class, label or number.
+        Where the ids are those of the training, a last column ``set`` says which nodes were to
+        ``train``, ``val`` or ``test`` on.
 
     Raises:
         ValueError: The model cannot use this data, or knows nothing of the data of its training.
     """
     if not isinstance(model, NodeClassifier):
+        folder = folder or Path(model).absolute().parent.parent
         model = load_model(model)
     if model.schema is None:
         raise ValueError(
@@ -75,7 +82,12 @@ def predict(
         note = _neighbour_note(loader.batch)
         if note:
             rank_zero_only(log.warning)(note)
-    return table_of(values, as_trained, model)
+    table = table_of(values, as_trained, model)
+    if folder is not None and as_trained.node_ids is not None and not as_trained.per_graph:
+        sets = sets_in(folder, table["node"].to_numpy())
+        if sets is not None:
+            table["set"] = sets
+    return table
 
 
 def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> GraphDataModule:
@@ -87,8 +99,7 @@ def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> Graph
     if unknown is not None and not isinstance(unknown, str):
         raise ValueError(
             f"unknown is 'error' or 'ignore', not a {type(unknown).__name__}. Predictions are for "
-            "one data set: save tables as files, and give UserGraph('edges.csv', "
-            "nodes='nodes.csv')."
+            "one data set: two tables are UserGraph(edges, nodes=nodes), of files or DataFrames."
         )
     return GraphSource.of(data).read_as(schema, unknown, targets=False)
 

@@ -164,7 +164,8 @@ class RunRecorder(L.Callback):
     """Make a run's folder, and write its config, metrics, checkpoints and result there.
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``schema.yaml``
-    (what the model expects of data), ``metrics.csv``, ``confusion.csv`` (nodes of the best epoch by
+    (what the model expects of data), ``split.csv`` (the set of each node that has an id),
+    ``metrics.csv``, ``confusion.csv`` (nodes of the best epoch by
     class and predicted class), TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation
     epoch),
     ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two

@@ -53,6 +53,7 @@ from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.identity import hparams, identity, plugin_version
+from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.models import (
@@ -67,6 +68,7 @@ from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.source_code import checksum_of_code, is_written_by_user
+from gnn_depth.training.split_file import write_split
 from gnn_depth.training.summary import report
 
 log = logging.getLogger(__name__)
@@ -234,7 +236,12 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
     finally:
         native.use(before)
-    text = report(recorder, model) if recorder.folder is not None else ""
+    text = ""
+    if recorder.folder is not None:
+        linear: dict[str, float] = {}
+        if config.origin is None and trainer.world_size == 1:  # else nobody reads it, or each does
+            linear = linear_metrics(model.task, data)
+        text = report(recorder, model, linear)
     return Run(recorder.folder, model, data, text)
 
 
@@ -284,6 +291,8 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     row = hparams(resolved)
     seed = resolved["seed_everything"]
     loggers = config.recorder.open(text, row, config.name, seed, origin)
+    if config.trainer.is_global_zero and config.recorder.folder is not None:
+        write_split(config.recorder.folder, data)
     if resolved["trainer"].get("logger") is not False:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
 

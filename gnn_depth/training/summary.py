@@ -17,12 +17,22 @@ MAX_CLASSES = 8  # of a confusion table that is printed
 MAX_NAME = 16  # characters of a class's name in it
 NEAR_CHANCE = 0.02  # this little above chance is no result
 NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, which is of few nodes for some
+# A validation loss that rises this much after a best epoch among the first ones is overfitting.
+RISES, EARLY, MANY_EPOCHS = 1.2, 0.25, 20
 # A last epoch this much worse than the best one is worth a warning; relative for errors.
 FALLS = 0.1
 
 
-def report(recorder: RunRecorder, module: NodeClassifier) -> str:
-    """Say what a finished run found, what is wrong with it, and where to look next."""
+def report(
+    recorder: RunRecorder, module: NodeClassifier, linear: Mapping[str, float] | None = None
+) -> str:
+    """Say what a finished run found, what is wrong with it, and where to look next.
+
+    Args:
+        recorder: What was recorded.
+        module: The model.
+        linear: The metrics of a linear model of the features alone, to compare with.
+    """
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     epochs = result["epochs"]
     words = _words(module.task)
@@ -39,6 +49,7 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
     if answers:
         answer = answers[0]
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
+        lines += _comparison(answer, shown[answer], linear or {}, module)
         guess = _guess(answer, shown, module)
         fall = _fall(answer, shown, last, module)
         if guess or fall:
@@ -48,6 +59,8 @@ def report(recorder: RunRecorder, module: NodeClassifier) -> str:
             lines += [*guess, *fall]
             advice = "" if fall else "More epochs may help. "
             lines.append(f"  {advice}See what fails, layer by layer: {probe}")
+        elif best.epoch is not None:
+            lines += _overfit(best.epoch, epochs, shown, last)
     if best.epoch is None and best.monitor in last:
         lines.append(
             f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
@@ -191,6 +204,33 @@ def _guess(answer: str, best: Mapping[str, float], module: NodeClassifier) -> li
     return found
 
 
+def _comparison(
+    answer: str, found: float, linear: Mapping[str, float], module: NodeClassifier
+) -> list[str]:
+    """What a constant prediction and a linear model of the features alone give; a warning if the
+    linear one is better."""
+    measure = answer.partition("/")[2]
+    lower_is_better = module.task.directions().get(measure) == "min"
+    words = []
+    constant = module.chance(measure)
+    alone = linear.get(answer, math.nan)
+    if not math.isnan(alone):
+        words.append(f"a linear model of the features alone {_text(answer, alone)}")
+    if constant is not None:
+        words.append(f"the best constant prediction {_text(answer, constant)}")
+    lines = []
+    if words:
+        lines.append(f"  to compare: {', '.join(words)}")
+    margin = FALLS * abs(alone) if lower_is_better else NEAR_CHANCE
+    better_by = found - alone if lower_is_better else alone - found
+    if better_by > margin:
+        lines.append(
+            "warning: the features alone predict better, by a linear model: the edges, or this "
+            "network, do harm here."
+        )
+    return lines
+
+
 def _fall(
     answer: str, best: Mapping[str, float], last: Mapping[str, float], module: NodeClassifier
 ) -> list[str]:
@@ -202,6 +242,21 @@ def _fall(
     if module.task.lower_is_better and -worse > FALLS * abs(best[answer]):
         return [f"warning: the last epoch has {_text(answer, last[answer])}."]
     return []
+
+
+def _overfit(
+    best_epoch: int, epochs: int, best: Mapping[str, float], last: Mapping[str, float]
+) -> list[str]:
+    """Says that most epochs fitted the training rows alone, if they did."""
+    begun, ended = best.get("val/loss", math.nan), last.get("val/loss", math.nan)
+    is_early = epochs >= MANY_EPOCHS and best_epoch < EARLY * epochs
+    if not is_early or not ended > RISES * begun:
+        return []
+    return [
+        f"  since then the validation loss has risen from {begun:.3g} to {ended:.3g}: the later "
+        "epochs fit the training rows alone. More dropout or weight decay, or fewer layers or "
+        "channels, may predict better."
+    ]
 
 
 def _is_guess(judged: str, metrics: Mapping[str, float], module: NodeClassifier) -> bool:

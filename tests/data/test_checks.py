@@ -88,6 +88,15 @@ def test_a_single_class_is_refused_to_train_on_and_measured_with_a_trained_model
         _ = GraphSource({"x": torch.rand(4, 2), "y": y, **NO_EDGES}).batch
 
 
+def test_a_single_number_is_refused_to_train_on_and_one_among_several_is_not():
+    y = torch.tensor([2.5, float("nan"), 2.5, 2.5])
+    with pytest.raises(ValueError, match="target is 2.5 in all 3 rows.*--data.label"):
+        _ = GraphSource({"x": torch.rand(4, 2), "y": y, **NO_EDGES}).batch
+    several = torch.stack([torch.full((4,), 2.5), torch.arange(4.0)], 1)
+    assert GraphSource({"x": torch.rand(4, 2), "y": several, **NO_EDGES}).batch.y.shape == (4, 2)
+    check_nodes(**parts(y=torch.zeros(NODES)), trained=True)
+
+
 def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_the_masks():
     given = {
         "multiclass": torch.arange(NODES) % 3,

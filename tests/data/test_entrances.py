@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -164,6 +165,7 @@ PROMISES: dict[str, tuple[dict, dict, str]] = {
     ),
     "nearly as many classes as rows": (MISTAKES["too many classes"], {}, ""),
     "a single class": (changed(y=np.zeros(20, int)), {}, "only one class"),
+    "a single number to predict": (changed(y=np.full(20, 0.5)), {}, "target is 0.5 in all 20"),
     "a class without training rows": (
         changed(
             train_mask=np.arange(20) == 0,
@@ -264,7 +266,8 @@ REFUSED = {
         (hetero(), r"HeteroData.*to_homogeneous\(\)"),
         ([hetero()], r"item 0 of the list.*to_homogeneous\(\)"),
     ],
-    "a tuple or list of tensors, an array, a DataFrame": [
+    "a tuple or list of tensors, an array, one DataFrame": [
+        (pd.DataFrame({"a": [1]}), r"DataFrame is no graph: .*UserGraph\(edges, nodes=nodes"),
         ((ONE.x, ONE.edge_index), r"item 0 of the tuple: a Tensor.*Data\(x=x"),
         (np.ones((2, 2)), r"ndarray.*Data\(x=x"),
         (3, r"int.*networkx"),

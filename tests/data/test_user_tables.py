@@ -588,12 +588,84 @@ def test_ends_in_other_columns_than_the_first_are_found_and_the_flag_is_named(gr
         _ = graph(edges="citing,cited,by\np1,p2,p1\np9,p2,p2\np4,p5,p1\n").batch
 
 
-def test_tables_of_pandas_are_refused_with_the_way_to_files(graph: Callable, monkeypatch):
+def test_tables_of_pandas_are_read_as_their_files_are(graph: Callable, monkeypatch):
     monkeypatch.setattr(config, "jaxtyping_disable", True)  # as users have it
-    data, frame = graph(), pd.DataFrame({"a": ["p1"], "b": ["p2"]})
-    for name in ("path", "nodes"):
-        with pytest.raises(DataError, match=rf"{name} is a DataFrame.*{name}='{name}.csv'"):
-            UserGraph(**{"path": "edges.csv", "nodes": "nodes.csv", "label": "topic", name: frame})
-    model = build_model({"num_layers": 1}, data)
-    with pytest.raises(ValueError, match=r"not a DataFrame.*UserGraph\('edges.csv'"):
-        predict(model, frame, frame)
+    of_files = graph().batch
+    nodes = pd.read_csv("nodes.csv", dtype={"paper": str})
+    edges = pd.read_csv("edges.csv", dtype=str)
+    kept = edges.copy()
+    data = UserGraph(edges, nodes=nodes, label="topic")
+    edges["citing"] = "p1"  # what it was given counts
+    by_index = UserGraph(kept, nodes=nodes.set_index("paper"), label="topic")
+    filtered = UserGraph(kept, nodes=nodes.set_axis([7, 5, 3, 2, 0]), label="topic")
+    for one in (data, by_index, filtered):
+        assert one.node_ids.tolist() == ["p1", "p2", "007", "p4", "p5"]
+        assert torch.equal(one.batch.x, of_files.x)
+        assert torch.equal(one.batch.y, of_files.y)
+        assert torch.equal(one.batch.graph.edge_index, of_files.graph.edge_index)
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_every_type_of_column_of_pandas_is_read_as_from_its_file(graph: Callable, decimal: str):
+    nodes = pd.DataFrame(
+        {
+            "id": pd.Series([1, 2, 3], dtype="Int64"),
+            "part": ["train", "val", "test"],
+            "topic": pd.Categorical(["a", "b", "a"]),
+            "since": pd.to_datetime(["2020-01-01", "2020-01-05", None]),
+            "paid": [True, False, True],
+            "size": np.array([1.1, 2.2, 3.3], np.float32),
+            "third": [1 / 3, 2e-300, 12345678.9],
+            "vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+            "place": ["x;y", None, "z,w"],
+        }
+    )
+    edges = pd.DataFrame({"a": [1, 2], "b": [2, 3]})
+    options = {"label": "topic", "split": "part", "categories": ["place"], "dates": "days"}
+    data = UserGraph(edges, nodes=nodes, fill="mean", decimal=decimal, **options)
+    x = data.batch.x.double()
+    assert x[:, :7].tolist() == [
+        pytest.approx([0, 1, 1.1, 1 / 3, 1, 2, 1]),
+        pytest.approx([4, 0, 2.2, 0, 3, 4, 0]),  # x is float32
+        pytest.approx([0, 1, 3.3, 12345678.9, 5, 6, 0]),
+    ]
+    assert data.schema.columns[-1].values == ("x;y", "z,w")
+
+
+def test_ends_that_are_whole_floats_are_integer_ids(graph: Callable):
+    nodes = "id,topic,x\n1,a,0.5\n20,b,1\n3,a,2\n"
+    data = graph(nodes, "a,b\n1.0,20.0\n20.0,3.0\n")
+    assert data.batch.graph.edge_index.T.tolist() == [[0, 1], [1, 2]]
+    with pytest.raises(DataError, match="row 1 .*b '3.5' is not an id"):
+        _ = graph(nodes, "a,b\n1.0,20.0\n20.0,3.5\n").batch
+
+
+def test_categories_that_differ_by_case_alone_are_said(graph: Callable):
+    nodes = "id,topic,branch\n1,a,Retail\n2,b,retail\n3,a,bank\n4,b,Bank\n5,a,farm\n"
+    data = graph(nodes, "a,b\n1,2\n", categories=["branch"])
+    (note,) = (note for note in data.notes if "case" in note)
+    assert "in 'branch': 'Bank' and 'bank', 'Retail' and 'retail'" in note
+    assert not any("case" in note for note in graph(categories=[]).notes)
+
+
+def test_what_is_wrong_with_a_table_of_pandas_is_named_by_its_row(graph: Callable):
+    nodes = pd.DataFrame({"id": [1, 2], "topic": ["a", "b"], "x": [0.0, 1.0]})
+    edges = pd.DataFrame({"a": [1, 3], "b": [2, 2]})
+    with pytest.raises(DataError, match=r"'edges \(DataFrame\).csv', row 1 .*'3' is not an id"):
+        _ = UserGraph(edges, nodes=nodes, label="topic").batch
+    levels = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", 0), ("b", 1)]))
+    with pytest.raises(DataError, match="several levels"):
+        _ = UserGraph(levels, nodes=nodes, label="topic").batch
+    model = build_model({"num_layers": 1}, graph())
+    with pytest.raises(ValueError, match=r"not a DataFrame.*UserGraph\(edges, nodes=nodes\)"):
+        predict(model, edges, edges)
+
+
+def test_tables_of_pandas_are_inspected_and_can_be_the_sets_of_nodes(graph: Callable):
+    nodes = pd.DataFrame({"id": range(30), "topic": ["a", "b", "c"] * 10, "x": np.arange(30.0)})
+    edges = pd.DataFrame({"a": range(29), "b": range(1, 30)})
+    found = UserGraph(edges, nodes=nodes).inspect()
+    assert found.options["data.label"] == "topic"
+    sets = {"train": nodes[:10], "val": nodes[10:20], "test": nodes[20:]}
+    batch = UserGraph(edges, nodes=sets, label="topic").batch
+    assert [int(mask.sum()) for mask in batch.masks] == [10, 10, 10]

@@ -266,7 +266,7 @@ def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog)
     with caplog.at_level(logging.WARNING):
         found = predict(model, data)
     said = "\n".join(record.message for record in caplog.records)
-    assert re.search("no column 'age'.*its mean", said)
+    assert re.search(r"no column 'age'.*gets [\d.]+, the mean of the training", said)
     assert re.search("'XX' is no category .*row 4.*Taken as missing", said)
     batch = data.read_as(model.schema, targets=False).batch
     columns = [column.name for column in model.schema.columns]
@@ -274,6 +274,23 @@ def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog)
     assert batch.x[:, 0].abs().max() < 1e-6, "the mean, scaled"
     assert batch.x[4, 3:].tolist() == [0, 0, 0]
     assert found.node.tolist() == expected.node.tolist()
+
+
+def test_a_missing_column_has_what_fill_chose_as_a_missing_cell_has(folder, caplog):
+    nodes, edges = tables()
+    nodes = nodes.assign(age=np.where(nodes.index < 20, 20.0, nodes.age.astype(float) + 100))
+    data = UserGraph(*written(nodes, edges), **ROLES, fill="median")
+    model = build_model({"num_layers": 1}, data)
+    model.adopt(data.schema)
+    column = model.schema.columns[0]
+    assert column.name == "age"
+    assert column.fill != pytest.approx(column.mean)
+    with caplog.at_level(logging.WARNING):
+        without = UserGraph(*written(nodes.drop(columns="age"), edges), unknown="ignore")
+        no_column = predict(model, without)
+        no_cell = predict(model, UserGraph(*written(nodes.assign(age=None), edges)))
+    pd.testing.assert_frame_equal(no_column, no_cell)
+    assert f"gets {column.fill:.6g}, which stands for a missing one" in caplog.text
 
 
 def test_nodes_without_neighbours_are_counted(trained, folder, caplog):
@@ -695,7 +712,8 @@ def test_a_missing_column_is_said_to_be_replaced_as_a_whole(trained, folder):
     nodes, edges = tables()
     paths = written(nodes.drop(columns="age"), edges)
     with pytest.raises(
-        DataError, match="no column 'age'(?s:.*)as a whole: every row gets its mean"
+        DataError,
+        match="no column 'age'(?s:.*)as a whole: every row gets what stands for a missing",
     ):
         predict(trained[0], UserGraph(*paths))
     paths = written(nodes.assign(country="XX"), edges)

@@ -1,0 +1,100 @@
+"""A linear model of the features alone: what a graph network must beat to be worth its edges."""
+
+import copy
+
+import torch
+from torch import Tensor
+
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.features import columns_differ
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.tasks import Task
+
+MOST_NUMBERS = 10_000_000  # of the features that it is fitted to; more rows are left out evenly
+STEPS = 30  # of L-BFGS
+
+
+def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
+    r"""Metrics of a linear model of each node's own features, fitted to the training nodes.
+
+    .. math:: \min_{W, b} \; L(x W + b) / L_0 + \tfrac{1}{2n} \|W\|^2
+
+    L is the loss of the task, L_0 that of W = 0 and b = 0, and n the number of training nodes; x is
+    standardised on them. Numbers to predict that the task does not scale are standardised too.
+
+    Returns:
+        Metrics such as ``test/acc``, of the validation and the test nodes; none if each graph has a
+        target, if the features are not numbers, or if there is no single batch of all nodes.
+    """
+    loader = data.predict_dataloader()
+    if data.per_graph or not isinstance(loader, FullBatch):
+        return {}
+    batch = loader.batch
+    is_fit_for_it = batch.x.is_floating_point() and not batch.graph.is_shard
+    if not is_fit_for_it or not batch.train_mask.any():
+        return {}
+    # Its weights of classes may be on another device.
+    task = copy.deepcopy(task)
+    with torch.inference_mode(False), torch.enable_grad():
+        out = _fitted(task, batch)
+    if out is None:
+        return {}
+    metrics = EpochMetrics(("val", "test"), task)
+    masks = [batch.val_mask, batch.test_mask]
+    sets = NodeSets(batch.y, masks, task.num_outputs if task.counts_classes else None)
+    metrics.add(sets, out[sets.nodes])
+    return {name: float(value) for name, value in metrics.compute().items()}
+
+
+def _fitted(task: Task, batch: NodeBatch) -> Tensor | None:
+    """The outputs for all rows that have a target; None if the loss leaves nothing to fit."""
+    x, y = batch.x[: len(batch.y)].detach().float(), batch.y
+    rows = batch.train_mask.nonzero().flatten()
+    stride = -(-len(rows) * x.shape[1] // MOST_NUMBERS)
+    rows = rows[:: max(stride, 1)]
+    x = _scaled(x, rows)
+    center, size = _span_of_targets(task, y[rows])
+    weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)
+    bias = x.new_zeros(task.num_outputs, requires_grad=True)
+    x_train, y_train = x[rows], y[rows]
+
+    def outputs(features: Tensor) -> Tensor:
+        return center + size * (features @ weight + bias)
+
+    loss_of_zero = task.loss(outputs(x_train), y_train).detach()
+    if not torch.isfinite(loss_of_zero) or loss_of_zero <= 0:
+        return None
+    optimizer = torch.optim.LBFGS(
+        [weight, bias], max_iter=STEPS, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
+    )
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        loss = task.loss(outputs(x_train), y_train) / loss_of_zero
+        penalty = weight.square().sum() / (2 * len(rows))
+        total: Tensor = loss + penalty
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(objective)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        return outputs(x)
+
+
+def _scaled(x: Tensor, rows: Tensor) -> Tensor:
+    """Features with deviation 1 in the training rows: each column of different ones, else all."""
+    deviation, mean = torch.std_mean(x[rows], 0, correction=0)
+    if not columns_differ(x):  # such as words of a text, of which the rare ones say no more
+        size = deviation.square().mean().sqrt()
+        return x / torch.where(size > 0, size, 1.0)
+    scaled = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
+    scaled[:, deviation == 0] = 0.0
+    return scaled
+
+
+def _span_of_targets(task: Task, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of numbers to predict that the task does not scale; 0 and 1 otherwise."""
+    if task.targets != "numbers" or task.scales_targets:
+        return torch.zeros(()), torch.ones(())
+    deviation, mean = torch.std_mean(y.view(len(y), -1).float(), 0, correction=0)
+    return mean, torch.where(deviation > 0, deviation, 1.0)

@@ -1,0 +1,39 @@
+"""``split.csv`` in a run's folder: the set that each node was in, by its id."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.base import FullBatch, GraphDataModule
+from gnn_depth.data.checks import SPLITS
+from gnn_depth.runs import write_atomically
+
+FILE = "split.csv"
+
+
+def write_split(folder: Path, data: GraphDataModule) -> None:
+    """Write which nodes a run trains, validates and tests on; nothing for nodes without ids."""
+    loader = data.predict_dataloader()
+    ids = data.node_ids
+    if ids is None or data.per_graph or not isinstance(loader, FullBatch):
+        return
+    sets = np.full(len(loader.batch.y), "", object)
+    for name, mask in zip(SPLITS, loader.batch.masks, strict=True):
+        sets[mask.numpy()] = name
+    table = pd.DataFrame({"node": ids[: len(sets)], "set": sets})
+    write_atomically(folder / FILE, table.to_csv(index=False, lineterminator="\n"))
+
+
+def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
+    """The set that each node was in, empty for none; None if these are not the ids of the
+    training."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    known = pd.read_csv(path, dtype=str, keep_default_na=False)
+    places = pd.Index(known["node"]).get_indexer(pd.Index(ids).astype(str))
+    if len(ids) != len(known) or (places < 0).any():
+        return None
+    sets: np.ndarray = known["set"].to_numpy(object)[places]
+    return sets

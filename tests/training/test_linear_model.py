@@ -1,0 +1,126 @@
+"""The linear model of the features alone, against scikit-learn, and what the report says of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth.data import GraphSource
+from gnn_depth.training.linear_model import linear_metrics
+from gnn_depth.training.summary import _comparison, _overfit
+from gnn_depth.training.tasks import make_task
+
+QUIET = {"progress": False, "enable_model_summary": False}
+
+
+def graph(kind: str, spread: float = 1.0) -> Data:
+    """A graph whose targets follow the features, with noise."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 5, generator=generator) * torch.tensor([1.0, 1, 1, 1, spread])
+    size = x / torch.tensor([1.0, 1, 1, 1, spread])
+    truth = size @ torch.randn(5, 3, generator=generator) + torch.randn(300, 3, generator=generator)
+    y = {"multiclass": truth.argmax(1), "multilabel": (truth > 0).float()}.get(kind)
+    if y is None:
+        y = 1e6 * truth[:, 0] + 1e9
+    edges = torch.randint(300, (2, 600), generator=generator)
+    masks = torch.arange(300) % 3
+    return Data(x, edges, y=y, train_mask=masks == 0, val_mask=masks == 1, test_mask=masks == 2)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e6])
+def test_classes_are_those_of_scikit_learn(spread):
+    data = graph("multiclass", spread)
+    task = make_task(None, "multiclass", 3)
+    found = linear_metrics(task, GraphSource(data))
+    train, test = data.train_mask.numpy(), data.test_mask.numpy()
+    x, y = data.x.numpy(), data.y.numpy()
+    if spread == 1:
+        x = x / np.sqrt(x[train].var(0).mean())
+    else:  # columns that differ by orders are scaled one by one
+        x = (x - x[train].mean(0)) / x[train].std(0)
+    loss_of_zero = np.log(3)
+    theirs = LogisticRegression(C=1 / loss_of_zero, max_iter=1000, tol=1e-8).fit(x[train], y[train])
+    accuracy = theirs.score(x[test], y[test])
+    assert accuracy > 0.7
+    assert found["test/acc"] == pytest.approx(accuracy, abs=0.011), "at most one node differs"
+
+
+@pytest.mark.parametrize("method", ["none", "standard"])
+def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
+    data = graph("numbers")
+    source = GraphSource(data, scale_target=method)
+    task = make_task(None, "regression", 1)
+    if method != "none":
+        task.scale_targets(source.schema.targets_scaling)
+    found = linear_metrics(task, source)
+    train, test = data.train_mask.numpy(), data.test_mask.numpy()
+    x, y = data.x.numpy().astype(float), data.y.numpy().astype(float)
+    x = x / np.sqrt(x[train].var(0).mean())
+    y = (y - y[train].mean()) / y[train].std()
+    theirs = Ridge(alpha=0.5).fit(x[train], y[train])  # the mean of squares / L0, and a half of W
+    assert found["test/r2"] > 0.5
+    assert found["test/r2"] == pytest.approx(theirs.score(x[test], y[test]), abs=1e-3)
+
+
+def test_labels_are_compared_too_and_what_cannot_be_is_left_out():
+    found = linear_metrics(make_task(None, "multilabel", 3), GraphSource(graph("multilabel")))
+    assert found["test/auroc"] > 0.8
+    one_each = []
+    for number in range(12):
+        edges = torch.zeros(2, 1, dtype=torch.long)
+        one_each.append(Data(torch.ones(3, 2), edges, y=torch.tensor([number % 2])))
+    assert linear_metrics(make_task(None, "multiclass", 2), GraphSource(one_each)) == {}
+    constant = graph("multiclass")
+    constant.x = torch.ones(300, 1)
+    found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(constant))
+    largest = constant.y[constant.train_mask].bincount().argmax()
+    share = (constant.y[constant.test_mask] == largest).float().mean().item()
+    assert found["test/acc"] == pytest.approx(share)
+
+
+def test_the_report_compares_and_a_second_fit_draws_the_same_numbers(tmp_path):
+    data = graph("multiclass")
+    options = {"num_layers": 1, "hidden_channels": 8}
+    before = torch.get_rng_state()
+    first = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
+    second = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
+    line = next(line for line in str(first).splitlines() if "to compare" in line)
+    assert "a linear model of the features alone" in line
+    assert "the best constant prediction" in line
+    pd.testing.assert_frame_equal(
+        first.curves.drop(columns="seconds", errors="ignore"),
+        second.curves.drop(columns="seconds", errors="ignore"),
+    )
+    torch.set_rng_state(before)
+
+
+@pytest.mark.parametrize(
+    ("answer", "found", "alone", "warns"),
+    [
+        ("test/acc", 0.70, 0.75, True),
+        ("test/acc", 0.70, 0.71, False),
+        ("test/acc", 0.70, 0.50, False),
+        ("test/mae", 10.0, 5.0, True),
+        ("test/mae", 10.0, 9.9, False),
+        ("test/mae", 5.0, 10.0, False),
+        ("test/acc", 0.70, float("nan"), False),
+    ],
+)
+def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns):
+    kind = "regression" if "mae" in answer else "multiclass"
+    model = gnn_depth.NodeClassifier(4, 1 if "mae" in answer else 3, default_task=kind)
+    lines = _comparison(answer, found, {answer: alone}, model)
+    assert any(line.startswith("warning: the features alone") for line in lines) == warns
+    assert any("linear model" in line for line in lines) == (alone == alone)
+
+
+def test_epochs_after_an_early_best_one_are_called_overfitting():
+    best, last = {"val/loss": 0.5}, {"val/loss": 1.5}
+    assert "from 0.5 to 1.5" in _overfit(3, 200, best, last)[0]
+    assert _overfit(150, 200, best, last) == []
+    assert _overfit(3, 10, best, last) == []
+    assert _overfit(3, 200, best, {"val/loss": 0.55}) == []
+    assert _overfit(3, 200, {}, {}) == []
