@@ -12,6 +12,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
+import gnn_depth
 from gnn_depth.data import (
     DataError,
     GraphSource,
@@ -720,3 +721,26 @@ def test_a_missing_column_is_said_to_be_replaced_as_a_whole(trained, folder):
     with pytest.raises(DataError, match="no category") as refused:
         predict(trained[0], UserGraph(*paths))
     assert "as a whole" not in str(refused.value)
+
+
+def test_predictions_for_the_ids_of_the_training_name_the_set_of_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nodes, edges = tables()
+    data = UserGraph(*written(nodes, edges), **ROLES | {"split": None, "drop": ["part"]})
+    run = gnn_depth.fit({"num_layers": 1}, data, epochs=2, progress=False)
+    sets = np.full(NODES, "", object)
+    for name, mask in zip(("train", "val", "test"), data.batch.masks, strict=True):
+        sets[mask.numpy()] = name
+    loaded = gnn_depth.load(run.folder)
+    shuffled = nodes.sample(frac=1, random_state=0)
+    again = UserGraph(*written(shuffled, edges))
+    for found in (run.predict(data), loaded.predict(again), predict(run.checkpoint, again)):
+        assert list(found)[-1] == "set"
+        assert dict(zip(found.node, found.set, strict=True)) == dict(
+            zip(nodes.id, sets, strict=True)
+        )
+    for other in (nodes[1:], nodes.assign(id="b" + nodes.id)):
+        ends = edges[edges["from"].isin(other.id) & edges["to"].isin(other.id)]
+        if not len(ends):
+            ends = edges.assign(**{"from": "b" + edges["from"], "to": "b" + edges["to"]})
+        assert "set" not in loaded.predict(UserGraph(*written(other, ends)))
