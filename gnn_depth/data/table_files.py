@@ -393,11 +393,10 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
         )
     # Integers are far faster to read and find than text.
     frame = table.read(names) if ids.dtype == np.int64 else None
-    if frame is not None:
-        whole = {name: "int64" for name in names if _is_whole(frame[name])}
-        frame = frame.astype(whole)  # 744.0, as programs write integers of a column with gaps
     if frame is None or any(frame[name].dtype.kind != "i" for name in names):
         frame = table.read(names, text=names)
+        if ids.dtype == np.int64:  # 744.0, as programs write integers of a column with gaps
+            frame = frame.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
         ids = pd.Index([str(value) for value in ids], dtype=object)
     found = np.stack([ids.get_indexer(frame[name]) for name in names])
 
@@ -413,11 +412,6 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
 
     table.check_rows((found < 0).any(0), reason)
     return found
-
-
-def _is_whole(column: pd.Series) -> bool:
-    """True for floats that are all integers."""
-    return column.dtype.kind == "f" and bool((column % 1 == 0).all())
 
 
 def _is_number(value: Any) -> bool:

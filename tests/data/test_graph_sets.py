@@ -211,7 +211,7 @@ def test_distances_follow_from_one_another():
     assert torch.equal(each["diameter"].y, ecc.amax(1))
     assert each["diameter"].per_graph
     assert (ecc.amin(1) >= ecc.amax(1) / 2).all(), "radius"
-    line = Distances("diameter", num_graphs=5, num_nodes=9, window=1).batch
+    line = Distances("diameter", num_graphs=5, num_nodes=9, window=1).load()
     assert line.y.tolist() == [8.0] * 5
 
 
