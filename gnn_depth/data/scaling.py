@@ -165,7 +165,7 @@ def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
     """
     wanted = schema.num_features
     if isinstance(wanted, int) and x.shape[1] != wanted:
-        named = f" ({', '.join(features_of(schema.columns)[:9])}, ...)" if schema.columns else ""
+        named = f" ({', '.join(features_of(schema.columns)[:9])}, ...)" if schema.named else ""
         raise DataError(f"the model needs {wanted:,} features{named}, and x has {x.shape[1]:,}.")
     if unknown == "ignore":
         return

@@ -136,8 +136,8 @@ class Schema:
         task: The task of the targets: ``multiclass``, ``multilabel`` or ``regression``.
         outputs: Names of the classes, labels or numbers; their positions if they have no names.
         per_graph: True if each graph has a target, not each node.
-        columns: The columns of the nodes, in the order of their features; empty if the features
-            have no names and are used as they are.
+        columns: The columns of the nodes, in the order of their features; of features without names
+            their positions, or empty.
         named: True if the columns are known by name, not by position.
         flags: Positions of the features without names that were 0 or 1 in every row.
         unit_rows: True if the features without names summed to 1 in every row, in absolute value,

@@ -52,6 +52,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Finite, Natural, Probability, Range, in_range
 from gnn_depth.registry import keep_arguments
 
+MOST_SPANS, MOST_NUMBERS = 100, 5_000_000  # columns without names whose range is remembered
 ValShare = Annotated[float, Range(0, 1, above=True, below=True)]
 
 
@@ -461,7 +462,8 @@ class GraphSource(GraphSet):
         integers = one_column_of_integers(values)
         if trained is not None:
             if not columns:
-                if integers is not None and trained.columns:
+                of_category = trained.columns and trained.columns[0].kind == "category"
+                if integers is not None and of_category:
                     values = one_hot_as_trained(values, trained.columns[0], self.on_unknown)
                 values = values.reshape(len(values), -1)
                 if not self.adds_features:
@@ -472,7 +474,7 @@ class GraphSource(GraphSet):
             return x, trained.columns, trained.flags
         if not columns and integers is not None:
             columns = (Column("x", "category", integers),)
-        elif not columns and self.standardize != "none":
+        elif not columns and (self.standardize != "none" or _have_spans(values)):
             values = values.reshape(len(values), -1)
             columns = tuple(Column(str(position)) for position in range(values.shape[1]))
         if integers is None and columns:
@@ -484,7 +486,7 @@ class GraphSource(GraphSet):
             check_finite(known.masked_fill(~train[:, None], 0.0))
             columns = fit_columns(columns, values, train, methods, self.fill)
             values = scaled_features(columns, values)
-        named = features_of(columns)
+        named = features_of(columns) if given.columns or self.standardize != "none" else ()
         x = read_features("x", values, given.notes, named, scaled=scaled_in(columns))
         flags = () if given.columns else flags_in(x)
         return x, columns, flags
@@ -555,7 +557,7 @@ class GraphSource(GraphSet):
             columns,
             bool(given.columns) or "id" in given.of_schema,  # of tables
             flags,
-            unit_rows=not columns and has_unit_rows(batch.x),
+            unit_rows=not given.columns and has_unit_rows(batch.x),
             targets_scaling=tuple(scalings),
             lowest_targets=lowest,
             train_counts=class_counts(batch.y, batch.train_mask),
@@ -614,6 +616,16 @@ def _repeated_ends(graph: Graph) -> int:
     """How many edges have the source and target of an earlier one."""
     keys = graph.source * graph.num_nodes + graph.target
     return graph.num_edges - len(torch.unique(keys))
+
+
+def _have_spans(x: Tensor) -> bool:
+    """True for features without names whose ranges are remembered, to tell other units by: few
+    numbers, and not words of texts, which other checks know."""
+    if x.dim() != 2 or not x.is_floating_point() or x.layout != torch.strided or not len(x):
+        return False
+    if x.shape[1] > MOST_SPANS or x.numel() > MOST_NUMBERS:
+        return False
+    return len(flags_in(x)) < x.shape[1] and not has_unit_rows(x)
 
 
 def _methods(columns: Sequence[Column]) -> dict[str, str]:

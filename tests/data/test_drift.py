@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from gnn_depth.data import UserGraph
+from gnn_depth.data import GraphSource, UserGraph
 from gnn_depth.data.drift import out_of_range
 from gnn_depth.data.scaling import fit_columns
 from gnn_depth.data.schema import Column
@@ -128,3 +128,26 @@ def test_some_weights_of_edges_in_another_unit_are_said(tmp_path):
         said = [note for note in notes if "outside the range" in note]
         assert len(said) == count
         assert all("'w' (2" in note for note in said)
+
+
+def test_features_without_names_in_another_unit_are_said():
+    def made_of(x: np.ndarray) -> GraphSource:
+        edges = np.array([range(99), range(1, 100)])
+        return GraphSource({"x": x, "y": np.arange(100) % 2, "edge_index": edges})
+
+    draw = np.random.default_rng(0)
+    drawn = [draw.uniform(10, 20, (100, 3)) for _ in range(2)]
+    schema = made_of(drawn[0]).schema
+    assert not schema.named
+    assert [len(column.span) for column in schema.columns] == [2, 2, 2]
+    new = drawn[1].copy()
+    new[:, 1] *= 100
+    for x, count in ((drawn[1], 0), (new, 1)):
+        data = made_of(x).read_as(schema, targets=False)
+        said = [note for note in data.notes if "outside the range" in note]
+        assert len(said) == count
+        assert all("'1' (100%, 100 rows: 1" in note for note in said)
+        np.testing.assert_allclose(data.batch.x, x, rtol=1e-6)
+    words = made_of((draw.random((100, 3)) < 0.5).astype(float))
+    assert words.schema.columns == ()
+    assert words.schema.flags == (0, 1, 2)
