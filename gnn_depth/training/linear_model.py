@@ -11,6 +11,7 @@ from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Task
 
 MOST_NUMBERS = 10_000_000  # of the features that it is fitted to; more rows are left out evenly
+MOST_COPIED = 100_000_000  # numbers in the features of all nodes
 STEPS = 30  # of L-BFGS
 
 
@@ -19,19 +20,21 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
 
     .. math:: \min_{W, b} \; L(x W + b) / L_0 + \tfrac{1}{2n} \|W\|^2
 
-    L is the loss of the task, L_0 that of W = 0 and b = 0, and n the number of training nodes; x is
-    standardised on them. Numbers to predict that the task does not scale are standardised too.
+    L is the loss of the task, L_0 that of W = 0 and b = 0, and n the number of training nodes. The
+    features have deviation 1 on them: each column where columns differ by orders of magnitude, else
+    all together. Numbers to predict that the task does not scale are standardised.
 
     Returns:
         Metrics such as ``test/acc``, of the validation and the test nodes; none if each graph has a
-        target, if the features are not numbers, or if there is no single batch of all nodes.
+        target, if the features are not numbers or are too many to copy, or if there is no single
+        batch of all nodes.
     """
     loader = data.predict_dataloader()
     if data.per_graph or not isinstance(loader, FullBatch):
         return {}
     batch = loader.batch
-    is_fit_for_it = batch.x.is_floating_point() and not batch.graph.is_shard
-    if not is_fit_for_it or not batch.train_mask.any():
+    is_readable = batch.x.is_floating_point() and batch.x.numel() <= MOST_COPIED
+    if not is_readable or batch.graph.is_shard or not batch.train_mask.any():
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)

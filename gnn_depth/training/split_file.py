@@ -14,9 +14,11 @@ FILE = "split.csv"
 
 def write_split(folder: Path, data: GraphDataModule) -> None:
     """Write which nodes a run trains, validates and tests on; nothing for nodes without ids."""
-    loader = data.predict_dataloader()
     ids = data.node_ids
-    if ids is None or data.per_graph or not isinstance(loader, FullBatch):
+    if ids is None or data.per_graph:
+        return
+    loader = data.predict_dataloader()
+    if not isinstance(loader, FullBatch) or loader.batch.graph.is_shard:
         return
     sets = np.full(len(loader.batch.y), "", object)
     for name, mask in zip(SPLITS, loader.batch.masks, strict=True):
@@ -32,8 +34,10 @@ def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
     if not path.is_file():
         return None
     known = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if len(ids) != len(known) or not known["node"].is_unique:
+        return None
     places = pd.Index(known["node"]).get_indexer(pd.Index(ids).astype(str))
-    if len(ids) != len(known) or (places < 0).any():
+    if (places < 0).any():
         return None
     sets: np.ndarray = known["set"].to_numpy(object)[places]
     return sets

@@ -124,3 +124,16 @@ def test_epochs_after_an_early_best_one_are_called_overfitting():
     assert _overfit(3, 10, best, last) == []
     assert _overfit(3, 200, best, {"val/loss": 0.55}) == []
     assert _overfit(3, 200, {}, {}) == []
+
+
+def test_a_task_that_no_linear_model_can_learn_costs_a_line_and_not_the_run(
+    tmp_path, caplog, monkeypatch
+):
+    def fails(task, data):
+        raise TypeError("this loss needs the graph")
+
+    monkeypatch.setattr("gnn_depth.training.run.linear_metrics", fails)
+    run = gnn_depth.fit({"num_layers": 1}, graph("multiclass"), 2, root=str(tmp_path), **QUIET)
+    assert run.result["status"] == "finished"
+    assert "no linear model to compare with: this loss needs the graph" in caplog.text
+    assert "linear model" not in str(run)
