@@ -19,6 +19,7 @@ NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?"
 DAY = 86_400e6  # microseconds, in which 9999-12-31 is a date too
 YEAR, WEEK = 365.2425, 7.0  # days
 MAX_ROWS = 3  # rows that a message names
+MAX_UNREAD = 9  # columns that a message lists
 NO_COLUMN = "there is no column"  # begins what is said of a column that a table lacks
 MAX_SHOWN = 40  # characters of a value in a message
 
@@ -224,7 +225,11 @@ def _place_numbers(places: np.ndarray, texts: pd.Series, known: Sequence[str]) -
 
 
 def missing_columns(
-    columns: Sequence[Column], there: Sequence[str], encoder: Encoder, row: str = "node"
+    columns: Sequence[Column],
+    there: Sequence[str],
+    encoder: Encoder,
+    row: str = "node",
+    unread: Sequence[str] = (),
 ) -> set[str]:
     """The columns of a model that a table lacks, each a fault or a note.
 
@@ -233,13 +238,17 @@ def missing_columns(
         there: The columns of the table.
         encoder: Gets the faults or notes.
         row: What a row of the table is.
+        unread: The columns of the table that the model does not know: one may be the column under
+            another name.
     """
     lacking = set()
+    others = f" Columns that the model does not know: {', '.join(unread[:MAX_UNREAD])}."
     for column in columns:
         if column.name in there:
             continue
         lacking.add(column.name)
-        said = f"{NO_COLUMN} {column.name!r}.{hint(column.name, there)}"
+        near = hint(column.name, there) or (others if unread else "")
+        said = f"{NO_COLUMN} {column.name!r}.{near}"
         if encoder.unknown == "ignore":
             encoder.notes.append(f"{said} Every {row} gets {_stand_in_words(column)}.")
         else:

@@ -51,6 +51,7 @@ class Inspection:
         if schema.task == "multiclass" and total:
             if len(counts) == 2:
                 self.options["model.task"] = "binary"
+                self.facts["task"] = "binary, of two classes"
                 trained = class_counts(batch.y, batch.train_mask)
                 name = positive_class(schema.outputs, trained)
                 self.facts["positive class"] = f"{name}; --model.task.positive CLASS names another"

@@ -39,7 +39,9 @@ def _is_mark(mark: float, count: int, others: np.ndarray, counts: np.ndarray) ->
         return True
     if mark not in (-1, -9) or low < 0:
         return False
-    # Integers may begin at -1 by chance; but not if most others are 0, or none is near.
+    # Integers may begin at -1 by chance; but not if most others are 0, if none is near, or if -1
+    # itself stands out.
     are_whole = bool((others % 1 == 0).all())
     are_mostly_lowest = bool(counts[0] == counts.max())
-    return not are_whole or gap > 1 or are_mostly_lowest
+    stands_out = count >= counts.max() and count > 2 * counts[0]
+    return not are_whole or gap > 1 or are_mostly_lowest or stands_out

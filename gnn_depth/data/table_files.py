@@ -92,6 +92,11 @@ class TableFile:
                 "text without a first line of names."
             )
 
+    @property
+    def is_frame(self) -> bool:
+        """True for a table of pandas."""
+        return self._text is not None
+
     def _written(self, frame: pd.DataFrame) -> bytes:
         """A table of pandas as a CSV file, with its index as a column if that has a name."""
         if frame.columns.nlevels > 1:
@@ -248,9 +253,11 @@ class TableFile:
                 listed = ", ".join(self.columns[:MAX_LISTED])
                 if len(self.columns) > MAX_LISTED:
                     listed += f", ... {len(self.columns)} in all"
-                raise self.error(
-                    f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}."
-                )
+                near = hint(name, self.columns)
+                parts = [part.strip() for part in name.split(",")]
+                if len(parts) > 1 and set(parts) <= set(self.columns):
+                    near = f" A list is written in brackets: '[{', '.join(parts)}]'."
+                raise self.error(f"unknown column {name!r}.{near} Available: {listed}.")
         if repeated := _repeated(names):
             raise self.error(f"column {repeated!r} has several roles, and {ONE_ROLE}")
         return list(names)
@@ -400,17 +407,26 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
         ids = pd.Index([str(value) for value in ids], dtype=object)
     found = np.stack([ids.get_indexer(frame[name]) for name in names])
 
+    faulty = (found < 0).any(0)
+
     def reason(row: int) -> str:
         name = names[int(found[0, row] >= 0)]
         value = str(frame[name].iloc[row])
         if not value:
             return f"{name} is missing."
-        return (
+        said = (
             f"{name} {shown_value(value)} is not an id in the column {source}, whose ids look like "
             f"{shown_value(str(ids[0]))}."
         )
+        count = int(faulty.sum())
+        if count > 1 and not faulty.all():
+            said += (
+                f" So it is in {count:,} of {len(faulty):,} rows. If these nodes are meant to be "
+                f"absent, leave such rows out, for each end: edges[edges[{name!r}].isin(ids)]."
+            )
+        return said
 
-    table.check_rows((found < 0).any(0), reason)
+    table.check_rows(faulty, reason)
     return found
 
 

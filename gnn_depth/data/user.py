@@ -442,6 +442,11 @@ class UserGraph(GraphSource):
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"
         found.options["model.last_activation"] = "true"
+        found.notes.append(
+            "first_activation and last_activation let columns of a node combine before and after "
+            "the layers. On another graph, such as next month's, a model without them may predict "
+            "better: try both."
+        )
         if complete.schema.task == "regression":
             # A number to predict follows a node's own features more often than a class does; the
             # default layer counts a node as one of its neighbours (docs/howto).

@@ -101,8 +101,10 @@ def read_tables(
         found: Sequence[Column] = trained.schema.columns
     else:
         needs_label = trained is None and not columns.label and not columns.targets
-        files = f"{nodes.path} {edges.path}"
-        _check_decided(nodes, frame, columns, needs_label, scales, files)
+        shown_by = f"`gnn-depth inspect {nodes.path} {edges.path}`"
+        if nodes.is_frame:
+            shown_by = "`gnn-depth inspect`, on tables saved as files,"
+        _check_decided(nodes, frame, columns, needs_label, scales, shown_by)
         notes += note_leaks(
             frame,
             columns.features or (),
@@ -242,7 +244,7 @@ def _features_as_trained(
             shown += f", ... {len(extra)} in all"
         notes.append(f"not read, because the model does not know them: {shown}.")
     encoder = Encoder(trained.unknown)
-    lacking = missing_columns(schema.columns, nodes.columns, encoder)
+    lacking = missing_columns(schema.columns, nodes.columns, encoder, unread=extra)
     parts = []
     for column in schema.columns:
         if column.name in lacking:
@@ -277,7 +279,9 @@ def _edge_features(
         return np.concatenate(parts, 1), columns
     columns = list(trained.schema.edge_columns)
     encoder = Encoder(trained.unknown)
-    lacking = missing_columns(columns, edges.columns, encoder, "edge")
+    read = {*trained.schema.ends, *roles.ends, *(column.name for column in columns)}
+    unread = [name for name in edges.columns if name not in read]
+    lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
     frame = edges.read([column.name for column in columns if column.name not in lacking])
     parts = []
     for column in columns:
@@ -423,7 +427,7 @@ def _check_decided(
     columns: NodeColumns,
     needs_label: bool,
     scales: bool,
-    files: str,
+    shown_by: str,
 ) -> None:
     """Name all columns of a table that cannot be features as they are, and options that decide."""
     facts = [facts_of(name, frame[name]) for name in columns.features or ()]
@@ -450,7 +454,7 @@ def _check_decided(
         lines.append(f"For example: {proposal.flags}")
     raise nodes.error(
         f"{count} needed before training.\n" + "\n".join(lines) + "\n"
-        f"`gnn-depth inspect {files}` shows every column and what would be read.\n"
+        f"{shown_by} shows every column and what would be read.\n"
         "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
         "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
         "stands for missing values, and `split` has train, val and test."

@@ -1,12 +1,15 @@
-"""A linear model of the features alone: what a graph network must beat to be worth its edges."""
+"""Linear models of the features, without edges and with means over neighbours: what a graph network
+must beat to be worth its layers."""
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.features import columns_differ
+from gnn_depth.nn.functional import aggregate
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Task
 
@@ -15,17 +18,25 @@ MOST_COPIED = 100_000_000  # numbers in the features of all nodes
 STEPS = 30  # of L-BFGS
 
 
-def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
-    r"""Metrics of a linear model of each node's own features, fitted to the training nodes.
+#: What the two models see, in words.
+ALONE = "the features alone"
+WITH_MEANS = "the features and their means over 1 and 2 hops"
 
-    .. math:: \min_{W, b} \; L(x W + b) / L_0 + \tfrac{1}{2n} \|W\|^2
 
-    L is the loss of the task, L_0 that of W = 0 and b = 0, and n the number of training nodes. The
-    features have deviation 1 on them: each column where columns differ by orders of magnitude, else
-    all together. Numbers to predict that the task does not scale are standardised.
+def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, float]]:
+    r"""Metrics of two linear models, fitted to the training nodes.
+
+    .. math:: \min_{W, b} \; L(z W + b) / L_0 + \tfrac{1}{2n} \|W\|^2, \qquad z = x
+        \quad \mathrm{or} \quad z = [x, P x, P^2 x]
+
+    P takes the mean over the neighbours, L is the loss of the task, L_0 that of W = 0 and b = 0,
+    and n the number of training nodes. Each of x, P x and P^2 x has deviation 1 on them: each
+    column where columns differ by orders of magnitude, else all together. Numbers to predict that
+    the task does not scale are standardised.
 
     Returns:
-        Metrics such as ``test/acc``, of the validation and the test nodes; none if each graph has a
+        By :data:`ALONE` and :data:`WITH_MEANS`, metrics such as ``test/acc``, of the validation and
+        the test nodes; nothing if each graph has a
         target, if the features are not numbers or are too many to copy, or if there is no single
         batch of all nodes.
     """
@@ -38,24 +49,40 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
-    with torch.inference_mode(False), torch.enable_grad():
-        out = _fitted(task, batch)
-    if out is None:
-        return {}
     metrics = EpochMetrics(("val", "test"), task)
     masks = [batch.val_mask, batch.test_mask]
     sets = NodeSets(batch.y, masks, task.num_outputs if task.counts_classes else None)
-    metrics.add(sets, out[sets.nodes])
-    return {name: float(value) for name, value in metrics.compute().items()}
+    found = {}
+    with torch.inference_mode(False):
+        for words, hops in ((ALONE, 0), (WITH_MEANS, 2)):
+            blocks = _means(batch, hops)
+            with torch.enable_grad():
+                out = _fitted(task, batch, blocks)
+            if out is not None:
+                metrics.add(sets, out[sets.nodes])
+                found[words] = {name: float(value) for name, value in metrics.compute().items()}
+    return found
 
 
-def _fitted(task: Task, batch: NodeBatch) -> Tensor | None:
+def _means(batch: NodeBatch, hops: int) -> list[Tensor]:
+    """The features of the rows that have a target, and their means over 1 to some hops."""
+    x = batch.x.detach().float()
+    blocks = [x[: len(batch.y)]]
+    with torch.no_grad():
+        for _ in range(hops):
+            x = aggregate(batch.graph.mean_weights(x.dtype), x, batch.graph)
+            blocks.append(x[: len(batch.y)])
+    return blocks
+
+
+def _fitted(task: Task, batch: NodeBatch, blocks: Sequence[Tensor]) -> Tensor | None:
     """The outputs for all rows that have a target; None if the loss leaves nothing to fit."""
-    x, y = batch.x[: len(batch.y)].detach().float(), batch.y
+    y = batch.y
     rows = batch.train_mask.nonzero().flatten()
-    stride = -(-len(rows) * x.shape[1] // MOST_NUMBERS)
+    width = sum(block.shape[1] for block in blocks)
+    stride = -(-len(rows) * width // MOST_NUMBERS)
     rows = rows[:: max(stride, 1)]
-    x = _scaled(x, rows)
+    x = torch.cat([_scaled(block, rows) for block in blocks], 1)
     center, size = _span_of_targets(task, y[rows])
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)
     bias = x.new_zeros(task.num_outputs, requires_grad=True)

@@ -238,15 +238,15 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         native.use(before)
     text = ""
     if recorder.folder is not None:
-        linear: dict[str, float] = {}
+        linear: dict[str, dict[str, float]] = {}
         if config.origin is None and trainer.world_size == 1:  # else nobody reads it, or each does
             linear = _compared(model, data)
         text = report(recorder, model, linear)
     return Run(recorder.folder, model, data, text)
 
 
-def _compared(model: NodeClassifier, data: GraphDataModule) -> dict[str, float]:
-    """The metrics of a linear model; the run is finished, so that none is better than an error."""
+def _compared(model: NodeClassifier, data: GraphDataModule) -> dict[str, dict[str, float]]:
+    """The metrics of linear models; the run is finished, so that none is better than an error."""
     try:
         return linear_metrics(model.task, data)
     except Exception as error:  # a task of the user's, for example

@@ -24,14 +24,16 @@ FALLS = 0.1
 
 
 def report(
-    recorder: RunRecorder, module: NodeClassifier, linear: Mapping[str, float] | None = None
+    recorder: RunRecorder,
+    module: NodeClassifier,
+    linear: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
     """Say what a finished run found, what is wrong with it, and where to look next.
 
     Args:
         recorder: What was recorded.
         module: The model.
-        linear: The metrics of a linear model of the features alone, to compare with.
+        linear: The metrics of linear models to compare with, by what they see.
     """
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     epochs = result["epochs"]
@@ -205,28 +207,41 @@ def _guess(answer: str, best: Mapping[str, float], module: NodeClassifier) -> li
 
 
 def _comparison(
-    answer: str, found: float, linear: Mapping[str, float], module: NodeClassifier
+    answer: str,
+    found: float,
+    linear: Mapping[str, Mapping[str, float]],
+    module: NodeClassifier,
 ) -> list[str]:
-    """What a constant prediction and a linear model of the features alone give; a warning if the
-    linear one is better."""
+    """What linear models and a constant prediction give; a warning if a linear one is better."""
     measure = answer.partition("/")[2]
     lower_is_better = module.task.directions().get(measure) == "min"
-    words = []
+    words: list[str] = []
+    better: list[str] = []
+    for features, metrics in linear.items():
+        value = metrics.get(answer, math.nan)
+        if math.isnan(value):
+            continue
+        begin = "of" if words else "a linear model of"
+        words.append(f"{begin} {features} {_text(answer, value)}")
+        margin = FALLS * abs(value) if lower_is_better else NEAR_CHANCE
+        if (found - value if lower_is_better else value - found) > margin:
+            better.append(features)
     constant = module.chance(measure)
-    alone = linear.get(answer, math.nan)
-    if not math.isnan(alone):
-        words.append(f"a linear model of the features alone {_text(answer, alone)}")
     if constant is not None:
         words.append(f"the best constant prediction {_text(answer, constant)}")
     lines = []
     if words:
         lines.append(f"  to compare: {', '.join(words)}")
-    margin = FALLS * abs(alone) if lower_is_better else NEAR_CHANCE
-    better_by = found - alone if lower_is_better else alone - found
-    if better_by > margin:
+    schema = module.schema
+    if schema is not None and schema.named and not schema.per_graph and answer.startswith("test/"):
         lines.append(
-            "warning: the features alone predict better, by a linear model: the edges, or this "
-            "network, do harm here."
+            "  these nodes are in the graph of the training: on another graph, such as next "
+            "month's, it may be less; gnn-depth test measures it"
+        )
+    if better:
+        lines.append(
+            f"warning: a linear model of {better[0]} predicts better: features of very different "
+            "size, the edges or this network may be why."
         )
     return lines
 

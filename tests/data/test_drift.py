@@ -7,6 +7,7 @@ import torch
 
 from gnn_depth.data import GraphSource, UserGraph
 from gnn_depth.data.drift import out_of_range
+from gnn_depth.data.marks import mark_among
 from gnn_depth.data.scaling import fit_columns
 from gnn_depth.data.schema import Column
 
@@ -151,3 +152,12 @@ def test_features_without_names_in_another_unit_are_said():
     words = made_of((draw.random((100, 3)) < 0.5).astype(float))
     assert words.schema.columns == ()
     assert words.schema.flags == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("share", "is_mark"), [(0.3, True), (0.1, False)])
+def test_minus_one_below_a_scale_from_0_is_a_mark_if_it_stands_out(share, is_mark):
+    draw = np.random.default_rng(0)
+    scale = np.clip(draw.normal(7, 2, 3000).round(), 0, 10)
+    found = mark_among(np.where(draw.random(3000) < share, -1.0, scale))
+    assert (found is not None) == is_mark
+    assert found is None or found[0] == -1

@@ -669,3 +669,23 @@ def test_tables_of_pandas_are_inspected_and_can_be_the_sets_of_nodes(graph: Call
     sets = {"train": nodes[:10], "val": nodes[10:20], "test": nodes[20:]}
     batch = UserGraph(edges, nodes=sets, label="topic").batch
     assert [int(mask.sum()) for mask in batch.masks] == [10, 10, 10]
+
+
+def test_a_list_of_columns_without_brackets_is_answered_with_them(graph: Callable):
+    with pytest.raises(DataError, match=r"brackets: '\[cites, age\]'"):
+        _ = graph(features=["cites,age"]).batch
+
+
+def test_edges_to_nodes_that_are_not_there_are_counted_with_a_way_to_leave_them_out(
+    graph: Callable,
+):
+    edges = "a,b\np1,p2\np1,gone\np2,p4\nlost,p5\n"
+    with pytest.raises(DataError, match=r"row 1 .*'gone' is not an id.*in 2 of 4 rows.*isin\(ids"):
+        _ = graph(edges=edges).batch
+
+
+def test_decisions_about_a_table_of_pandas_name_no_command_that_cannot_be_run(graph: Callable):
+    nodes = pd.DataFrame({"id": [1, 2], "topic": ["a", "b"], "word": ["x", "y"]})
+    data = UserGraph(pd.DataFrame({"a": [1], "b": [2]}), nodes=nodes, label="topic")
+    with pytest.raises(DataError, match="inspect`, on tables saved as files, shows"):
+        _ = data.batch

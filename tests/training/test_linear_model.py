@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import GraphSource
-from gnn_depth.training.linear_model import linear_metrics
+from gnn_depth.training.linear_model import ALONE, WITH_MEANS, linear_metrics
 from gnn_depth.training.summary import _comparison, _overfit
 from gnn_depth.training.tasks import make_task
 
@@ -34,7 +34,7 @@ def graph(kind: str, spread: float = 1.0) -> Data:
 def test_classes_are_those_of_scikit_learn(spread):
     data = graph("multiclass", spread)
     task = make_task(None, "multiclass", 3)
-    found = linear_metrics(task, GraphSource(data))
+    found = linear_metrics(task, GraphSource(data))[ALONE]
     train, test = data.train_mask.numpy(), data.test_mask.numpy()
     x, y = data.x.numpy(), data.y.numpy()
     if spread == 1:
@@ -48,6 +48,28 @@ def test_classes_are_those_of_scikit_learn(spread):
     assert found["test/acc"] == pytest.approx(accuracy, abs=0.011), "at most one node differs"
 
 
+def test_means_over_neighbours_are_features_of_the_second_model():
+    data = graph("multiclass")
+    adjacency = torch.zeros(300, 300)
+    source, target = data.edge_index
+    adjacency.index_put_((target, source), torch.ones(600), accumulate=True)
+    means = adjacency / adjacency.sum(1, keepdim=True).clamp_min(1)
+    # Classes that the neighbours' features decide, and not a node's own.
+    data.y = (means @ means @ data.x)[:, :3].argmax(1)
+    found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(data))
+    train, test = data.train_mask.numpy(), data.test_mask.numpy()
+    blocks = []
+    x = data.x
+    for _ in range(3):
+        blocks.append(x / x[data.train_mask].var(0, correction=0).mean().sqrt())
+        x = means @ x
+    z, y = torch.cat(blocks, 1).numpy(), data.y.numpy()
+    theirs = LogisticRegression(C=1 / np.log(3), max_iter=1000, tol=1e-8).fit(z[train], y[train])
+    accuracy = theirs.score(z[test], y[test])
+    assert found[ALONE]["test/acc"] < 0.6 < accuracy
+    assert found[WITH_MEANS]["test/acc"] == pytest.approx(accuracy, abs=0.021)
+
+
 @pytest.mark.parametrize("method", ["none", "standard"])
 def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
     data = graph("numbers")
@@ -55,7 +77,7 @@ def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
     task = make_task(None, "regression", 1)
     if method != "none":
         task.scale_targets(source.schema.targets_scaling)
-    found = linear_metrics(task, source)
+    found = linear_metrics(task, source)[ALONE]
     train, test = data.train_mask.numpy(), data.test_mask.numpy()
     x, y = data.x.numpy().astype(float), data.y.numpy().astype(float)
     x = x / np.sqrt(x[train].var(0).mean())
@@ -66,7 +88,9 @@ def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
 
 
 def test_labels_are_compared_too_and_what_cannot_be_is_left_out():
-    found = linear_metrics(make_task(None, "multilabel", 3), GraphSource(graph("multilabel")))
+    found = linear_metrics(make_task(None, "multilabel", 3), GraphSource(graph("multilabel")))[
+        ALONE
+    ]
     assert found["test/auroc"] > 0.8
     one_each = []
     for number in range(12):
@@ -75,7 +99,7 @@ def test_labels_are_compared_too_and_what_cannot_be_is_left_out():
     assert linear_metrics(make_task(None, "multiclass", 2), GraphSource(one_each)) == {}
     constant = graph("multiclass")
     constant.x = torch.ones(300, 1)
-    found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(constant))
+    found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(constant))[ALONE]
     largest = constant.y[constant.train_mask].bincount().argmax()
     share = (constant.y[constant.test_mask] == largest).float().mean().item()
     assert found["test/acc"] == pytest.approx(share)
@@ -88,7 +112,8 @@ def test_the_report_compares_and_a_second_fit_draws_the_same_numbers(tmp_path):
     first = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
     second = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
     line = next(line for line in str(first).splitlines() if "to compare" in line)
-    assert "a linear model of the features alone" in line
+    assert f"a linear model of {ALONE} " in line
+    assert f", of {WITH_MEANS} " in line
     assert "the best constant prediction" in line
     pd.testing.assert_frame_equal(
         first.curves.drop(columns="seconds", errors="ignore"),
@@ -112,8 +137,9 @@ def test_the_report_compares_and_a_second_fit_draws_the_same_numbers(tmp_path):
 def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns):
     kind = "regression" if "mae" in answer else "multiclass"
     model = gnn_depth.NodeClassifier(4, 1 if "mae" in answer else 3, default_task=kind)
-    lines = _comparison(answer, found, {answer: alone}, model)
-    assert any(line.startswith("warning: the features alone") for line in lines) == warns
+    lines = _comparison(answer, found, {ALONE: {answer: alone}}, model)
+    warning = f"warning: a linear model of {ALONE} predicts better"
+    assert any(line.startswith(warning) for line in lines) == warns
     assert any("linear model" in line for line in lines) == (alone == alone)
 
 

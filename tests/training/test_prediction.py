@@ -277,6 +277,16 @@ def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog)
     assert found.node.tolist() == expected.node.tolist()
 
 
+def test_a_renamed_column_is_looked_for_among_those_that_the_model_does_not_know(trained, folder):
+    nodes, edges = tables()
+    paths = written(nodes.rename(columns={"age": "years_lived"}), edges)
+    with pytest.raises(DataError, match="no column 'age'. Columns that the .* know: years_lived"):
+        predict(trained[0], UserGraph(*paths))
+    paths = written(nodes.rename(columns={"age": "aged"}), edges)
+    with pytest.raises(DataError, match="no column 'age'. Did you mean 'aged'"):
+        predict(trained[0], UserGraph(*paths))
+
+
 def test_a_missing_column_has_what_fill_chose_as_a_missing_cell_has(folder, caplog):
     nodes, edges = tables()
     nodes = nodes.assign(age=np.where(nodes.index < 20, 20.0, nodes.age.astype(float) + 100))
