@@ -24,7 +24,7 @@ from gnn_depth.data.targets import MISSING
 
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
-LABELS = ("label", "labels", "class", "y", "target", "targets", "category", "topic", "subject")
+LABELS = ("label", "labels", "class", "y", "target", "targets", "topic", "subject")
 #: Dates that stand for a missing one in databases and spreadsheets.
 NO_DATES = (
     "0001-01-01",

@@ -138,6 +138,8 @@ class Encoder:
         """Note what is wrong in some rows."""
         numbers = np.flatnonzero(rows)
         shown = ", ".join(map(str, numbers[:MAX_ROWS]))
+        if len(numbers) == 1:
+            shown += f" alone of {len(rows):,}"
         if len(numbers) > MAX_ROWS:
             shown += f", ... {len(numbers):,} in all"
         value, near = "", ""
