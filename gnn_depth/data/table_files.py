@@ -407,7 +407,7 @@ def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: s
         ids = pd.Index([str(value) for value in ids], dtype=object)
     found = np.stack([ids.get_indexer(frame[name]) for name in names])
 
-    faulty = (found < 0).any(0)
+    faulty = (found[0] < 0) | (found[1] < 0)
 
     def reason(row: int) -> str:
         name = names[int(found[0, row] >= 0)]
