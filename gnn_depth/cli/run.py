@@ -26,7 +26,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.memory import check_processes
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.prediction import predict
+from gnn_depth.training.prediction import predict, run_folder_of
 from gnn_depth.training.quiet import quiet
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
@@ -124,7 +124,7 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
         check_processes(cli.trainer)
         check_parts(model.stack, model.hparams["in_channels"])
         if command == "predict":
-            folder = Path(path).absolute().parent.parent if path else None
+            folder = run_folder_of(path) if path else None
             table = predict(model, data, forward=forward, folder=folder)
         else:
             begin = getattr(cli.trainer, command)

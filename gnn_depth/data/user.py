@@ -176,8 +176,14 @@ class UserGraph(GraphSource):
         transforms: Transforms = (),
         node_order: NodeOrder = "auto",
     ) -> None:
-        self._files = path, nodes  # as they were given
-        self._frames: dict[Path, Any] = {}
+        self._frames: dict[Path, pd.DataFrame] = {}
+        # What is read later, by inspect too, is what was given now.
+        path = _kept(path)
+        if isinstance(nodes, Mapping):
+            nodes = {name: _kept(file) for name, file in nodes.items()}
+        else:
+            nodes = _kept(nodes)
+        self._files = path, nodes
         path = self._named("edges", path)
         if isinstance(nodes, Mapping):
             nodes = {name: self._named(f"nodes {name}", file) for name, file in nodes.items()}
@@ -250,12 +256,10 @@ class UserGraph(GraphSource):
 
     def _named(self, role: str, given: Any) -> Any:
         """A file as it was given; a table of pandas is kept under a name for messages."""
-        if hasattr(given, "to_pandas"):  # a table of Arrow or Polars
-            given = given.to_pandas()
         if not isinstance(given, pd.DataFrame):
             return given
         name = f"{role} (DataFrame).csv"
-        self._frames[Path(name)] = given.copy()  # it is read later
+        self._frames[Path(name)] = given
         return name
 
     @property
@@ -506,6 +510,13 @@ class UserGraph(GraphSource):
         if self.repeated_edges == "none":
             return arrays
         return merged(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
+
+
+def _kept(given: Any) -> Any:
+    """A copy of a table of pandas, Arrow or Polars, as one of pandas; a path as it is."""
+    if hasattr(given, "to_pandas"):
+        given = given.to_pandas()
+    return given.copy() if isinstance(given, pd.DataFrame) else given
 
 
 def _have_gaps(edges: TableFile, columns: EdgeColumns) -> bool:

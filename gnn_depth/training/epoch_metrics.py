@@ -154,7 +154,7 @@ class EpochMetrics:
                     metric.update(predicted_here, targets_here)
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
-        """Metrics of all batches in all processes of a trainer, as scalars on their device.
+        """Metrics of all batches as scalars on their device; of all processes, given a trainer.
 
         A set without nodes has none; a metric that is undefined is NaN.
         """

@@ -13,11 +13,9 @@ from gnn_depth.nn.functional import aggregate
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Task
 
-MOST_NUMBERS = 10_000_000  # of the features that it is fitted to; more rows are left out evenly
-MOST_COPIED = 100_000_000  # numbers in the features of all nodes
+# A model of more numbers would take too long: of the training nodes, and of all nodes.
+MOST_FITTED, MOST_COPIED = 20_000_000, 100_000_000
 STEPS = 30  # of L-BFGS
-
-
 #: What the two models see, in words.
 ALONE = "the features alone"
 WITH_MEANS = "the features and their means over 1 and 2 hops"
@@ -36,9 +34,8 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
 
     Returns:
         By :data:`ALONE` and :data:`WITH_MEANS`, metrics such as ``test/acc``, of the validation and
-        the test nodes; nothing if each graph has a
-        target, if the features are not numbers or are too many to copy, or if there is no single
-        batch of all nodes.
+        the test nodes. A model of too many numbers is left out; so are both if each graph has a
+        target, if the features are integers, or if there is no single batch of all nodes.
     """
     loader = data.predict_dataloader()
     if data.per_graph or not isinstance(loader, FullBatch):
@@ -76,12 +73,13 @@ def _means(batch: NodeBatch, hops: int) -> list[Tensor]:
 
 
 def _fitted(task: Task, batch: NodeBatch, blocks: Sequence[Tensor]) -> Tensor | None:
-    """The outputs for all rows that have a target; None if the loss leaves nothing to fit."""
+    """The outputs for all rows that have a target; None if there are too many numbers, or the
+    loss leaves nothing to fit."""
     y = batch.y
     rows = batch.train_mask.nonzero().flatten()
     width = sum(block.shape[1] for block in blocks)
-    stride = -(-len(rows) * width // MOST_NUMBERS)
-    rows = rows[:: max(stride, 1)]
+    if len(rows) * width > MOST_FITTED:
+        return None
     x = torch.cat([_scaled(block, rows) for block in blocks], 1)
     center, size = _span_of_targets(task, y[rows])
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)

@@ -68,7 +68,7 @@ def predict(
         ValueError: The model cannot use this data, or knows nothing of the data of its training.
     """
     if not isinstance(model, NodeClassifier):
-        folder = folder or Path(model).absolute().parent.parent
+        folder = folder or run_folder_of(model)
         model = load_model(model)
     if model.schema is None:
         raise ValueError(
@@ -88,6 +88,11 @@ def predict(
         if sets is not None:
             table["set"] = sets
     return table
+
+
+def run_folder_of(checkpoint: str | Path) -> Path:
+    """The folder of the run that a checkpoint is of, two levels above it."""
+    return Path(checkpoint).absolute().parent.parent
 
 
 def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> GraphDataModule:

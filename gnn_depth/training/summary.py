@@ -212,7 +212,8 @@ def _comparison(
     linear: Mapping[str, Mapping[str, float]],
     module: NodeClassifier,
 ) -> list[str]:
-    """What linear models and a constant prediction give; a warning if a linear one is better."""
+    """Compare the result with linear models and the best constant prediction, and warn if a linear
+    model is better."""
     measure = answer.partition("/")[2]
     lower_is_better = module.task.directions().get(measure) == "min"
     words: list[str] = []
@@ -223,8 +224,10 @@ def _comparison(
             continue
         begin = "of" if words else "a linear model of"
         words.append(f"{begin} {features} {_text(answer, value)}")
-        margin = FALLS * abs(value) if lower_is_better else NEAR_CHANCE
-        if (found - value if lower_is_better else value - found) > margin:
+        gain, margin = value - found, NEAR_CHANCE
+        if lower_is_better:
+            gain, margin = found - value, FALLS * abs(value)
+        if gain > margin:
             better.append(features)
     constant = module.chance(measure)
     if constant is not None:
@@ -236,7 +239,7 @@ def _comparison(
     if schema is not None and schema.named and not schema.per_graph and answer.startswith("test/"):
         lines.append(
             "  these nodes are in the graph of the training: on another graph, such as next "
-            "month's, it may be less; gnn-depth test measures it"
+            "month's, the result may be worse; gnn-depth test measures it"
         )
     if better:
         lines.append(

@@ -664,8 +664,12 @@ def test_what_is_wrong_with_a_table_of_pandas_is_named_by_its_row(graph: Callabl
 def test_tables_of_pandas_are_inspected_and_can_be_the_sets_of_nodes(graph: Callable):
     nodes = pd.DataFrame({"id": range(30), "topic": ["a", "b", "c"] * 10, "x": np.arange(30.0)})
     edges = pd.DataFrame({"a": range(29), "b": range(1, 30)})
-    found = UserGraph(edges, nodes=nodes).inspect()
+    data, given = UserGraph(edges, nodes=nodes), nodes.copy()
+    nodes["topic"] = "a"  # inspect, too, reads what was given
+    found = data.inspect()
     assert found.options["data.label"] == "topic"
+    assert found.facts["classes"].startswith("3: ")
+    nodes = given
     sets = {"train": nodes[:10], "val": nodes[10:20], "test": nodes[20:]}
     batch = UserGraph(edges, nodes=sets, label="topic").batch
     assert [int(mask.sum()) for mask in batch.masks] == [10, 10, 10]
