@@ -74,11 +74,10 @@ class GraphTransfer(NodeDataModule):
         x = torch.from_numpy(noise).float().view(count, size, classes)
         x[:, 0] = torch.eye(classes)[label]
         x[:, self.distance] = 0
-        y, masks = (
-            torch.zeros(count, size, dtype=torch.long),
-            torch.zeros(3, count, size, dtype=torch.bool),
-        )
+        y = torch.zeros(count, size, dtype=torch.long)
         y[:, self.distance] = label
+        # The other nodes are in no set: whole graphs are split, not their nodes.
+        masks = torch.zeros(3, count, size, dtype=torch.bool)
         masks[:, :, self.distance] = torch.stack(fraction_split(count, self.seed, 0.6, 0.2))
         both = torch.cat([one_way, one_way.flip(0)], 1)
         edges = (both[:, None] + size * torch.arange(count)[:, None]).flatten(1)
@@ -95,13 +94,12 @@ def transfer_edges(shape: Shape, distance: int) -> tuple[Tensor, int]:
     size = 2 * distance
     node = torch.arange(size)
     edges = torch.stack([node, (node + 1) % size])
-    if (
-        shape == "crossed_ring"
-    ):  # i and its mirror image size - i have the same distance from the source
+    if shape == "crossed_ring":
+        # Node i and its mirror image size - i have the same distance from the source, so an edge
+        # from one to a neighbour of the other shortens no path.
         side = torch.arange(1, distance - 1)
-        edges = torch.cat(
-            [edges, torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])], 1
-        )
+        down, up = torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])
+        edges = torch.cat([edges, down, up], 1)
     return edges, size
 
 
@@ -153,18 +151,19 @@ class Distances(GraphSet):
         flag = torch.zeros(count, size)
         if self.target == "shortest_path":
             flag[torch.arange(count), source] = 1
-        y = {
-            "eccentricity": distance.amax(2),
-            "shortest_path": distance[torch.arange(count), source],
-            "diameter": distance.amax((1, 2)),
-        }[self.target]
         x = torch.stack([near.sum(2).float(), flag], 2).flatten(0, 1)
         of_graph, one, other = near.nonzero().T
         owner = torch.arange(count).repeat_interleave(size)
         graph = Graph(torch.stack([one, other]) + size * of_graph, count * size, owner)
         masks = fraction_split(count, self.seed, 0.6, 0.2)
-        if per_graph := self.target == "diameter":
-            return NodeBatch(x, y.float(), graph, *masks, per_graph=per_graph)
+        if self.target == "diameter":
+            y = distance.amax((1, 2)).float()
+            return NodeBatch(x, y, graph, *masks, per_graph=True)
+        if self.target == "eccentricity":
+            y = distance.amax(2)
+        else:
+            y = distance[torch.arange(count), source]
+        # All nodes of a graph are in one set: a distance tells much of those next to it.
         return NodeBatch(x, y.flatten().float(), graph, *(mask[owner] for mask in masks))
 
     def _adjacency(self) -> Tensor:
@@ -188,6 +187,7 @@ def distances(near: Tensor) -> Tensor:
     """Numbers of edges on the shortest path between any two nodes of connected graphs, shape
     (graphs, nodes, nodes)."""
     size = near.shape[1]
+    # One step further at a time, in all graphs at once: as fast as the largest diameter.
     reached = torch.eye(size, dtype=torch.bool).expand_as(near)
     found = torch.zeros(near.shape, dtype=torch.long)
     while not reached.all():
@@ -281,6 +281,7 @@ def hop_eccentricity(edges: Tensor, length: np.ndarray, count: int, hops: int) -
         steps = dijkstra(roads, indices=node, unweighted=True, limit=hops)
         ball = np.flatnonzero(np.isfinite(steps))
         start = int(np.searchsorted(ball, node))
+        # A shorter way may leave the ball, which a network of so many layers does not see.
         inside = dijkstra(roads[ball][:, ball], indices=start)
         far[node] = float(inside.max())
     return far

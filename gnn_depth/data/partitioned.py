@@ -62,8 +62,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         except (OSError, ValueError) as error:
             raise DataError(
                 f"path {str(self.path)!r} is not a folder that gnn-depth partition has written: "
-                f"{error}.\n"
-                "Write one: gnn-depth partition --config FILE --parts 4 --output DIR."
+                f"{error}.\nWrite one: gnn-depth partition --config FILE --parts 4 --output DIR."
             ) from None
         nodes = about["bounds"][-1]
         if sizes != {"x": nodes, "numbers": nodes, "ptr": nodes + 1}:
@@ -74,12 +73,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return about
 
     def _array(self, name: str) -> Any:
+        """An array that stays on disk until rows of it are read."""
         return np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
     def _read(self, name: str, rows: slice = slice(None)) -> Tensor:
-        return torch.from_numpy(
-            np.array(self._array(name)[..., rows] if name == "masks" else self._array(name)[rows])
-        )
+        array = self._array(name)
+        own = array[:, rows] if name == "masks" else array[rows]
+        return torch.from_numpy(np.array(own))
 
     @property
     def about(self) -> str:
@@ -92,20 +92,22 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         strategy = getattr(self.trainer, "strategy", None)
         if processes > 1 and getattr(strategy, "divides_graphs", False):
             return self._part(self._bounds(processes), dist.get_rank())
-        numbers, nodes = self._read("numbers"), len(self._array("x"))
+        # The graph as it was before it was divided, so that a run on it gives the same.
+        numbers = self._read("numbers")
         back = torch.argsort(numbers)
-        edges = numbers[torch.stack([self._read("source"), _targets(self._read("ptr"))])]
-        graph = Graph(edges, nodes, **self._of_edges())
-        return NodeBatch(
-            self._read("x")[back], self._read("y")[back], graph, *self._read("masks")[:, back]
-        )
+        target = torch.repeat_interleave(self._read("ptr").diff())
+        edges = numbers[torch.stack([self._read("source"), target])]
+        graph = Graph(edges, len(numbers), **self._of_edges())
+        x, y, masks = self._read("x")[back], self._read("y")[back], self._read("masks")[:, back]
+        return NodeBatch(x, y, graph, *masks)
 
     def _part(self, bounds: Int[Tensor, "_"], rank: int) -> NodeBatch:
         first, after = bounds[rank : rank + 2].tolist()
         here = slice(first, after)
         ptr = self._read("ptr", slice(first, after + 1))
         into = slice(int(ptr[0]), int(ptr[-1]))
-        edges = torch.stack([self._read("source", into), _targets(ptr - ptr[0]) + first])
+        target = torch.repeat_interleave(ptr.diff()) + first
+        edges = torch.stack([self._read("source", into), target])
         numbers = self._read("numbers", here)
         graph = Shard(edges, bounds, numbers, **self._of_edges(into))
         masks = self._read("masks", here)
@@ -121,11 +123,11 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return torch.tensor([rank * nodes // processes for rank in range(processes + 1)])
 
     def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
-        return {
-            name: self._read(name, rows)
-            for name in OF_EDGES
-            if (self.path / f"{name}.npy").exists()
-        }
+        found = {}
+        for name in OF_EDGES:
+            if (self.path / f"{name}.npy").exists():
+                found[name] = self._read(name, rows)
+        return found
 
 
 def write_partition(
@@ -158,6 +160,7 @@ def write_partition(
         "about": data.about,
         "checksum": data.checksum,
     }
+    # Under another name until it is whole: a folder that is there can be read.
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     part.mkdir(parents=True)
     try:
@@ -167,7 +170,3 @@ def write_partition(
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _targets(ptr: Int[Tensor, "_"]) -> Int[Tensor, "edges"]:
-    return torch.repeat_interleave(torch.arange(len(ptr) - 1), ptr.diff())

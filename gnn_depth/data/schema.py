@@ -44,7 +44,7 @@ class Scaling:
         """The scaling of some numbers, shape (rows,); NaN is left out."""
         known = _curve(method, values.double())
         known = known[~known.isnan()]
-        if not len(known):
+        if not len(known):  # a column that is empty in the training rows
             return Scaling(method, 0.0, 1.0)
         if method == "robust":
             low, shift, high = np.quantile(known.numpy(), [0.25, 0.5, 0.75]).tolist()
@@ -113,9 +113,7 @@ class Column:
     @property
     def width(self) -> int:
         """Number of features."""
-        if self.kind == "category":
-            return len(self.values)
-        return len(CYCLES) if self.dates == "cyclic" else 1
+        return len(self.features)
 
     @property
     def features(self) -> list[str]:
@@ -208,6 +206,7 @@ class Schema:
         Raises:
             DataError: They differ; the message has both.
         """
+        # In this order: with another shape of x nothing else needs to be compared.
         for name in ("num_features", "num_edge_features", "task", "per_graph"):
             trained, here = getattr(self, name), getattr(other, name)
             if trained != here:
@@ -264,9 +263,10 @@ class Schema:
 
 def _column(content: Mapping[str, Any]) -> Column:
     """The column of the values in a file."""
-    scaling = content.get("scaling")
-    made = scaling and Scaling(**scaling)
-    return Column(**_tuples(content) | {"scaling": made})
+    fields = _tuples(content)
+    if "scaling" in fields:
+        fields["scaling"] = Scaling(**fields["scaling"])
+    return Column(**fields)
 
 
 def _plain(value: Any) -> Any:
@@ -274,6 +274,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         found = {}
         for key, item in value.items():
+            # 0 and False stay: they are values.
             if item not in (None, (), ""):
                 found[key] = _plain(item)
         return found

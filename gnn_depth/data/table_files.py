@@ -281,8 +281,9 @@ class TableFile:
         for name in wanted:
             if name in self._widths:
                 frame = pd.concat([frame.drop(columns=name), self._lists(frame[name])], axis=1)
-        frame = frame[list(columns)]
-        return frame.assign(**{name: in_text(frame[name]) for name in text})
+        # A column may be asked for twice, which is refused later.
+        texts = {name: in_text(frame[name]) for name in text}
+        return frame[list(columns)].assign(**texts)
 
     def _read_stored(
         self, columns: Sequence[str], text: Collection[str] = (), rows: int | None = None
