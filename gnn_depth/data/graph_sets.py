@@ -42,8 +42,7 @@ class GraphSet(NodeDataModule):
         if not self.batch.per_graph:
             raise DataError(
                 "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "
-                "in MiniBatches, or "
-                "leave batch_size out."
+                "in MiniBatches, or leave batch_size out."
             )
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
         whole = self.batch

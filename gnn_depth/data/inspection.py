@@ -15,7 +15,7 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.data.targets import positive_class
 
 RARE = 0.1  # a class with fewer of the rows makes accuracy a poor measure
-ONE_WAY = 0.9  # with more edges that have no reverse, both directions are proposed
+ONE_WAY = 0.1  # from this share of edges without a reverse on, both directions are proposed
 
 
 @dataclass
@@ -43,8 +43,7 @@ class Inspection:
         self.facts |= graph_facts(batch)
         self.facts |= target_facts(batch, schema)
         source, target = batch.graph.source, batch.graph.target
-        # Some edges without a reverse: hardly any pair is there both ways, as in a list of links.
-        if directed and len(source) and _share_one_way(source, target) > 1 - ONE_WAY:
+        if directed and len(source) and _share_one_way(source, target) >= ONE_WAY:
             self.options["data.undirected"] = "true"
         counts = class_counts(batch.y, batch.train_mask | batch.val_mask | batch.test_mask)
         total = sum(counts)

@@ -72,7 +72,7 @@ class EpochLoader(Generic[Content]):
         done = 0
         if self._resumed and self._trainer is not None:
             done = int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
-        self._resumed = False
+        self._resumed = False  # the next epoch is whole
         yield from map(self._make, islice(self._plan(self._epoch), done, None))
 
     def __len__(self) -> int:
@@ -95,11 +95,16 @@ def share(trainer: L.Trainer | None, option: str, value: int) -> tuple[int, int]
         DataError: They do not divide it, so that one would wait forever for its last batch; the
             message names the nearest numbers that they divide.
     """
-    rank, processes = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+    if trainer is None:
+        return 0, 1
+    processes = trainer.world_size
     if value % processes:
         lower = value // processes * processes
+        advice = f"{lower + processes}"
+        if lower:
+            advice = f"{lower} or {advice}"
         raise DataError(
             f"{option} {value} is not divisible by the {processes} processes that share it: "
-            f"use {f'{lower} or ' if lower else ''}{lower + processes}."
+            f"use {advice}."
         )
-    return rank, processes
+    return trainer.global_rank, processes

@@ -46,6 +46,7 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         """The nodes whose features are erased."""
         self.refuse_graphs()
         train_mask = self.source.loaded.train_mask
+        # One order for all rates, so that a higher rate erases a superset.
         order = Draws(self.seed, "missing").permutation(len(train_mask))
         candidates = order[~train_mask[order]]
         mask = torch.zeros_like(train_mask)

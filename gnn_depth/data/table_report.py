@@ -46,7 +46,7 @@ def roles_of_nodes(
     roles, masks = with_defaults(nodes, columns, [])
     numbers = [one.name for one in facts if one.is_numeric or one.kind == "dates"]
     if not isinstance(standardize, str):
-        # A column of lists has other names here, which the training refuses or takes.
+        # The training checks the names; here only those of numbers have a word to show.
         standardize = {
             name: word for name, word in standardize.items() if name in numbers or name == REST
         }

@@ -120,7 +120,7 @@ def _separated(content: tuple[Any, ...]) -> Any:
     from torch_geometric.data import Data
     from torch_geometric.data.separate import separate
 
-    data, slices = (*content, None)[:2]
+    data, slices = (*content, None, None)[:2]
     # Newer versions save the arrays of the graph, older ones the object.
     if isinstance(data, dict) and "edge_index" in data:
         data = Data.from_dict(data)
