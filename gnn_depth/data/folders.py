@@ -28,6 +28,7 @@ def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     raw = folder / "raw" if (folder / "raw").is_dir() else folder
     if _csv(raw, "edge") is None:
         return None
+    # All graphs are in the same files, one after another; two lists have their sizes.
     edges = _table(raw, "edge")
     x = _table(raw, "node-feat", needed=False)
     edge_attr = _table(raw, "edge-feat", needed=False)
@@ -97,7 +98,7 @@ def _check_length(folder: Path, name: str, values: np.ndarray, wanted: int) -> N
 def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
     """The split of OGB: numbers of nodes or graphs, in a folder named by its kind."""
     kinds = sorted(each for each in folder.glob("*") if each.is_dir())
-    if not kinds:
+    if not kinds:  # a random split is drawn, and told
         return {}
     if len(kinds) > 1:
         names = ", ".join(kind.name for kind in kinds)
@@ -107,6 +108,7 @@ def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
     for name, file in OGB_SPLITS.items():
         mask = np.zeros(rows, bool)
         numbers = _counts(kinds[0], file)
+        # NumPy would count a negative number from the end.
         outside = numbers[(numbers < 0) | (numbers >= rows)]
         if len(outside):
             raise DataError(
@@ -140,6 +142,7 @@ def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:
                 f"{str(meta)!r} has {len(kind)} types of nodes or edges, and a graph here has one."
             )
         table = TableFile(folder / kind[0], separated_by=separated_by)
+        # Ids begin anew in each graph there, so that edges would join them.
         if "graph_id" in table.columns:
             raise table.error("it has several graphs: give them as Data of PyTorch Geometric.")
         tables.append(table)

@@ -47,6 +47,7 @@ class Scaling:
         if not len(known):  # a column that is empty in the training rows
             return Scaling(method, 0.0, 1.0)
         if method == "robust":
+            # torch.quantile takes at most 16 million numbers.
             low, shift, high = np.quantile(known.numpy(), [0.25, 0.5, 0.75]).tolist()
             scale = high - low
         else:
@@ -234,6 +235,7 @@ class Schema:
 
     def as_dict(self) -> dict[str, Any]:
         """The schema as plain values, without those that are empty."""
+        # Without what is empty, so that a person can read the file.
         content: dict[str, Any] = _plain(asdict(replace(self, transforms=())))
         if self.transforms:  # whole: an option may be empty
             content["transforms"] = list(self.transforms)
@@ -246,6 +248,7 @@ class Schema:
         Raises:
             ValueError: They are those of no schema.
         """
+        # A file that somebody has edited may lack anything.
         try:
             columns = tuple(map(_column, content.get("columns", ())))
             of_edges = tuple(map(_column, content.get("edge_columns", ())))

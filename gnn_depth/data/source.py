@@ -169,6 +169,7 @@ class GraphSource(GraphSet):
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
         check_fractions(train_fraction, val_fraction)
+        # Kept as it is, and read on first use: a run that ends at a wrong option has read nothing.
         self.data = data
         if isinstance(data, str | os.PathLike):
             self.origin = str(data)
@@ -257,7 +258,7 @@ class GraphSource(GraphSet):
     ) -> GraphDataModule:
         wanted = schema, targets, unknown or self.on_unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
-            return self
+            return self  # which need not be read again
         other: Any = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
         other._overruled = self.overruled(schema)
@@ -287,7 +288,7 @@ class GraphSource(GraphSet):
         found = []
         for name, methods in trained.items():
             value = self.arguments.get(name, "none")
-            if value == "none":
+            if value == "none":  # the default, or written out: nobody asked for a scaling
                 continue
             asked = words_of_columns(name, value, [*methods], METHODS)
             if asked != methods or not methods:
@@ -324,6 +325,7 @@ class GraphSource(GraphSet):
         ids = self.record.node_ids
         if ids is None or self.kept is None:
             return ids
+        # A transform such as LargestConnectedComponents has left nodes out.
         return ids[self.kept.numpy()]
 
     @property
@@ -356,6 +358,7 @@ class GraphSource(GraphSet):
             notes.append(
                 f"{' and '.join(self._overruled)} {verb} not used: the schema of the model decides."
             )
+        # Predictions need no targets, and those of new data may be missing or of another kind.
         stand_in: StandIn | None = None
         if trained is not None and not self.reads_targets:
             stand_in = "graph" if trained.per_graph else "node"
@@ -375,7 +378,7 @@ class GraphSource(GraphSet):
         # The split comes first, because features are scaled by those of the training rows.
         rows = masks[0]
         if joined.per_graph and joined.node_to_graph is not None:
-            rows = rows[joined.node_to_graph]
+            rows = rows[joined.node_to_graph]  # the nodes of the training graphs
         if "x" in arrays and arrays["x"].shape[1:] != (0,):
             x, columns, flags = self._features(arrays["x"], given, rows)
         elif self.make_features != "none":
@@ -389,6 +392,7 @@ class GraphSource(GraphSet):
         if "edge_weight" in arrays:
             of_edges["edge_weight"] = self._edge_weights(arrays["edge_weight"], notes)
         edge_columns: tuple[Column, ...] = ()
+        # For a trained model this option is named among those that the schema decides.
         if "edge_attr" not in arrays and self.edge_standardize != "none" and trained is None:
             raise DataError(
                 "edge_standardize is given, and the edges have no features: edge_features names "
@@ -412,6 +416,7 @@ class GraphSource(GraphSet):
             if not self._transforms:  # which may change them
                 trained.check_edges(graph)
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
+        # Before transforms, because a model's data is checked before its transforms too.
         schema = self._own_schema(batch, targets, columns, flags, given)
         schema = replace(schema, edge_columns=edge_columns)
         return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
@@ -519,6 +524,7 @@ class GraphSource(GraphSet):
                 values = values.reshape(len(values), -1).double()
                 columns = _by_position(values)
             if columns:
+                # Only what a model sees in training may decide how it is scaled.
                 source, target = arrays["edge_index"]
                 near = train[source] | train[target]
                 columns, values = self._fitted(
@@ -566,6 +572,7 @@ class GraphSource(GraphSet):
             columns,
             bool(given.columns) or "id" in given.of_schema,  # of tables
             flags,
+            # Of features with names nothing has to be guessed by what they look like.
             unit_rows=not given.columns and has_unit_rows(batch.x),
             targets_scaling=tuple(scalings),
             lowest_targets=lowest,

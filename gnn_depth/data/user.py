@@ -198,7 +198,7 @@ class UserGraph(GraphSource):
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
         edge_features, date_format = _listed(edge_features), _listed(date_format)
-        given = dict(locals())
+        given = dict(locals())  # before other names are among them
         self._written = {}  # the options that are not the defaults, for a command that has them
         for name, option in inspect.signature(UserGraph).parameters.items():
             if name not in ("path", "nodes") and given[name] != option.default:
@@ -207,6 +207,7 @@ class UserGraph(GraphSource):
         if self.path not in self._frames:
             self.path = _existing("graph file", path, folders=True)
         _check_options(path, {name: given[name] for name in OF_TABLES})
+        # A column of a split takes the place of the option split, which numbers rows.
         super().__init__(
             self.path,
             None,
@@ -303,7 +304,7 @@ class UserGraph(GraphSource):
             if not columns.label and not columns.targets:
                 columns = replace(columns, label="label")  # as DGL's format has it
             return found[1], found[0], columns
-        if self.node_files:
+        if self.node_files:  # whatever brings the edges
             return self._edges(), self._nodes(), columns
         # Attributes that an option names are columns; else those called x and y are arrays.
         is_for_model = self.adopted is not None and self.adopted.named
@@ -362,6 +363,7 @@ class UserGraph(GraphSource):
         }
         found = []
         for name, value in trained.items():
+            # What was not given cannot contradict the model.
             asked = self.arguments.get(name, value)
             if value is not None and asked != value:
                 found.append(f"{name} {str(asked).lower()}")
@@ -393,6 +395,7 @@ class UserGraph(GraphSource):
             found.files = [str(self.path)]
             return found
         edges, nodes = self._edges(), self._nodes()
+        # First, because every proposal for exchanged tables would be nonsense.
         refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
@@ -407,6 +410,7 @@ class UserGraph(GraphSource):
             proposal.options["ends"] = proposed_ends
         written = {**self._written, **proposal.options}
         found.options = {f"data.{name}": value for name, value in written.items()}
+        # The report is of the data as the proposed command would read it.
         complete = UserGraph(*self._files, **written)
         proposed = set(proposal.options)
         of_nodes = roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed)
@@ -470,7 +474,7 @@ class UserGraph(GraphSource):
 
     def load(self) -> NodeBatch:
         batch = super().load()
-        if self.normalize_features:
+        if self.normalize_features:  # after scalings, so that rows sum to 1 whatever these do
             batch = replace(batch, x=normalize_rows(batch.x))
         return batch
 
@@ -590,6 +594,7 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
         parts = []
         for name in columns.features:
             values = as_tensor(name, arrays[name])
+            # Each by itself, as an array of nodes may have as many numbers as edges need.
             if values.shape[:1] != (edges,):
                 raise DataError(
                     f"{name} must have one row per edge ({edges:,}), not shape "
@@ -638,6 +643,7 @@ def _listed(columns: Any) -> Any:
 def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     """Check that options for tables are given with tables, and all that tables need."""
     given = [name for name, value in of_tables.items() if value]
+    # Both may be read as tables or as arrays; the roles decide when they are read.
     if Path(path).is_dir() or _ends_in(path, NETWORKX):
         return
     if _ends_in(path, ARRAYS):

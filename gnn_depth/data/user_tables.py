@@ -88,6 +88,7 @@ def read_tables(
     if by_name is not None:
         columns, of_edges = _as_trained(edges, nodes, columns, of_edges, by_name)
     columns, masks = with_defaults(nodes, columns, notes)
+    # After the defaults, so that a split in the table is no feature, either.
     if trained is not None and not trained.targets:
         columns, masks = replace(columns, label=None, targets=(), split=None), []
     assert columns.id is not None
@@ -126,6 +127,7 @@ def read_tables(
         arrays["y"] = frame[columns.label].to_numpy(object)
     elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
+        # Here, where the names of the targets are known, and not once they are an array.
         targets = np.split(arrays["y"].reshape(len(frame), -1), len(columns.targets), 1)
         _note_marks(list(map(Column, columns.targets)), targets, missing_label, notes)
     if columns.split:
@@ -139,6 +141,7 @@ def read_tables(
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
         weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
+        # Here and not in Graph, whose error would have no row of the table.
         edges.check_rows(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
         )
@@ -187,6 +190,7 @@ def _as_trained(
         ends = list(schema.ends)
     _refuse_renamed(edges, "ends", ends, "[SOURCE, TARGET]")
     of_each = [column.name for column in schema.edge_columns]
+    # Features that are lacking may have stand-ins; a weight that is lacking has none.
     present = [name for name in of_each if name in edges.columns]
     edges.distinct([*ends, *filter(None, [schema.edge_weight]), *present])
     label: str | None = None
@@ -308,6 +312,7 @@ def _edge_column(edges: TableFile, values: pd.Series, notes: list[str]) -> Colum
         DataError: It is neither.
     """
     facts = facts_of(str(values.name), values)
+    # There is no option for categories of edges: the values decide, and a note says so.
     is_text = facts.kind == "text" and facts.distinct <= FEW_CATEGORIES
     if not (facts.is_numeric or is_text) or len(facts.strange):
         raise edges.error(
@@ -404,6 +409,7 @@ def _note_marks(
         advice: What to do about it.
     """
     for column, values in zip(columns, parts, strict=True):
+        # Cyclic dates have no day any more, and 1900-01-01 is a day of the year like others.
         if column.dates == "days":
             date = date_mark_among(values[:, 0], column.first)
             if date is not None:
@@ -455,7 +461,7 @@ def _check_decided(
     if not lines:
         return
     if needs_label and not {"label", "targets"} & set(proposal.options):
-        proposal.options["label"] = "COLUMN"
+        proposal.options["label"] = "COLUMN"  # no column looks like one
     count = "a decision is" if len(lines) == 1 else f"{len(lines)} decisions are"
     if proposal.options:
         lines.append(f"For example: {proposal.flags}")
@@ -530,7 +536,8 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
     missing."""
     numbers, blanks = frame.copy(), frame.isna()
     for name in frame:
-        if frame[name].dtype.kind not in "biuf":  # text, dates
+        # One odd cell makes a column text: its numbers are read, and the cell is named.
+        if frame[name].dtype.kind not in "biuf":
             texts = frame[name].astype(str).str.strip()
             numbers[name] = pd.to_numeric(texts, errors="coerce")
             blanks[name] |= texts.isin(MISSING)
