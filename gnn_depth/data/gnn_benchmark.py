@@ -48,7 +48,7 @@ class _Benchmark(NodeDataModule, ABC):
         kind = type(self).__name__
         self.name: str = match_choice(f"{kind} data set", name, self.names)
         self.split = match_choice("split", split, ("random", "fixed"))
-        if self.split == "fixed":
+        if self.split == "fixed":  # of which there is one: another index would change nothing
             Range(0, 0).check("split_index of split 'fixed'", split_index)
         self.split_index = split_index
         self.binary_features = binary_features

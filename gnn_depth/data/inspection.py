@@ -65,13 +65,14 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
     nodes, edges = graph.num_nodes, graph.num_edges
     source, target = graph.source.numpy(), graph.target.numpy()
     links = coo_array((np.ones(edges, np.int8), (source, target)), shape=(nodes, nodes))
+    # Whichever way the edges run: the question is whether the graph is in one piece.
     components, of_node = connected_components(links, directed=False)
     largest = int(np.bincount(of_node).max())
     between = source != target
     joined = np.zeros(nodes, bool)
     joined[source[between]] = True
     joined[target[between]] = True
-    alone = int((~joined).sum())
+    alone = int((~joined).sum())  # a loop is no neighbour
     loops = int((~between).sum())
     repeated = edges - len(np.unique(source.astype(np.int64) * nodes + target))
     said = f"{edges:,}"
@@ -105,6 +106,7 @@ def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
         known = y[used].double()
         facts["targets"] = f"{names}: from {known.min():,g} to {known.max():,g}"
     elif counts:
+        # The most frequent ones and the rarest, which a model may fail to learn.
         ordered = sorted(zip(counts, schema.outputs, strict=True), reverse=True)
         shown = [f"{name} {share_of(count, rows)}" for count, name in ordered[: 2 * MAX_LISTED]]
         if len(ordered) > len(shown):

@@ -295,6 +295,7 @@ def _have_graphs_targets(
             f"y of shape {shape} is read as {shape[1]} targets of each graph. If they are those "
             "of its nodes, give y.flatten()."
         )
+    # Graphs of a single node each are taken as graphs with a target.
     if count > 1 and all(len(one.y) == one.num_graphs for one in each):
         return True
     for one in each:
@@ -322,6 +323,7 @@ def _note_other_names(graphs: Sequence[Arrays], notes: list[str]) -> None:
         )
     for name in sorted(names - set(READ) - set(splits)):
         meant = OTHER_NAMES.get(name)
+        # 0.85 finds edge_weights and train_masks, and leaves edge_time and x_mean alone.
         for near in get_close_matches(name, READ, 1, 0.85):
             meant = near
         if meant and meant not in names:

@@ -170,6 +170,7 @@ class Distances(GraphSet):
         """Which nodes of each graph are neighbours, shape (graphs, nodes, nodes)."""
         count, size = self.num_graphs, self.num_nodes
         draws = Draws(self.seed, "edges")
+        # Each later node hangs on an earlier one, so the graph is connected.
         later = np.arange(1, size)
         back = draws.integers(np.tile(np.minimum(self.window, later), count), count * (size - 1))
         tree = later - 1 - back.reshape(count, -1)
@@ -297,5 +298,5 @@ def road_features(edges: Tensor, length: np.ndarray, count: int) -> Tensor:
     for reduce in ("amin", "mean", "amax"):
         columns.append(of_edges.scatter_reduce(0, node, lengths, reduce, include_self=False))
     x = torch.stack(columns, 1)
-    deviation = x.std(0, correction=0).clamp_min(1e-12)
+    deviation = x.std(0, correction=0).clamp_min(1e-12)  # of equal numbers it is 0
     return ((x - x.mean(0)) / deviation).float()

@@ -35,7 +35,7 @@ def given_masks(
         if name not in arrays:
             continue
         mask = arrays[name]
-        if len(mask) != rows or mask.dim() > 2:
+        if mask.dim() > 2:  # that it has so many rows is known of each graph
             raise DataError(
                 f"{name} must be true or false for each of {rows:,} rows, not of shape "
                 f"{tuple(mask.shape)}."
@@ -75,6 +75,7 @@ def complete_masks(
                 f"{' and '.join(masks) or 'no mask'} is given: leave val_share out."
             )
         train = masks["train_mask"].nonzero().flatten()
+        # One at least: without any the best epoch could not be chosen.
         count = max(1, round(val_share * len(train)))
         chosen = train[Draws(seed, "val share").permutation(len(train))[:count]]
         val = torch.zeros_like(masks["train_mask"])

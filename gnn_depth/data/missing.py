@@ -63,5 +63,5 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         return super().read_as(schema, unknown)
 
     def load(self) -> NodeBatch:
-        batch = self.source.loaded
+        batch = self.source.loaded  # whose features may be NaN where they are erased
         return replace(batch, x=batch.x.masked_fill(self.missing_mask[:, None], 0))

@@ -90,6 +90,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         """The whole graph; in a process of strategy graph, its part."""
         processes = dist.get_world_size() if dist.is_initialized() else 1
         strategy = getattr(self.trainer, "strategy", None)
+        # Other strategies give each process the whole graph.
         if processes > 1 and getattr(strategy, "divides_graphs", False):
             return self._part(self._bounds(processes), dist.get_rank())
         # The graph as it was before it was divided, so that a run on it gives the same.
@@ -109,6 +110,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         target = torch.repeat_interleave(ptr.diff()) + first
         edges = torch.stack([self._read("source", into), target])
         numbers = self._read("numbers", here)
+        # As shard_batch divides a graph in memory, but without ever reading the rest.
         graph = Shard(edges, bounds, numbers, **self._of_edges(into))
         masks = self._read("masks", here)
         return NodeBatch(self._read("x", here), self._read("y", here), graph, *masks, order=numbers)
@@ -140,6 +142,7 @@ def write_partition(
     graph = batch.graph
     order = torch.argsort(part_of_node, stable=True)
     position = torch.argsort(order)
+    # Stable, so that each node adds up its neighbours in the same order as before.
     by_target = torch.argsort(position[graph.target], stable=True)
     arrays = {
         "x": batch.x[order],

@@ -110,6 +110,7 @@ class PyG(GraphSource):
         self._options = dict(options or {})
         if name is not None:
             self._options["name"] = name
+        # Now, before anything is downloaded.
         takes_any = any(one.kind is one.VAR_KEYWORD for one in self._takes.values())
         for option in self._options:
             if option not in self._takes and not takes_any:
@@ -126,7 +127,7 @@ class PyG(GraphSource):
         if split is None or split.default != "train" or "split" in self._options:
             return Given(self._graphs(notes), notes=notes)
         graphs, parts = [], {}
-        for name in SPLITS:
+        for name in SPLITS:  # PyTorch Geometric has the same three words
             part = self._graphs(notes, split=name)
             parts[name] = len(part)
             graphs += part

@@ -21,6 +21,7 @@ def look_at_nodes(
     needs_label = not roles.label and not roles.targets
     proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
     keep_given(proposal, columns)
+    # propose has seen the open columns only.
     for column in facts:
         if column.name in roles.categories and len(column.missing) and not roles.fills:
             proposal.options["fill"] = "median"
@@ -53,7 +54,7 @@ def roles_of_nodes(
     methods = words_of_columns("standardize", standardize, numbers, METHODS)
     rows = []
     for column in facts:
-        name, option = column.name, ""
+        name, option = column.name, ""  # the option that gives the column its role
         if name == roles.id:
             role = "id"
         elif name == roles.label:
@@ -116,7 +117,7 @@ def roles_of_edges(
                 role += f", {methods[name]}"
             if len(column.missing):
                 role += ", filled"
-        elif column.is_numeric:
+        elif column.is_numeric:  # the options that would read it
             role = "not read (edge_weight, edge_features)"
         elif column.kind == "text" and column.distinct <= FEW_CATEGORIES:
             role = "not read (edge_features)"
