@@ -76,9 +76,9 @@ class _Benchmark(NodeDataModule, ABC):
             else:
                 features, labels = _matrix(arrays, "attr"), arrays["labels"]
                 ends = np.stack(_matrix(arrays, "adj").tocoo().coords)
-            masks = fraction_split(len(labels), self.split_index, TRAIN, VAL)
+            masks = [*fraction_split(len(labels), self.split_index, TRAIN, VAL)]
             if self.split == "fixed":
-                masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
+                masks = [torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS]
         x = torch.from_numpy(features.toarray())
         y = torch.from_numpy(labels.astype(np.int64))
         edges = torch.from_numpy(ends.astype(np.int64))

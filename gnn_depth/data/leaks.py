@@ -61,7 +61,7 @@ def note_leaks(
 def _ranks(values: pd.Series, is_category: bool) -> pd.Series:
     """Numbers in the order of the values of a column, NaN where one is missing."""
     if is_category:
-        texts = pd.Series(in_text(values), values.index)
+        texts = in_text(values)
         codes = pd.Series(pd.factorize(texts)[0], values.index, float)
         return codes.mask(texts == "")
     if values.dtype.kind in "biuf":
@@ -84,7 +84,7 @@ def _of_classes(
 ) -> list[str]:
     """Sentences on the features that tell the classes apart: by one value for each class, or by
     ranges of values."""
-    labels = pd.Series(in_text(frame[label]), frame.index)
+    labels = in_text(frame[label])
     labels = labels[(labels != "") & (labels != str(missing_label))]
     counts = labels.value_counts()
     if len(counts) < 2 or len(labels) < ROWS_PER_CLASS * len(counts):

@@ -126,7 +126,7 @@ class TableFile:
     @cached_property
     def _widths(self) -> dict[str, int]:
         """The length of the lists in each column that holds them, as its first row has it."""
-        found = {}
+        found: dict[str, int] = {}
         first = self._read_stored(self.stored, rows=1)
         if not len(first):
             return found

@@ -205,10 +205,9 @@ def _as_trained(
         for name in (schema.split, columns.split):  # an option comes before the training's name
             if name in nodes.columns:
                 split = name
-    features, categories = [], []
-    for column in schema.columns:
-        if column.name in nodes.columns:
-            (categories if column.kind == "category" else features).append(column.name)
+    here = [column for column in schema.columns if column.name in nodes.columns]
+    categories = [column.name for column in here if column.kind == "category"]
+    features = [column.name for column in here if column.kind != "category"]
     roles = NodeColumns(label, id, split, features, categories, targets)
     return roles, EdgeColumns(ends, schema.edge_weight or "", present)
 
