@@ -480,6 +480,6 @@ def coalesce(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
     """The distinct edges; with ``undirected``, in both directions."""
     if undirected:
         edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
-    # A number for each pair, as torch.unique of columns is many times slower.
+    # One number for each pair of nodes is compared at once; a column of two is not.
     key = torch.unique(edge_index[0] * num_nodes + edge_index[1])
     return torch.stack([key.div(num_nodes, rounding_mode="floor"), key % num_nodes])

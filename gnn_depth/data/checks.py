@@ -186,7 +186,7 @@ def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
     """
     advice = "choose another target (label or targets of a table, --data.label COLUMN; y of arrays)"
     if task_of(y) == "regression":
-        # One row alone has one value, and may be what somebody wants to overfit.
+        # Of a single row that says nothing.
         if len(y) > 1 and bool((y == y[0]).all()):
             numbers = ", ".join(f"{number:g}" for number in y[0].flatten().tolist())
             raise DataError(

@@ -59,7 +59,7 @@ def with_defaults(
 def _refuse_split(nodes: TableFile, features: Sequence[str]) -> None:
     """Refuse columns of true and false that look like a split and would become features."""
     parts = [name for name in features if PART.search(name.lower())]
-    # A test alone may be one of blood, and val the start of value.
+    # A test alone may be one of blood.
     if not any("train" in name.lower() for name in parts):
         return
     frame = nodes.read(parts)

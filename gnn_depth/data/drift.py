@@ -170,7 +170,7 @@ def _extreme(values: Tensor, low: float, high: float) -> Tensor:
 
 
 def _small(values: Tensor, low: float, mean: float) -> Tensor:
-    # Shares in place of percent lie within the training's range, so only their mean tells.
+    # Shares in place of percent may lie within the training's range: its mean tells them.
     highest = values.max()
     is_small = low >= 0 and len(values) >= ENOUGH and 0 < highest < SMALL * mean
     return torch.full_like(values, bool(is_small), dtype=torch.bool)

@@ -75,7 +75,8 @@ class _Benchmark(NodeDataModule, ABC):
                 ends = arrays["edges"].T
             else:
                 features, labels = _matrix(arrays, "attr"), arrays["labels"]
-                ends = np.stack(_matrix(arrays, "adj").tocoo().coords)
+                entries = _matrix(arrays, "adj").tocoo()
+                ends = np.stack([entries.row, entries.col])
             masks = [*fraction_split(len(labels), self.split_index, TRAIN, VAL)]
             if self.split == "fixed":
                 masks = [torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS]

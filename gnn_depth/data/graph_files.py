@@ -134,7 +134,7 @@ def read_mat(
     if not named_label and not targets:
         named_label = usual("the label", "label ARRAY", LABELS)
     used = [*named_label, *targets]
-    # A label may be a column of the features: as one of these it would tell itself.
+    # A label may be a column of the features, among which it would give itself away.
     columns = [_without(_array(known, name), name, used) for name in features]
     if columns:
         arrays["x"] = np.concatenate(columns, 1)

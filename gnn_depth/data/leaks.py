@@ -45,7 +45,7 @@ def note_leaks(
             f"{' and '.join(map(repr, constant))} {verb} one value in all rows, which tells no "
             "nodes apart: drop leaves it out."
         )
-    if len(frame) > MOST_ROWS:  # each column is sorted, and a million rows take seconds
+    if len(frame) > MOST_ROWS:  # each column will be sorted
         frame = frame.sample(MOST_ROWS, random_state=0)
     features = {}
     for name in names:
@@ -94,7 +94,7 @@ def _of_classes(
     for name, values in features.items():
         values = values[labels.index]
         pairs = pd.DataFrame({"value": values, "label": labels}).drop_duplicates()
-        # As many values as classes as pairs of them: one for each.
+        # If values, classes and pairs of them are equally many, each class has a value of its own.
         if values.nunique() == len(counts) == len(pairs):
             same.append(repr(name))
             continue

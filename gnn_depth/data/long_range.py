@@ -188,7 +188,7 @@ def distances(near: Tensor) -> Tensor:
     """Numbers of edges on the shortest path between any two nodes of connected graphs, shape
     (graphs, nodes, nodes)."""
     size = near.shape[1]
-    # One step further at a time, in all graphs at once: as fast as the largest diameter.
+    # One step further at a time, in all graphs at once: as many steps as the largest diameter.
     reached = torch.eye(size, dtype=torch.bool).expand_as(near)
     found = torch.zeros(near.shape, dtype=torch.long)
     while not reached.all():

@@ -35,7 +35,7 @@ def given_masks(
         if name not in arrays:
             continue
         mask = arrays[name]
-        if mask.dim() > 2:  # that it has so many rows is known of each graph
+        if mask.dim() > 2:  # the number of rows was checked graph by graph
             raise DataError(
                 f"{name} must be true or false for each of {rows:,} rows, not of shape "
                 f"{tuple(mask.shape)}."

@@ -26,7 +26,7 @@ def refuse_misplaced(
     except DataError:  # another fault, which is named elsewhere
         return
     are_ends = pairs.shape[1] == 2 and bool(pairs.isin(set(first)).all(axis=None))
-    # Ids occur once each; in a table of edges hardly ever does the first column so.
+    # Ids occur once each, the sources of edges hardly ever.
     if are_ends and len(pairs) and first.is_unique:
         raise DataError(
             f"the tables are in each other's place: {nodes.path.name} has edges, and "

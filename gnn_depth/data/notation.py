@@ -49,7 +49,7 @@ class Notation:
         """
         for form in self.date_formats:
             codes = set(re.findall("%.", form))
-            # Without one of the three strptime fills in 1900 or January 1, and all dates parse.
+            # Without one of the three strptime fills in 1900 or January 1, and says nothing.
             if not (codes & DAY_OF and codes & MONTH_OF and codes & YEAR_OF):
                 raise DataError(
                     f"date_format {form!r} must have a day, a month and a year, as '%d.%m.%Y' has "

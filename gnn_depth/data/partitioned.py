@@ -22,6 +22,11 @@ from gnn_depth.registry import register
 from gnn_depth.shard import Shard
 
 
+def _in_file(name: str) -> Any:
+    """A property that ``about.json`` holds."""
+    return property(lambda self: self._about[name])
+
+
 @register("data", "PartitionedGraph")
 class PartitionedGraph(FullBatches, GraphDataModule):
     """A folder that ``gnn-depth partition`` has written: a graph whose nodes are ordered by part.
@@ -41,12 +46,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         path: The folder.
     """
 
-    num_classes: Any = property(lambda self: self._about["num_classes"])
-    class_names: Any = property(lambda self: self._about["class_names"])
-    num_features: Any = property(lambda self: self._about["num_features"])
-    num_edge_features: Any = property(lambda self: self._about["num_edge_features"])
-    task: Any = property(lambda self: self._about["task"])
-    checksum: Any = property(lambda self: self._about["checksum"])
+    # Of the file, so that a run can be named without reading an array.
+    num_classes: Any = _in_file("num_classes")
+    class_names: Any = _in_file("class_names")
+    num_features: Any = _in_file("num_features")
+    num_edge_features: Any = _in_file("num_edge_features")
+    task: Any = _in_file("task")
+    checksum: Any = _in_file("checksum")
 
     def __init__(self, path: FilePath) -> None:
         super().__init__()

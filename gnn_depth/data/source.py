@@ -288,7 +288,7 @@ class GraphSource(GraphSet):
         found = []
         for name, methods in trained.items():
             value = self.arguments.get(name, "none")
-            if value == "none":  # the default, or written out: nobody asked for a scaling
+            if value == "none":  # nobody asked for a scaling
                 continue
             asked = words_of_columns(name, value, [*methods], METHODS)
             if asked != methods or not methods:
@@ -309,7 +309,7 @@ class GraphSource(GraphSet):
 
     @property
     def num_classes(self) -> int:
-        # New data need not have all classes of the model, nor all of its outputs' values.
+        # New data need not have all classes of the model.
         return len(self.adopted.outputs) if self.adopted else super().num_classes
 
     @property
@@ -447,7 +447,7 @@ class GraphSource(GraphSet):
             return no_targets(len(joined.arrays["y"]), trained)
         rows = "graphs" if joined.per_graph else "nodes"
         mark = self.marked_missing
-        # A mark of the training need not occur in new data; one that is given here is a mistake.
+        # A mark of the training need not occur in new data; one that is given here should.
         is_own = self.missing_label is not None
         found = read_targets(joined.arrays["y"], rows, mark, given.target_names, must_occur=is_own)
         if trained is None:

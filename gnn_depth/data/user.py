@@ -421,7 +421,7 @@ class UserGraph(GraphSource):
         ]
         try:
             batch = complete.batch
-        except DataError as error:  # which still is worth a report of the columns
+        except DataError as error:  # the columns are reported all the same
             found.open = [str(error)]
             return found
         found.notes = [*complete.notes]
