@@ -36,17 +36,15 @@ class Notation:
     Attributes:
         decimal: Begins the decimals of a number: a point or a comma.
         date_formats: Formats of dates as ``strptime`` takes them, beside 2024-12-31.
+
+    Raises:
+        DataError: A format has no day, month or year.
     """
 
     decimal: str = "."
     date_formats: tuple[str, ...] = ()
 
-    def check(self) -> None:
-        """Refuse a format without day, month or year.
-
-        Raises:
-            DataError: One is.
-        """
+    def __post_init__(self) -> None:
         for form in self.date_formats:
             codes = set(re.findall("%.", form))
             # Without one of the three strptime fills in 1900 or January 1, and says nothing.

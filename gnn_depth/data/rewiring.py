@@ -55,7 +55,7 @@ class HalfHop(torch_geometric.transforms.HalfHop):
     def forward(self, data: Any) -> Any:
         nodes = data.num_nodes
         data = super().forward(data)
-        del data.slow_node_mask  # which would become a feature
+        del data.slow_node_mask  # which would be told as not read
         added = len(data.x) - nodes
         data.num_nodes = nodes + added
         for name, value in data.to_dict().items():

@@ -244,7 +244,6 @@ class UserGraph(GraphSource):
         self.node_columns, self.edge_columns = node_columns, edge_columns
         self.separator = separator
         self.notation = Notation(decimal, tuple(date_format))
-        self.notation.check()
 
     def _named(self, role: str, given: Any) -> Any:
         """A file as it was given; a table of pandas is kept under a name for messages."""

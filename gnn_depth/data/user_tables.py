@@ -569,7 +569,7 @@ def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray
 
 def _is_true(table: TableFile, column: pd.Series) -> np.ndarray:
     """A column of true and false, or of 1 and 0."""
-    # A column of 0 and 1 with gaps elsewhere in the table is read as 0.0 and 1.0.
+    # Programs write 1.0 for the 1 of a column that once had gaps.
     words = column.str.lower()
     true, false = ("true", "1", "1.0"), ("false", "0", "0.0")
     table.check_rows(
