@@ -339,15 +339,15 @@ def _of_numbers(
     if y.dim() == 2:
         notes += _one_hot_note(known)
         return Targets(y, labelled, listed, notes)
-    different = torch.unique(known)
-    could_be_classes = (different == different.round()) & (different >= 0)
-    could_be_classes &= different <= MANY_CLASSES
-    if 0 < len(different) <= FEW_VALUES and bool(could_be_classes.all()):
-        shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
-        notes.append(
-            f"y holds floats ({shown}, ...), so they are numbers to predict. If they are classes, "
-            "give integers: y.long(), or `label` of a table."
-        )
+    like_classes = (known == known.round()) & (known >= 0) & (known <= MANY_CLASSES)
+    if like_classes.all():
+        different = torch.unique(known)
+        if 0 < len(different) <= FEW_VALUES:
+            shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
+            notes.append(
+                f"y holds floats ({shown}, ...), so they are numbers to predict. If they are "
+                "classes, give integers: y.long(), or `label` of a table."
+            )
     return Targets(y, labelled, listed, notes)
 
 
