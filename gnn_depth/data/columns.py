@@ -363,7 +363,7 @@ def propose(
     in_digits: list[str] = []
     formats: list[str] = []
     unfilled: list[str] = []
-    large: list[str] = []
+    needs_scale = False
     skewed: list[str] = []
     for column in facts:
         if column is label:
@@ -383,10 +383,12 @@ def propose(
         elif column.kind == "text":
             # Text of many values is a name or a sentence: a feature of its own for each of these
             # would only tell the rows apart.
-            few = column.distinct <= FEW_CATEGORIES and column.distinct < column.rows / 2
-            (categories if few else left_out).append(column.name)
             why[column.name] = column.described
-            if few and len(column.missing) and not fill:
+            if column.distinct > FEW_CATEGORIES or column.distinct >= column.rows / 2:
+                left_out.append(column.name)
+                continue
+            categories.append(column.name)
+            if len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
         elif column.kind in ("nothing", *UNREAD):
@@ -405,7 +407,9 @@ def propose(
             if column.are_days:
                 in_digits.append(column.name)
             if column.largest > LARGE and column.kind != "flags":
-                (skewed if column.skewness > SKEWED else large).append(column.name)
+                needs_scale = True
+                if column.skewness > SKEWED:
+                    skewed.append(column.name)
             if len(column.strange):
                 if not column.are_few_odd:
                     left_out.append(column.name)
@@ -429,7 +433,7 @@ def propose(
             options["dates"]["*"] = "days"
     if unfilled:
         options["fill"] = "median"
-    if (large or skewed or undated) and not scales:
+    if (needs_scale or undated) and not scales:
         options["standardize"] = "standard"
         if skewed:
             options["standardize"] = {**dict.fromkeys(skewed, "log1p"), "*": "standard"}

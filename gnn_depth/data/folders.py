@@ -35,12 +35,16 @@ def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     nodes = _counts(raw, "num-node-list")
     of_edges = _counts(raw, "num-edge-list")
     per_graph = _csv(raw, "graph-label") is not None
-    y = _table(raw, "graph-label" if per_graph else "node-label")
+    labels, rows_of_y = "node-label", int(nodes.sum())
+    if per_graph:
+        labels, rows_of_y = "graph-label", len(nodes)
+    y = _table(raw, labels)
     # OGB marks unknown labels by NaN, which integers cannot hold.
     is_whole = not np.isnan(y).any() and np.array_equal(y, np.round(y))
-    y = y.astype(np.int64 if is_whole else np.float64)
+    dtype = np.int64 if is_whole else np.float64
+    y = y.astype(dtype)
     _check_length(raw, "edge", edges, int(of_edges.sum()))
-    _check_length(raw, "the labels", y, len(nodes) if per_graph else int(nodes.sum()))
+    _check_length(raw, "the labels", y, rows_of_y)
     masks = _masks(raw.parent / "split", len(y), notes)
     graphs = []
     first_node = first_edge = 0

@@ -151,8 +151,10 @@ class _OneGraph:
                 raise DataError(f"{self.name}: batch must have whole numbers from 0 on.")
             if len(self.owner):
                 self.num_graphs = int(self.owner.max()) + 1
-        if stand_in:
-            self.y = torch.zeros(self.num_graphs if stand_in == "graph" else self.num_nodes)
+        if stand_in == "graph":
+            self.y = torch.zeros(self.num_graphs)
+        elif stand_in == "node":
+            self.y = torch.zeros(self.num_nodes)
         self._check_lengths()
         self.arrays["y"] = self.y
 

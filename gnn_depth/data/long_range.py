@@ -59,7 +59,8 @@ class GraphTransfer(NodeDataModule):
     ) -> None:
         super().__init__(**common)
         Range(num_classes).check("num_graphs", num_graphs)
-        Range(1 if shape == "line" else 2).check("distance", distance)
+        least = 1 if shape == "line" else 2  # a ring of two nodes is none
+        Range(least).check("distance", distance)
         self.shape = shape
         self.distance = distance
         self.classes = num_classes

@@ -76,7 +76,8 @@ def fit_columns(
         first += column.width
         if column.name not in methods:
             # No category, and the centre of the circles of a date, are zeros.
-            fitted.append(replace(column, fill=None if fill == "error" else 0.0))
+            zero = None if fill == "error" else 0.0
+            fitted.append(replace(column, fill=zero))
             continue
         known = values[~values.isnan()]
         mean = median = commonest = 0.0

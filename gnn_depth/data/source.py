@@ -549,6 +549,10 @@ class GraphSource(GraphSet):
             if weight.numel() and weight.dim() == 1:
                 of_schema["edge_weight_span"] = weight.min().item(), weight.max().item()
                 of_schema["edge_weight_rows"] = weight.numel()
+        if self.make_features != "none":
+            of_schema["make_features"] = self.make_features
+        # Arrays may have repeated edges for no reason, so nothing is said of those of new data.
+        repeated_ends = _repeated_ends(batch.graph) > 0 if given.columns else None
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
@@ -580,8 +584,7 @@ class GraphSource(GraphSet):
             train_rows=int(batch.train_mask.sum()),
             missing_label=self.missing_label,
             num_edge_features=batch.graph.edge_channels,
-            repeated_ends=_repeated_ends(batch.graph) > 0 if given.columns else None,
-            make_features="" if self.make_features == "none" else self.make_features,
+            repeated_ends=repeated_ends,
             **of_schema,
         )
 

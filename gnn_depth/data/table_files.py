@@ -306,11 +306,12 @@ class TableFile:
                 # pandas would drop what the first row has too many.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 missing = {name: list(MISSING) for name in self.stored if name not in text}
+                first_line = None if self._names else 0  # of names, which are known by now
                 # All columns are read: with some of them, pandas accepts lines that have too many
                 # values.
                 frame = self._parse(
                     names=self.stored,
-                    header=None if self._names else 0,
+                    header=first_line,
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,

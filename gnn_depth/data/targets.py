@@ -396,7 +396,9 @@ def _one_hot_note(known: Tensor) -> list[str]:
 
 def _number(missing_label: float | str | None) -> float | None:
     """A mark of missing labels as a number, if it is one."""
+    if missing_label is None:
+        return None
     try:
-        return float("" if missing_label is None else missing_label)
-    except ValueError:  # text, or none
+        return float(missing_label)
+    except ValueError:  # text
         return None

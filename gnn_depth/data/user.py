@@ -261,11 +261,12 @@ class UserGraph(GraphSource):
         return self.fill if self.repeated_edges == "none" else "error"
 
     def given(self) -> Given:
-        of_schema = {
+        of_schema: dict[str, Any] = {
             "undirected": self.undirected,
-            "repeated_edges": "" if self.repeated_edges == "none" else self.repeated_edges,
             "normalize_features": self.normalize_features,
         }
+        if self.repeated_edges != "none":
+            of_schema["repeated_edges"] = self.repeated_edges
         with self.naming_origin():
             tables = self.tables()
             if tables is None:
