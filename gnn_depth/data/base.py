@@ -159,11 +159,13 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @property
     def about(self) -> str:
         """The sizes of the data in words, which a run begins with."""
-        one, several = {
+        words = {
             "multilabel": ("label", "labels"),
             "regression": ("number to predict", "numbers to predict"),
-        }.get(self.task, ("class", "classes"))
-        return f"{self.num_classes} {one if self.num_classes == 1 else several}"
+        }
+        one, several = words.get(self.task, ("class", "classes"))
+        word = one if self.num_classes == 1 else several
+        return f"{self.num_classes} {word}"
 
     @property
     def notes(self) -> list[str]:
@@ -226,7 +228,7 @@ class FullBatches:
     val_dataloader = test_dataloader = train_dataloader
 
     def predict_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
+        return FullBatch(self.batch)  # in the order of the data, which predictions keep
 
 
 class NodeDataModule(FullBatches, GraphDataModule):
@@ -286,8 +288,10 @@ class NodeDataModule(FullBatches, GraphDataModule):
                     batch, self.kept, notes = transformed(
                         batch, self._transforms, self.labelled, self.seed
                     )
-        rows = batch.graph.num_graphs if batch.per_graph else None
-        if not batch.per_graph and len(batch.y) < batch.graph.num_nodes:
+        rows = None
+        if batch.per_graph:
+            rows = batch.graph.num_graphs
+        elif len(batch.y) < batch.graph.num_nodes:
             rows = len(batch.y)  # transforms have added nodes without targets
         with self.naming_origin():
             trained = self.adopted is not None
@@ -313,6 +317,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
         Raises:
             DataError: The data is missing, damaged or inconsistent, or features are not finite.
         """
+        # Apart from loaded, because MissingFeatures may erase the features that are not finite.
         loaded = self.loaded
         with self.naming_origin():
             check_finite(loaded.x)
@@ -329,16 +334,15 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def schema(self) -> Schema:
         batch = self.loaded
-        counts = class_counts(batch.y, batch.train_mask)
-        is_as_read = not self.transforms  # else a model's data is checked before its transforms
-        return replace(
+        found = replace(
             super().schema,
-            flags=flags_in(batch.x) if is_as_read else (),
-            unit_rows=is_as_read and has_unit_rows(batch.x),
-            train_counts=counts,
+            train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
         )
+        if self.transforms:  # a model's data is checked before its transforms
+            return found
+        return replace(found, flags=flags_in(batch.x), unit_rows=has_unit_rows(batch.x))
 
     @property
     def per_graph(self) -> bool:
@@ -365,15 +369,16 @@ class NodeDataModule(FullBatches, GraphDataModule):
         if batch.per_graph:
             graphs, rows = f"{batch.graph.num_graphs:,} graphs, ", "graphs"
         return (
-            f"{graphs}{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, "
-            f"{self.num_features:,} "
-            f"features, {super().about}; {sets} {rows} to train, validate and test on"
+            f"{graphs}{batch.graph.num_nodes:,} nodes, {batch.graph.num_edges:,} edges, "
+            f"{self.num_features:,} features, {super().about}; "
+            f"{sets} {rows} to train, validate and test on"
         )
 
     @property
     def checksum(self) -> str:
         graph = self.batch.graph
         tensors = [*self.batch.tensors]
+        # Appended where they exist, so that plain graphs keep the checksum of their runs.
         if graph.node_to_graph is not None:
             tensors.append(graph.node_to_graph)
         return fingerprint(*tensors, *graph.of_edges(slice(None)).values())
@@ -386,6 +391,7 @@ class WrapsSource:
     """
 
     source: NodeDataModule
+    # Properties of the base classes, which __getattr__ would not reach.
     num_classes: Any = property(attrgetter("source.num_classes"))
     num_edge_features: Any = property(attrgetter("source.num_edge_features"))
     class_names: Any = property(attrgetter("source.class_names"))
@@ -433,6 +439,7 @@ Module = TypeVar("Module")
 def copy_unread(data: Module) -> Module:
     """A copy of a data set that has not read anything yet."""
     other = copy.copy(data)
+    # What was read, and all that was computed of it, is kept in cached properties.
     for cls in type(data).__mro__:
         for name, value in vars(cls).items():
             if isinstance(value, cached_property):
@@ -454,6 +461,7 @@ def fingerprint(*tensors: Tensor) -> str:
     """
     digest = hashlib.sha256()
     for tensor in tensors:
+        # Without the shapes, bytes could move from one tensor to the next unnoticed.
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
@@ -472,5 +480,6 @@ def coalesce(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
     """The distinct edges; with ``undirected``, in both directions."""
     if undirected:
         edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
+    # One number for each pair of nodes is compared at once; a column of two is not.
     key = torch.unique(edge_index[0] * num_nodes + edge_index[1])
     return torch.stack([key.div(num_nodes, rounding_mode="floor"), key % num_nodes])

@@ -46,6 +46,7 @@ class NodeBatch:
     @property
     def read(self) -> int:
         """How many of the first nodes have an output that is used."""
+        # A readout of graphs pools all nodes.
         return self.graph.num_nodes if self.per_graph else len(self.y)
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,14 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # a pointer begins wi
 
 class DataError(ValueError):
     """Data is missing, damaged or inconsistent; the message says what to do."""
+
+
+def listed(words: Any, most: int) -> str:
+    """The first few words, and how many there are if some are left out."""
+    text = ", ".join(map(str, words[:most]))
+    if len(words) > most:
+        text += f", ... {len(words):,} in all"
+    return text
 
 
 def refuse_pointer(path: Path) -> None:
@@ -92,15 +101,11 @@ def check_nodes(
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
     rows = num_nodes if num_targets is None else num_targets
-    if (
-        len(y) != rows
-        or y.dim() > 2
-        or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point())
-    ):
+    has_known_type = y.dtype in (torch.long, torch.bool) or y.is_floating_point()
+    if len(y) != rows or y.dim() > 2 or not has_known_type:
         raise DataError(
             f"y must be classes (torch.int64, shape ({rows},)), labels of 0 and 1 (shape ({rows}, "
-            "labels)), "
-            f"or numbers (floats), not {y.dtype} {tuple(y.shape)}."
+            f"labels)), or numbers (floats), not {y.dtype} {tuple(y.shape)}."
         )
     for name, mask in zip(MASKS, masks, strict=True):
         if mask.shape != (rows,) or mask.dtype != torch.bool:
@@ -110,14 +115,16 @@ def check_nodes(
             )
     _check_targets(y, masks[0] | masks[1] | masks[2], trained)
     for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
-        if (shared := _first(mask & other)) is not None:
+        shared = _first(mask & other)
+        if shared is not None:
             raise DataError(
                 f"node {shared} is in {name} and in {other_name}: the masks must be disjoint."
             )
-    if not trained and not masks[0].any():
+    if trained:
+        return
+    if not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
-    if not trained:
-        refuse_one_value(y)
+    refuse_one_value(y)
 
 
 def check_finite(x: Tensor) -> None:
@@ -139,6 +146,7 @@ def check_finite(x: Tensor) -> None:
 def task_of(y: Tensor) -> str:
     """Name of the task that targets are for: classes, labels of 0 and 1 in two dimensions, or
     numbers."""
+    # Labels may come as floats, as losses take them, so the values decide and not the type.
     if y.dim() == 2 and bool(((y == 0) | (y == 1)).all()):
         return "multilabel"
     return "regression" if y.is_floating_point() else "multiclass"
@@ -146,7 +154,9 @@ def task_of(y: Tensor) -> str:
 
 def num_outputs_of(y: Tensor) -> int:
     """Number of classes, labels or numbers."""
-    return int(y.max()) + 1 if task_of(y) == "multiclass" else y[0].numel()
+    if task_of(y) == "multiclass":
+        return int(y.max()) + 1
+    return y[0].numel()
 
 
 def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
@@ -176,6 +186,7 @@ def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
     """
     advice = "choose another target (label or targets of a table, --data.label COLUMN; y of arrays)"
     if task_of(y) == "regression":
+        # Of a single row that says nothing.
         if len(y) > 1 and bool((y == y[0]).all()):
             numbers = ", ".join(f"{number:g}" for number in y[0].flatten().tolist())
             raise DataError(
@@ -183,6 +194,7 @@ def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
                 f"nothing to learn. Add rows with other targets, or {advice}."
             )
         return
+    # Classes are numbered from 0 without gaps, so the largest tells whether there is a second one.
     if y.dim() > 1 or not len(y) or int(y.max()) > 0:
         return
     name = names[0] if names else "0"
@@ -210,17 +222,15 @@ def class_notes(
     for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
         rows = torch.bincount(y[mask], minlength=count)
         absent = [repr(names[number]) for number in (rows == 0).nonzero().flatten().tolist()]
-        if not absent or not mask.any():
-            continue
-        shown = ", ".join(absent[:MAX_LISTED])
-        if len(absent) > MAX_LISTED:
-            shown += f", ... {len(absent)} in all"
-        notes.append(f"no {of_set} row has the class {shown}: {follows}.")
+        if absent and mask.any():
+            shown = listed(absent, MAX_LISTED)
+            notes.append(f"no {of_set} row has the class {shown}: {follows}.")
     return notes
 
 
 def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
     if y.is_floating_point():
+        # NaN is how a number to predict is said to be missing, so only used rows must be finite.
         row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
         if row is not None:
             raise DataError(
@@ -242,12 +252,12 @@ def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
             f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
             "Give a node without a class any class, and leave it out of the masks."
         )
-    if trained:
+    if trained:  # the classes of a model need not all occur in new data
         return
     # There are at most as many classes as nodes; the limit keeps one huge number from making a huge
-    # table of counts.
-    missing = _first(torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0)
-    node = None if missing is None else _first(y >= missing)
+    # table of counts. One of these len(y) + 1 numbers is always missing.
+    missing = int((torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0).nonzero()[0])
+    node = _first(y >= missing)
     if node is not None:
         raise DataError(
             f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, "
@@ -258,4 +268,6 @@ def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
 def _first(fault: Tensor) -> int | None:
     """Index of the first True, or None."""
     found = fault.nonzero()
-    return int(found[0]) if len(found) else None
+    if len(found):
+        return int(found[0])
+    return None

@@ -1,6 +1,8 @@
 """The kinds of a table's columns, and the options for columns that need a decision."""
 
+import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import SPLITS
+from gnn_depth.data.checks import SPLITS, listed
 from gnn_depth.data.encoding import day_of, days_in_digits, moments_of
+from gnn_depth.data.marks import MISSING, stripped
 from gnn_depth.data.notation import (
     DECIMAL_COMMA,
     ISO_DATE,
@@ -20,7 +23,6 @@ from gnn_depth.data.notation import (
     formats_in_words,
     sign_of,
 )
-from gnn_depth.data.targets import MISSING
 
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
@@ -107,10 +109,11 @@ class ColumnFacts:
         """True for numbers with decimal commas, all or some of them."""
         if self.kind == "decimal commas":
             return True
-        return bool(self.odd) and all(
-            re.fullmatch(DECIMAL_COMMA, value) and not re.fullmatch(THOUSANDS, value)
-            for value in self.odd
-        )
+        for value in self.odd:
+            # 2,515 may have either, and a wrong guess would change it by a factor of 1,000.
+            if not re.fullmatch(DECIMAL_COMMA, value) or re.fullmatch(THOUSANDS, value):
+                return False
+        return bool(self.odd)
 
     @property
     def is_numeric(self) -> bool:
@@ -120,18 +123,17 @@ class ColumnFacts:
     @property
     def described(self) -> str:
         """The values in words."""
-        shown = ", ".join(value[:MAX_SHOWN] for value in self.examples)
-        if self.kind == "dates" and self.examples:
-            text = f"dates from {self.examples[0]} to {self.examples[-1]}"
-        elif self.is_numeric and self.distinct > 2:
+        if self.kind == "nothing":
+            return "no value"
+        if (self.kind == "dates" and self.examples) or (self.is_numeric and self.distinct > 2):
             text = f"{self.kind} from {self.examples[0]} to {self.examples[-1]}"
-            text += " that look like dates" if self.are_days else ""
-        elif self.kind == "nothing":
-            text = "no value"
-        else:
-            dots = ", ..." if self.distinct > len(self.examples) else ""
-            text = f"{self.kind}, {self.distinct:,} different: {shown}{dots}"
-        return text
+            if self.are_days:
+                text += " that look like dates"
+            return text
+        shown = ", ".join(value[:MAX_SHOWN] for value in self.examples)
+        if self.distinct > len(self.examples):
+            shown += ", ..."
+        return f"{self.kind}, {self.distinct:,} different: {shown}"
 
     @property
     def are_few_odd(self) -> bool:
@@ -170,9 +172,7 @@ class ColumnFacts:
     @property
     def _oddities(self) -> str:
         """The text among the numbers, in words, and the way out."""
-        rows = ", ".join(map(str, self.strange[:EXAMPLES]))
-        if len(self.strange) > EXAMPLES:
-            rows += f", ... {len(self.strange):,} in all"
+        rows = listed(self.strange, EXAMPLES)
         shown = ", ".join(repr(value[:MAX_SHOWN]) for value in self.odd[:EXAMPLES])
         if self.have_commas:
             return f"numbers with commas, {shown}, in row {rows} ({UNREAD['decimal commas']})"
@@ -205,28 +205,24 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         missing = np.flatnonzero(blank)
         return ColumnFacts(name, "dates", len(column), missing, nothing, dates.nunique(), ends)
     if column.dtype.kind in "biuf":
-        missing = np.flatnonzero(blank)
-        return _of_numbers(name, column, missing, nothing)
-    texts = column.where(~blank, "").astype(str).str.strip()
+        return _of_numbers(name, column, np.flatnonzero(blank), nothing)
+    texts = stripped(column)
     blank |= texts.isin(MISSING)
     missing, there = np.flatnonzero(blank), texts[~blank]
-    numbers = pd.to_numeric(there, errors="coerce")
-    is_number = numbers.notna()
-    if len(there) and is_number.mean() > 0.5:
+    if len(there) and pd.to_numeric(there, errors="coerce").notna().mean() > 0.5:
         every = pd.to_numeric(texts, errors="coerce")
-        strange = np.flatnonzero(every.isna() & ~blank)
-        odd = tuple(map(str, texts.iloc[strange].unique()[:FEW_CLASSES]))
+        strange, odd = _odd_ones(texts, every.isna() & ~blank)
         return replace(_of_numbers(name, every, missing, strange), odd=odd)
     kind, sign = "text", ""
     formats: tuple[str, ...] = ()
     strange, odd = nothing, ()
     is_date = there.str.fullmatch(ISO_DATE)
+    # From the strictest form to the loosest one: 1,234 would be a decimal comma too.
     if not len(there):
         kind = "nothing"
     elif is_date.mean() > NEARLY_ALL:
         kind = "dates"
-        strange = np.flatnonzero(~texts.str.fullmatch(ISO_DATE) & ~blank)
-        odd = tuple(map(str, texts.iloc[strange].unique()[:FEW_CLASSES]))
+        strange, odd = _odd_ones(texts, ~texts.str.fullmatch(ISO_DATE) & ~blank)
         there = there[is_date]
     elif there.str.fullmatch(OTHER_DATE).all():
         kind, formats = "other dates", date_formats_of(there)
@@ -234,10 +230,14 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         kind = "thousands separators"
     elif there.str.fullmatch(f"{DECIMAL_COMMA}|[+-]?\\d+").mean() > NEARLY_ALL:
         kind = "decimal commas"
-    elif sign := sign_of(there):
-        kind = "numbers with a sign"
+    else:
+        sign = sign_of(there)
+        if sign:
+            kind = "numbers with a sign"
     counts = there.value_counts()
-    few = {str(value): int(count) for value, count in counts.head(FEW_CLASSES).items()}
+    few = None
+    if len(counts) <= FEW_CLASSES:
+        few = {str(value): int(count) for value, count in counts.items()}
     examples: tuple[str, ...] = tuple(sorted(map(str, counts.index[:EXAMPLES])))
     if kind == "dates":
         examples = str(there.min()), str(there.max())
@@ -249,11 +249,17 @@ def facts_of(name: str, column: pd.Series) -> ColumnFacts:
         strange,
         len(counts),
         examples,
-        few if len(counts) <= FEW_CLASSES else None,
+        few,
         odd=odd,
         date_formats=formats,
         sign=sign,
     )
+
+
+def _odd_ones(texts: pd.Series, are_odd: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The rows of a column that hold other text than the rest, and the first of these texts."""
+    rows = np.flatnonzero(are_odd)
+    return rows, tuple(map(str, texts.iloc[rows].unique()[:FEW_CLASSES]))
 
 
 def _of_numbers(
@@ -272,9 +278,11 @@ def _of_numbers(
     counts = None
     if len(distinct) <= FEW_CLASSES:
         counts = {f"{value:g}": int(count) for value, count in distinct.sort_index().items()}
-    # The third moment of numbers near 1e200 would overflow.
-    with np.errstate(all="ignore"):
-        skewness = float(values.skew()) if len(distinct) > 2 else 0.0
+    skewness = 0.0
+    if len(distinct) > 2:
+        # The third moment of numbers near 1e200 overflows, and then nothing is known of it.
+        with np.errstate(all="ignore"):
+            skewness = float(np.nan_to_num(values.skew(), posinf=0.0, neginf=0.0))
     return ColumnFacts(
         name,
         kind,
@@ -285,7 +293,7 @@ def _of_numbers(
         (f"{low:,g}", f"{high:,g}"),
         counts,
         float(max(abs(low), abs(high))),
-        skewness if np.isfinite(skewness) else 0.0,
+        skewness,
         bool(low >= 19000101 and is_whole and days_in_digits(values).notna().all()),
     )
 
@@ -298,11 +306,14 @@ def date_mark_among(days: np.ndarray, first: str) -> tuple[str, int, str] | None
         first: This day.
     """
     moments = days[np.isfinite(days)] + moments_of(pd.Series([first]))[0][0]
-    for moment in (moments.min(), moments.max()) if len(moments) else ():
+    if not len(moments):
+        return None
+    for moment in (moments.min(), moments.max()):
         mark, rest = str(day_of(moment)), moments[moments != moment]
         if mark not in NO_DATES or not len(rest):
             continue
         low, high = rest.min(), rest.max()
+        # A true date of that day lies among the others, or near them.
         if max(low - moment, moment - high) > high - low:
             count = int((moments == moment).sum())
             return mark, count, f"{day_of(low)} to {day_of(high)}"
@@ -342,16 +353,17 @@ def propose(
     options: dict[str, Any] = {}
     why: dict[str, str] = {}
     label = _label_among(facts) if needs_label else None
-    if label is not None:
-        key = "label" if _looks_like_classes(label) else "targets"
-        options[key] = label.name if key == "label" else [label.name]
+    if label is not None and _looks_like_classes(label):
+        options["label"] = label.name
+    elif label is not None:
+        options["targets"] = [label.name]
     categories: list[str] = []
     left_out: list[str] = []
     undated: list[str] = []
     in_digits: list[str] = []
     formats: list[str] = []
     unfilled: list[str] = []
-    large: list[str] = []
+    needs_scale = False
     skewed: list[str] = []
     for column in facts:
         if column is label:
@@ -369,16 +381,21 @@ def propose(
             if column.kind == "text":
                 why[column.name] = f"{column.described}; split takes train, val and test"
         elif column.kind == "text":
-            few = column.distinct <= FEW_CATEGORIES and column.distinct < column.rows / 2
-            (categories if few else left_out).append(column.name)
+            # Text of many values is a name or a sentence: a feature of its own for each of these
+            # would only tell the rows apart.
             why[column.name] = column.described
-            if few and len(column.missing) and not fill:
+            if column.distinct > FEW_CATEGORIES or column.distinct >= column.rows / 2:
+                left_out.append(column.name)
+                continue
+            categories.append(column.name)
+            if len(column.missing) and not fill:
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
         elif column.kind in ("nothing", *UNREAD):
             if column.kind == "other dates" and column.date_formats:
                 undated.append(column.name)
-                formats += column.date_formats if len(column.date_formats) == 1 else ()
+                if len(column.date_formats) == 1:  # else only the user knows which is the day
+                    formats += column.date_formats
             elif column.kind not in KEPT:
                 left_out.append(column.name)
             why[column.name] = column.unread
@@ -390,7 +407,9 @@ def propose(
             if column.are_days:
                 in_digits.append(column.name)
             if column.largest > LARGE and column.kind != "flags":
-                (skewed if column.skewness > SKEWED else large).append(column.name)
+                needs_scale = True
+                if column.skewness > SKEWED:
+                    skewed.append(column.name)
             if len(column.strange):
                 if not column.are_few_odd:
                     left_out.append(column.name)
@@ -414,7 +433,7 @@ def propose(
             options["dates"]["*"] = "days"
     if unfilled:
         options["fill"] = "median"
-    if (large or skewed or undated) and not scales:
+    if (needs_scale or undated) and not scales:
         options["standardize"] = "standard"
         if skewed:
             options["standardize"] = {**dict.fromkeys(skewed, "log1p"), "*": "standard"}
@@ -423,6 +442,7 @@ def propose(
 
 def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
     """The column that is most likely the class, or the number to predict."""
+    # A whole name counts more than a part of one: class before class_size.
     for name in LABELS:
         for column in facts:
             if column.name.lower() == name:
@@ -431,39 +451,36 @@ def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
         for column in facts:
             if name in re.split(r"[^a-z]+", column.name.lower()):
                 return column
-    few = [column for column in facts if 2 <= column.distinct <= FEW_CLASSES]
-    few = [column for column in few if column.kind in ("text", "integers", "flags")]
-    few = [column for column in few if not column.may_be_split]
     # Public tables have it last, as a rule.
-    return few[-1] if few else None
+    for column in reversed(facts):
+        is_countable = column.kind in ("text", "integers", "flags")
+        if is_countable and 2 <= column.distinct <= FEW_CLASSES and not column.may_be_split:
+            return column
+    return None
 
 
 def _looks_like_classes(column: ColumnFacts) -> bool:
     if column.kind == "text":
         return True
-    return column.kind in ("integers", "flags") and column.distinct <= max(FEW_CLASSES, 2)
+    return column.kind in ("integers", "flags") and column.distinct <= FEW_CLASSES
 
 
 def flag(value: Any) -> str:
     """A value as a shell takes it."""
     if isinstance(value, str):
-        return value if re.fullmatch(r"[\w.*-]+", value) and value != "*" else _quoted(value)
+        return shlex.quote(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_item(key)}: {_item(item)}" for key, item in value.items())
-        return _quoted("{" + inner + "}")
-    return _quoted("[" + ", ".join(_item(item) for item in value) + "]")
+        return shlex.quote("{" + inner + "}")
+    return shlex.quote("[" + ", ".join(map(_item, value)) + "]")
 
 
 def _item(word: str) -> str:
     """A word inside a list or mapping, in quotes where YAML would read it otherwise."""
     if re.fullmatch(r"[A-Za-z_][\w.-]*( [\w.-]+)*", word) and word.lower() not in YAML_WORDS:
         return word
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(word, ensure_ascii=False)  # YAML reads what JSON writes
 
 
 #: Words that YAML does not read as text.
 YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

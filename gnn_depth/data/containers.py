@@ -45,12 +45,13 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
         return _in_loader(data, notes)
     if isinstance(data, Mapping):
         return [data]
+    # A graph may have a length too, and what has a way out must not be taken apart.
     if _is_graph(data) or _way_out(data) or not hasattr(data, "__len__"):
         return [_arrays(data, "", notes)]
-    return [
-        _arrays(item, f"item {number} of the {type(data).__name__}: ", notes)
-        for number, item in enumerate(data)
-    ]
+    graphs = []
+    for number, item in enumerate(data):
+        graphs.append(_arrays(item, f"item {number} of the {type(data).__name__}: ", notes))
+    return graphs
 
 
 def _in_file(path: Path, notes: list[str]) -> list[Arrays]:
@@ -67,7 +68,7 @@ def _in_file(path: Path, notes: list[str]) -> list[Arrays]:
 
 
 def _in_loader(loader: DataLoader[Any], notes: list[str]) -> list[Arrays]:
-    whole = getattr(loader, "data", None)
+    whole = getattr(loader, "data", None)  # of NeighborLoader and its like
     if whole is not None:
         raise DataError(
             f"a {type(loader).__name__} draws parts of one graph: give the graph, loader.data. "
@@ -91,6 +92,7 @@ def _is_networkx(data: Any) -> bool:
 
 
 def _way_out(data: Any) -> str:
+    # By name, so that none of the libraries must be there, and subclasses count too.
     for base in type(data).__mro__:
         if base.__name__ in WAYS_OUT:
             return WAYS_OUT[base.__name__]
@@ -110,9 +112,10 @@ def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
     graph = graph.to_directed()
     number = {name: position for position, name in enumerate(graph)}
     ends = [(number[source], number[target]) for source, target in graph.edges()]
+    # Of shape (2, 0) without edges.
     arrays: dict[str, Any] = {"edge_index": np.array(ends, np.int64).reshape(-1, 2).T}
     arrays |= _attributes(f"{where}node", graph.nodes(data=True))
-    edges = ((ends[:2], ends[-1]) for ends in graph.edges(data=True))
+    edges = [((source, target), values) for source, target, values in graph.edges(data=True)]
     of_edges = _attributes(f"{where}edge", edges)
     if "weight" in of_edges and "edge_weight" not in of_edges:
         of_edges["edge_weight"] = of_edges.pop("weight")

@@ -4,15 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pandas as pd
-
 from gnn_depth.data.checks import MASKS
-from gnn_depth.data.columns import (
-    FOLD,
-    ColumnFacts,
-    Proposal,
-    facts_of,
-)
+from gnn_depth.data.columns import FOLD, ColumnFacts, Proposal, facts_of
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.data.table_roles import NodeColumns
 
@@ -40,12 +33,12 @@ def with_defaults(
     columns = replace(columns, id=columns.id or nodes.columns[0])
     if columns.features is not None:
         columns = replace(columns, features=nodes.expanded(columns.features))
-    named = [name for name in (columns.id, columns.label, columns.split) if name]
+    named = list(filter(None, [columns.id, columns.label, columns.split]))
     named += [*columns.categories, *columns.targets, *columns.drop]
     found = [name for name in MASKS if name in nodes.columns and name not in named]
     masks = found
     if columns.split:
-        masks = []
+        masks = []  # which are no features, either
         if found:
             notes.append(f"{' and '.join(found)} are not read: split is {columns.split!r}.")
     elif found:
@@ -66,6 +59,7 @@ def with_defaults(
 def _refuse_split(nodes: TableFile, features: Sequence[str]) -> None:
     """Refuse columns of true and false that look like a split and would become features."""
     parts = [name for name in features if PART.search(name.lower())]
+    # A test alone may be one of blood.
     if not any("train" in name.lower() for name in parts):
         return
     frame = nodes.read(parts)
@@ -80,11 +74,13 @@ def _refuse_split(nodes: TableFile, features: Sequence[str]) -> None:
 def _note_folds(nodes: TableFile, features: Sequence[str], notes: list[str]) -> None:
     """Tell which features seem to number the parts of a split."""
     named = [name for name in features if FOLD.search(name.lower())]
-    frame = nodes.read(named) if named else pd.DataFrame()
+    if not named:  # nothing has to be read
+        return
+    frame = nodes.read(named)
     found = [repr(name) for name in named if facts_of(name, frame[name]).may_be_split]
     if found:
+        are = "is a feature" if len(found) == 1 else "are features"
         notes.append(
-            f"{' and '.join(found)} {'is a feature' if len(found) == 1 else 'are features'}, and "
-            "may number the parts of a split: drop leaves it out; split takes a column of train, "
-            "val and test."
+            f"{' and '.join(found)} {are}, and may number the parts of a split: drop leaves it "
+            "out; split takes a column of train, val and test."
         )

@@ -64,12 +64,16 @@ def read_verified(path: Path, url: str) -> bytes:
         DataError: The file is missing and cannot be downloaded, or its checksum is wrong.
     """
     try:
-        if (content := _read_local(path, url)) is not None:
+        # Without the lock first: a folder of data may be read-only.
+        content = _read_local(path, url)
+        if content is not None:
             return content
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / ".lock"):
-            content = _read_local(path, url)
-            return _download(path, url) if content is None else content
+            content = _read_local(path, url)  # another process may have downloaded it meanwhile
+            if content is not None:
+                return content
+            return _download(path, url)
     except OSError as error:  # of a download too: URLError, TimeoutError and ConnectionError
         reason = getattr(error, "reason", None) or error.strerror or error
         raise DataError(
@@ -95,7 +99,8 @@ def _read_local(path: Path, url: str) -> bytes | None:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if wrong := _wrong_checksum(path, content):
+    wrong = _wrong_checksum(path, content)
+    if wrong is not None:
         raise DataError(
             f"data file {str(path)!r} is damaged or is not the published one: it has {wrong}.\n"
             f"It was not changed. Move it away to download it from {url}\n"
@@ -111,9 +116,13 @@ def _download(path: Path, url: str) -> bytes:
                 content: bytes = response.read()
             break
         except (OSError, HTTPException) as error:
-            if attempt == ATTEMPTS:
-                raise error if isinstance(error, OSError) else OSError(str(error)) from None
-    if wrong := _wrong_checksum(path, content):
+            if attempt < ATTEMPTS:
+                continue
+            if isinstance(error, OSError):
+                raise
+            raise OSError(str(error)) from None
+    wrong = _wrong_checksum(path, content)
+    if wrong is not None:
         corrupt = path.with_name(f"{path.name}.corrupt")
         corrupt.write_bytes(content)
         raise DataError(

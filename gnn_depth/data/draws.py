@@ -26,6 +26,7 @@ class Draws:
 
     def uniform(self, count: int) -> np.ndarray:
         """Numbers in [0, 1), multiples of 2^-53."""
+        # The upper 53 bits, which a float holds exactly.
         return (self._bits.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, high: int | np.ndarray, count: int) -> np.ndarray:
@@ -38,6 +39,7 @@ class Draws:
 
     def permutation(self, count: int) -> Tensor:
         """The numbers 0 to count - 1 in random order."""
+        # Sorting random keys; of equal ones, which hardly occur, the first stays first.
         return torch.from_numpy(np.argsort(self._bits.random_raw(count), kind="stable"))
 
 
@@ -71,7 +73,8 @@ def fraction_split(
     Rows that are not ``labelled`` are in no mask.
     """
     order = Draws(seed, "split").permutation(count)
-    order = order if labelled is None else order[labelled[order]]
+    if labelled is not None:  # after the draw: a label more moves few rows to another set
+        order = order[labelled[order]]
     first = max(1, round(train * len(order)))
     last = max(first, round((train + val) * len(order)))
     masks = torch.zeros(3, count, dtype=torch.bool)

@@ -37,7 +37,7 @@ def out_of_range(columns: Sequence[Column], x: Tensor) -> list[str]:
     units: list[str] = []
     dates: list[str] = []
     constant: list[str] = []
-    methods = {}
+    methods = {}  # of the columns that had no number below zero in the training
     first = 0
     for column in columns:
         values = x[:, first].double()
@@ -103,6 +103,7 @@ def _outside_numbers(column: Column, values: Tensor) -> Tensor | None:
     other = (values != 0) & (values != 1)
     if are_flags and other.any():
         return other
+    # From the plainest sign of other units to the weakest: the first that holds is told.
     far = _far_outside(values, low, high)
     if far.double().mean() > MOST:
         return far
@@ -145,13 +146,15 @@ def _became_constant(column: Column, values: Tensor) -> bool:
         return False
     if not column.rows or not column.commonest:
         return False
+    # Laplace's rule of succession: a share of 1 in few rows is no certainty.
     largest = (column.commonest * column.rows + 1) / (column.rows + 2)
     return bool(largest ** (len(values) - 1) < CHANCE)
 
 
 def _far_outside(values: Tensor, low: float, high: float) -> Tensor:
-    margin = (high - low or abs(high)) / 2
+    margin = (high - low or abs(high)) / 2  # a constant column has no width
     far = (values > high + margin) | (values < low - margin)
+    # Numbers of one sign have a scale: half of the smallest is far, however near in widths.
     if low > 0:
         far |= values < low / 2
     if high < 0:
@@ -167,6 +170,7 @@ def _extreme(values: Tensor, low: float, high: float) -> Tensor:
 
 
 def _small(values: Tensor, low: float, mean: float) -> Tensor:
+    # Shares in place of percent may lie within the training's range: its mean tells them.
     highest = values.max()
     is_small = low >= 0 and len(values) >= ENOUGH and 0 < highest < SMALL * mean
     return torch.full_like(values, bool(is_small), dtype=torch.bool)

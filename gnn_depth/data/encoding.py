@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import DataError
+from gnn_depth.data.checks import DataError, listed
+from gnn_depth.data.marks import MISSING, stripped
 from gnn_depth.data.notation import DECIMAL_COMMA, date_formats_of, formats_in_words
 from gnn_depth.data.schema import Column, Unknown
-from gnn_depth.data.targets import MISSING
 from gnn_depth.registry import hint
 
 NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?"
@@ -53,36 +53,30 @@ class Encoder:
         return self._numbers(column, values)[:, None]
 
     def _numbers(self, column: Column, values: pd.Series) -> np.ndarray:
-        texts = None
         if values.dtype.kind in "biuf":
             numbers = values.to_numpy(np.float64, copy=True)
             blank = np.isnan(numbers)
         else:
-            texts = values.where(values.notna(), "").astype(str).str.strip()
-            is_date = values.dtype.kind == "M"
-            parsed = pd.to_numeric(texts, errors="coerce")
-            numbers = np.full(len(texts), np.nan) if is_date else parsed.to_numpy(np.float64).copy()
-            blank = texts.isin(MISSING).to_numpy()
+            values = stripped(values)
+            numbers = pd.to_numeric(values, errors="coerce").to_numpy(np.float64).copy()
+            blank = values.isin(MISSING).to_numpy()
         wrong = ~np.isfinite(numbers) & ~blank
         if wrong.any():
-            shown = values if texts is None else texts
             what = "is no finite number"
-            if re.fullmatch(DECIMAL_COMMA, str(shown.iloc[int(wrong.argmax())])):
+            if re.fullmatch(DECIMAL_COMMA, str(values.iloc[int(wrong.argmax())])):
                 what += "; decimal ',' (--data.decimal ,) reads decimal commas"
-            self._fault(column, what, wrong, shown)
-        missing = blank | wrong
+            self._fault(column, what, wrong, values)
         self._count_blanks(column, blank)
-        if self.unknown == "ignore" and column.fill is None and not self.fills:
-            numbers[missing] = column.mean
-        else:
-            numbers[missing] = np.nan
+        # A model that was trained without gaps has nothing to fill them with but the mean.
+        uses_mean = self.unknown == "ignore" and column.fill is None and not self.fills
+        numbers[blank | wrong] = column.mean if uses_mean else np.nan
         return numbers
 
     def _one_hot(self, column: Column, values: pd.Series) -> np.ndarray:
         texts = in_text(values)
         places = pd.Index(column.values, dtype=object).get_indexer(texts)
         _place_numbers(places, texts, column.values)
-        blank = (texts == "").to_numpy() & (places < 0)
+        blank = (texts == "").to_numpy()
         strange = (places < 0) & ~blank
         if strange.any():
             self._fault(column, "is no category of the model", strange, texts, column.values)
@@ -103,6 +97,7 @@ class Encoder:
             self._fault(column, what, wrong, values.astype(str))
         self._count_blanks(column, blank)
         if column.dates == "cyclic":
+            # As points on circles December is next to January, and Sunday to Monday.
             angles = 2 * np.pi * np.stack([moments / YEAR, moments / WEEK], 1)
             features = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(len(moments), 4)
             return np.nan_to_num(features)  # the centre of both circles
@@ -118,8 +113,8 @@ class Encoder:
         if column.fill is None and not self.fills:
             self._fault(column, "is missing", blank)
             return
-        what = "categories" if column.kind == "category" else f"{column.kind}s"
-        self.blanks[f"{what} of {column.name!r}"] = int(blank.sum())
+        kinds = {"number": "numbers", "category": "categories", "date": "dates"}
+        self.blanks[f"{kinds[column.kind]} of {column.name!r}"] = int(blank.sum())
 
     def note_blanks(self, count: int, rows: str = "rows") -> None:
         """Tell how many values of so many rows were missing and are filled in, by column."""
@@ -137,11 +132,9 @@ class Encoder:
     ) -> None:
         """Note what is wrong in some rows."""
         numbers = np.flatnonzero(rows)
-        shown = ", ".join(map(str, numbers[:MAX_ROWS]))
+        shown = listed(numbers, MAX_ROWS)
         if len(numbers) == 1:
             shown += f" alone of {len(rows):,}"
-        if len(numbers) > MAX_ROWS:
-            shown += f", ... {len(numbers):,} in all"
         value, near = "", ""
         if values is not None:
             text = str(values.iloc[numbers[0]])[:MAX_SHOWN]
@@ -160,13 +153,14 @@ def moments_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     elif values.dtype.kind in "biuf":
         dates, blank = days_in_digits(values), values.isna().to_numpy()
     else:
-        texts = values.where(values.notna(), "").astype(str).str.strip()
+        texts = stripped(values)
         blank = texts.isin(MISSING).to_numpy()
         # 20241231 is a date, and 1234 is no year.
         texts = texts.mask(texts.str.fullmatch(r"\d+") & (texts.str.len() != 8), "")
         dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    # In nanoseconds, the default of pandas, dates would end in 2262.
     days = dates.astype("datetime64[us, UTC]").astype(np.int64).to_numpy() / DAY
-    days[dates.isna().to_numpy()] = np.nan
+    days[dates.isna().to_numpy()] = np.nan  # NaT is the least integer
     return days, blank
 
 
@@ -196,6 +190,7 @@ def day_of(moment: float) -> np.datetime64:
 def category_column(name: str, values: pd.Series) -> Column:
     """A new column of categories, in alphabetical order."""
     texts = in_text(values)
+    # Sorted, so that the order of the rows does not decide which feature is which.
     return Column(name, "category", tuple(sorted(texts[texts != ""].unique())))
 
 
@@ -203,10 +198,11 @@ def in_text(column: pd.Series) -> pd.Series:
     """Text without surrounding spaces, empty where the value is missing."""
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # integers with a missing value among them come as floats
+    # Each different value is turned into text once, which is far faster than row by row.
     column = column.astype("category")
-    texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
-    # A missing value has the code -1.
-    return pd.Series(texts[column.cat.codes], column.index, object)
+    texts = [str(value).strip() for value in column.cat.categories]
+    # A missing value has the code -1, which is the last text.
+    return pd.Series(np.array([*texts, ""], object)[column.cat.codes], column.index, object)
 
 
 def _place_numbers(places: np.ndarray, texts: pd.Series, known: Sequence[str]) -> None:
@@ -217,6 +213,7 @@ def _place_numbers(places: np.ndarray, texts: pd.Series, known: Sequence[str]) -
     place: dict[Decimal, int] = {}
     for position, value in enumerate(known):
         if re.fullmatch(NUMBER, value):
+            # 1 and 1.0 are two categories here: then 1.00 is neither.
             is_taken = Decimal(value) in place
             place[Decimal(value)] = -1 if is_taken else position
     strange = np.flatnonzero(places < 0)
@@ -244,13 +241,14 @@ def missing_columns(
             another name.
     """
     lacking = set()
-    others = f" Columns that the model does not know: {', '.join(unread[:MAX_UNREAD])}."
+    others = ""
+    if unread:
+        others = f" Columns that the model does not know: {', '.join(unread[:MAX_UNREAD])}."
     for column in columns:
         if column.name in there:
             continue
         lacking.add(column.name)
-        near = hint(column.name, there) or (others if unread else "")
-        said = f"{NO_COLUMN} {column.name!r}.{near}"
+        said = f"{NO_COLUMN} {column.name!r}.{hint(column.name, there) or others}"
         if encoder.unknown == "ignore":
             encoder.notes.append(f"{said} Every {row} gets {_stand_in_words(column)}.")
         else:
@@ -272,24 +270,24 @@ def _stand_in_words(column: Column) -> str:
         return "no date"
     if column.kind == "date":
         return "the day that stands for a missing one"
-    what = "the mean of the training" if column.fill is None else "which stands for a missing one"
-    return f"{column.stand_in:.6g}, {what}"
+    if column.fill is None:
+        return f"{column.stand_in:.6g}, the mean of the training"
+    return f"{column.stand_in:.6g}, which stands for a missing one"
 
 
 def refuse_faults(table: Any, faults: Sequence[str]) -> None:
     """Raise one error for all faults of a table that a model cannot read."""
     if not faults:
         return
-    lines = "\n".join(f"  {fault}" for fault in faults)
-    whole = ""
-    if any(fault.startswith(NO_COLUMN) for fault in faults):
-        whole = (
+    lines = "".join(f"\n  {fault}" for fault in faults)
+    said = (
+        f"table {str(table.path)!r} is refused: the model was trained on other columns or values:"
+        f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
+        "missing numbers are what fill chose in the training, or else their mean."
+    )
+    if NO_COLUMN in lines:
+        said += (
             " A column that is not there is replaced as a whole: every row gets what stands for a "
             "missing value."
         )
-    raise DataError(
-        f"table {str(table.path)!r} is refused: the model was trained on other columns or values:\n"
-        f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
-        "missing numbers are what fill chose in the training, or else their mean."
-        f"{whole}"
-    )
+    raise DataError(said)

@@ -52,6 +52,7 @@ def read_features(
         width = math.prod(values.shape[1:])
         notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
         values = values.reshape(len(values), width)
+    # As PyTorch Geometric's data has types of nodes, such as atoms: their order means nothing.
     if _is_one_of_integers(values):
         return _one_hot(name, values[:, 0].long(), notes)
     x = values.float()
@@ -77,7 +78,7 @@ def one_column_of_integers(values: Tensor) -> tuple[str, ...] | None:
     low, high = (int(extreme) for extreme in values.aminmax())
     if (high - low + 1) * len(values) > LARGEST_ONE_HOT:
         return ()  # refused when it is read
-    return tuple(str(value) for value in range(low, high + 1))
+    return tuple(map(str, range(low, high + 1)))
 
 
 def one_hot_as_trained(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
@@ -135,6 +136,7 @@ def _check_precision(
     if exact.numel() == 0:
         return
     moved = (exact - rounded.double()).abs().nan_to_num(0)
+    # Identifiers and counts are exact or wrong.
     whole = (exact.abs() > WHOLE) & (exact == exact.round()) & (moved > 0)
     # Rounding that is small beside the spread of a column does no harm, unless it is a number of
     # something.
@@ -176,15 +178,17 @@ def columns_differ(x: Tensor | None) -> bool:
 def _compare_sizes(
     name: str, x: Tensor, notes: list[str], columns: Sequence[str], scaled: Collection[str]
 ) -> None:
-    words = []
     unequal = _unequal_columns(x)
+    if not unequal:
+        return
+    words = []
     for column, size in unequal.items():
         words.append(f"column {column}{_named(column, columns)} reaches {size:.3g}")
-    if not words:
-        return
     large = next(iter(unequal))
     is_scaled = bool(columns) and columns[large] in scaled
-    where = f" in row {int(x[:, large].abs().argmax())}" if is_scaled else ""
+    where = ""
+    if is_scaled:  # then a single wrong value is the likely cause
+        where = f" in row {int(x[:, large].abs().argmax())}"
     notes.append(
         f"{name} has columns of very different size: {' and '.join(words)}{where}. Training may "
         f"fail: {_scale(name, is_scaled)}"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import SPLITS, DataError
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.yaml_limits import safe_load
 
-OGB_SPLITS = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))  # its names of the files
+OGB_SPLITS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}  # its file names
 
 
 def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
@@ -28,37 +28,41 @@ def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
     raw = folder / "raw" if (folder / "raw").is_dir() else folder
     if _csv(raw, "edge") is None:
         return None
+    # All graphs are in the same files, one after another; two lists have their sizes.
     edges = _table(raw, "edge")
-    whole: dict[str, np.ndarray | None] = {
-        "x": _table(raw, "node-feat", needed=False),
-        "edge_attr": _table(raw, "edge-feat", needed=False),
-    }
+    x = _table(raw, "node-feat", needed=False)
+    edge_attr = _table(raw, "edge-feat", needed=False)
     nodes = _counts(raw, "num-node-list")
     of_edges = _counts(raw, "num-edge-list")
     per_graph = _csv(raw, "graph-label") is not None
-    y = _table(raw, "graph-label" if per_graph else "node-label")
-    if np.isnan(y).any() or not np.array_equal(y, np.round(y)):
-        y = y.astype(np.float64)
-    else:
-        y = y.astype(np.int64)
+    labels, rows_of_y = "node-label", int(nodes.sum())
+    if per_graph:
+        labels, rows_of_y = "graph-label", len(nodes)
+    y = _table(raw, labels)
+    # OGB marks unknown labels by NaN, which integers cannot hold.
+    is_whole = not np.isnan(y).any() and np.array_equal(y, np.round(y))
+    dtype = np.int64 if is_whole else np.float64
+    y = y.astype(dtype)
     _check_length(raw, "edge", edges, int(of_edges.sum()))
-    _check_length(raw, "the labels", y, len(nodes) if per_graph else int(nodes.sum()))
+    _check_length(raw, "the labels", y, rows_of_y)
     masks = _masks(raw.parent / "split", len(y), notes)
     graphs = []
     first_node = first_edge = 0
     for number, (count, edge_count) in enumerate(zip(nodes, of_edges, strict=True)):
         last_node, last_edge = first_node + count, first_edge + edge_count
-        rows = slice(number, number + 1) if per_graph else slice(first_node, last_node)
+        own_nodes, own_edges = slice(first_node, last_node), slice(first_edge, last_edge)
+        rows = slice(number, number + 1) if per_graph else own_nodes
         arrays: dict[str, Any] = {
-            "edge_index": edges[first_edge:last_edge].T.astype(np.int64),
+            "edge_index": edges[own_edges].T.astype(np.int64),
             "num_nodes": int(count),
             "y": y[rows],
         }
-        if whole["x"] is not None:
-            arrays["x"] = whole["x"][first_node:last_node]
-        if whole["edge_attr"] is not None:
-            arrays["edge_attr"] = whole["edge_attr"][first_edge:last_edge]
-        arrays |= {name: mask[rows] for name, mask in masks.items()}
+        if x is not None:
+            arrays["x"] = x[own_nodes]
+        if edge_attr is not None:
+            arrays["edge_attr"] = edge_attr[own_edges]
+        for name, mask in masks.items():
+            arrays[name] = mask[rows]
         graphs.append(arrays)
         first_node, first_edge = last_node, last_edge
     return graphs
@@ -98,7 +102,7 @@ def _check_length(folder: Path, name: str, values: np.ndarray, wanted: int) -> N
 def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
     """The split of OGB: numbers of nodes or graphs, in a folder named by its kind."""
     kinds = sorted(each for each in folder.glob("*") if each.is_dir())
-    if not kinds:
+    if not kinds:  # a random split is drawn, and told
         return {}
     if len(kinds) > 1:
         names = ", ".join(kind.name for kind in kinds)
@@ -108,13 +112,14 @@ def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
     for name, file in OGB_SPLITS.items():
         mask = np.zeros(rows, bool)
         numbers = _counts(kinds[0], file)
+        # NumPy would count a negative number from the end.
         outside = numbers[(numbers < 0) | (numbers >= rows)]
         if len(outside):
             raise DataError(
                 f"{str(kinds[0])!r}: {file} has row {outside[0]}, and rows are 0 to {rows - 1}."
             )
         mask[numbers] = True
-        masks[f"{name}_mask"] = mask
+        masks[name] = mask
     return masks
 
 
@@ -141,6 +146,7 @@ def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:
                 f"{str(meta)!r} has {len(kind)} types of nodes or edges, and a graph here has one."
             )
         table = TableFile(folder / kind[0], separated_by=separated_by)
+        # Ids begin anew in each graph there, so that edges would join them.
         if "graph_id" in table.columns:
             raise table.error("it has several graphs: give them as Data of PyTorch Geometric.")
         tables.append(table)

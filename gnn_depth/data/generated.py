@@ -61,31 +61,27 @@ class Minesweeper(NodeDataModule):
     def load(self) -> NodeBatch:
         count = self.rows * self.columns
         mine, unknown = torch.zeros(2, count, dtype=torch.bool)
-        mine[Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]] = (
-            True
-        )
-        unknown[Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]] = (
-            True
-        )
+        # At least one mine, or there would be a single class.
+        mines = Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]
+        mine[mines] = True
+        hidden = Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]
+        unknown[hidden] = True
         edges = grid_edges(self.rows, self.columns)
+        x = mine_features(edges, mine, unknown)
         masks = fraction_split(count, self.seed, 0.5, 0.25)
-        return NodeBatch(
-            mine_features(edges, mine, unknown), mine.long(), Graph(edges, count), *masks
-        )
+        return NodeBatch(x, mine.long(), Graph(edges, count), *masks)
 
 
 def grid_edges(rows: int, columns: int) -> Tensor:
     """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape
     (2, edges)."""
     cell = torch.arange(rows * columns).view(rows, columns)
-    pairs = [
-        (cell[:, :-1], cell[:, 1:]),
-        (cell[:-1], cell[1:]),
-        (cell[:-1, :-1], cell[1:, 1:]),
-        (cell[:-1, 1:], cell[1:, :-1]),
-    ]
-    one_way = torch.cat([torch.stack([one.flatten(), other.flatten()]) for one, other in pairs], 1)
-    return coalesce(one_way, rows * columns, undirected=True)
+    ones = [cell[:, :-1], cell[:-1], cell[:-1, :-1], cell[:-1, 1:]]
+    # To the right, below, and along both diagonals; the other four are the reverse of these.
+    others = [cell[:, 1:], cell[1:], cell[1:, 1:], cell[1:, :-1]]
+    source = torch.cat([cells.flatten() for cells in ones])
+    target = torch.cat([cells.flatten() for cells in others])
+    return coalesce(torch.stack([source, target]), rows * columns, undirected=True)
 
 
 def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
@@ -146,6 +142,7 @@ class ContextualSBM(NodeDataModule):
         super().__init__(**common)
         check_fractions(train_fraction, val_fraction)
         strength = math.sqrt(1 + epsilon) * math.sin(math.pi * phi / 2)
+        # Outside, a probability of an edge would be below 0 or above 1.
         Range(strength**2, num_nodes / 2).check("mean_degree", mean_degree)
         self.num_nodes, self.mean_degree, self.width = num_nodes, mean_degree, num_features
         self.phi, self.epsilon, self.seed = phi, epsilon, seed
@@ -157,18 +154,15 @@ class ContextualSBM(NodeDataModule):
         y = Draws(self.seed, "classes").permutation(count) % 2
         one, other = torch.triu_indices(count, count, 1)
         difference = self._strength * math.sqrt(self.mean_degree)
-        chance = (
-            torch.where(
-                y[one] == y[other], self.mean_degree + difference, self.mean_degree - difference
-            )
-            / count
-        )
+        within, across = self.mean_degree + difference, self.mean_degree - difference
+        chance = torch.where(y[one] == y[other], within, across) / count
         drawn = torch.from_numpy(Draws(self.seed, "edges").uniform(len(one))) < chance
         edges = coalesce(torch.stack([one[drawn], other[drawn]]), count, undirected=True)
         signal = math.sqrt(count * (1 + self.epsilon) / width) * math.cos(math.pi * self.phi / 2)
         noise = _normal(Draws(self.seed, "features"), (count + 1) * width).reshape(count + 1, width)
         sign = 2 * y.numpy()[:, None] - 1
-        x = math.sqrt(max(signal, 0) / count) * sign * noise[:1] + noise[1:] / math.sqrt(width)
+        # The first row of the noise is u, the others are z.
+        x = math.sqrt(signal / count) * sign * noise[:1] + noise[1:] / math.sqrt(width)
         masks = fraction_split(count, self.seed, self.train_fraction, self.val_fraction)
         return NodeBatch(torch.from_numpy(x).float(), y, Graph(edges, count), *masks)
 

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from scipy.sparse import csr_array
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import SPLITS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import FilePath, Natural, Range
+from gnn_depth.ranges import FilePath, Natural, Range, in_range
 from gnn_depth.registry import register
 
 URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -33,21 +33,22 @@ class _Benchmark(NodeDataModule, ABC):
 
     files: ClassVar[dict[str, Files]]
 
+    @in_range
     def __init__(
         self,
         name: str,
-        split: str,
-        split_index: int,
-        root: str | None,
-        binary_features: bool,
-        normalize_features: bool,
+        split: str = "random",
+        split_index: Natural = 0,
+        root: FilePath | None = None,
+        binary_features: bool = True,
+        normalize_features: bool = False,
         **common: Any,
     ) -> None:
         super().__init__(**common)
         kind = type(self).__name__
         self.name: str = match_choice(f"{kind} data set", name, self.names)
         self.split = match_choice("split", split, ("random", "fixed"))
-        if self.split == "fixed":
+        if self.split == "fixed":  # of which there is one: another index would change nothing
             Range(0, 0).check("split_index of split 'fixed'", split_index)
         self.split_index = split_index
         self.binary_features = binary_features
@@ -67,41 +68,36 @@ class _Benchmark(NodeDataModule, ABC):
             )
         path: Path = self.path if has_split else self.published
         content = read_verified(path, f"{URL}/{self.published.name}")
+        # The two files hold the same graph in two layouts.
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            prefix, labels = ("feature", "node_labels") if has_split else ("attr", "labels")
-            x = _rows(arrays, prefix)
-            y = torch.from_numpy(arrays[labels].astype(np.int64))
-            edges = _edges(arrays, has_split)
-            if self.split == "fixed":
-                masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
+            if has_split:
+                features, labels = _matrix(arrays, "feature"), arrays["node_labels"]
+                ends = arrays["edges"].T
             else:
-                masks = fraction_split(len(y), self.split_index, TRAIN, VAL)
+                features, labels = _matrix(arrays, "attr"), arrays["labels"]
+                entries = _matrix(arrays, "adj").tocoo()
+                ends = np.stack([entries.row, entries.col])
+            masks = [*fraction_split(len(labels), self.split_index, TRAIN, VAL)]
+            if self.split == "fixed":
+                masks = [torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS]
+        x = torch.from_numpy(features.toarray())
+        y = torch.from_numpy(labels.astype(np.int64))
+        edges = torch.from_numpy(ends.astype(np.int64))
         if self.binary_features:
             x = (x > 0).to(x.dtype)
         if self.normalize_features:
             x = normalize_rows(x)
+        # Both layouts may have an edge in one direction only, and loops.
         edges = edges[:, edges[0] != edges[1]]
         graph = Graph(coalesce(edges, len(y), undirected=True), len(y))
         return NodeBatch(x, y, graph, *masks)
 
 
-def _rows(arrays: Any, prefix: str) -> Tensor:
-    """A matrix of features that is stored by its rows (CSR), as a dense one."""
-    columns = torch.from_numpy(arrays[f"{prefix}_indices"].astype(np.int64))
-    ends = torch.from_numpy(arrays[f"{prefix}_indptr"].astype(np.int64))
-    values = torch.from_numpy(arrays[f"{prefix}_data"].astype(np.float32))
-    rows = torch.repeat_interleave(ends.diff())
-    x = torch.zeros(tuple(arrays[f"{prefix}_shape"].tolist()))
-    return x.index_put_((rows, columns), values, accumulate=True)
-
-
-def _edges(arrays: Any, has_split: bool) -> Tensor:
-    """Each edge in at least one direction."""
-    if has_split:
-        return torch.from_numpy(arrays["edges"].astype(np.int64)).T
-    targets = torch.from_numpy(arrays["adj_indices"].astype(np.int64))
-    ends = torch.from_numpy(arrays["adj_indptr"].astype(np.int64))
-    return torch.stack([torch.repeat_interleave(ends.diff()), targets])
+def _matrix(arrays: Any, prefix: str) -> Any:
+    """A sparse matrix that a file holds by its rows, with numbers of float32."""
+    values = arrays[f"{prefix}_data"].astype(np.float32)
+    rows = (values, arrays[f"{prefix}_indices"], arrays[f"{prefix}_indptr"])
+    return csr_array(rows, tuple(arrays[f"{prefix}_shape"].tolist()))
 
 
 @register("data", "Amazon")
@@ -136,20 +132,6 @@ class Amazon(_Benchmark):
         "Computers": Files("amazon_cs.npz", "amazon_electronics_computers.npz"),
     }
 
-    def __init__(
-        self,
-        name: str,
-        split: str = "random",
-        split_index: Natural = 0,
-        root: FilePath | None = None,
-        binary_features: bool = True,
-        normalize_features: bool = False,
-        **common: Any,
-    ) -> None:
-        super().__init__(
-            name, split, split_index, root, binary_features, normalize_features, **common
-        )
-
 
 @register("data", "Coauthor")
 class Coauthor(_Benchmark):
@@ -181,17 +163,3 @@ class Coauthor(_Benchmark):
         "CS": Files("coauthor_cs.npz", "ms_academic_cs.npz"),
         "Physics": Files("coauthor_phy.npz", "ms_academic_phy.npz"),
     }
-
-    def __init__(
-        self,
-        name: str,
-        split: str = "random",
-        split_index: Natural = 0,
-        root: FilePath | None = None,
-        binary_features: bool = True,
-        normalize_features: bool = False,
-        **common: Any,
-    ) -> None:
-        super().__init__(
-            name, split, split_index, root, binary_features, normalize_features, **common
-        )

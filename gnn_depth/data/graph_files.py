@@ -66,8 +66,9 @@ def _read_node_link(path: Path) -> Any:
     import networkx
 
     content = json.loads(path.read_text(encoding="utf-8"))
-    edges = "links" if isinstance(content, dict) and "links" in content else "edges"
-    if not isinstance(content, dict) or "nodes" not in content or edges not in content:
+    known = content if isinstance(content, dict) else {}
+    edges = "links" if "links" in known else "edges"  # older versions of NetworkX write links
+    if "nodes" not in known or edges not in known:
         raise DataError(
             "it is no node-link JSON, which is an object with nodes and links (or edges), as "
             "networkx.node_link_data gives it."
@@ -118,9 +119,10 @@ def read_mat(
             return found
         if not found and not needed:
             return []
-        several = f"several arrays may be {what}: {', '.join(found)}"
-        none = f"no array is called like {what}; it has {_shapes(known)}"
-        raise DataError(f"{several if found else none}. Name one: {option}.")
+        said = f"no array is called like {what}; it has {_shapes(known)}"
+        if found:
+            said = f"several arrays may be {what}: {', '.join(found)}"
+        raise DataError(f"{said}. Name one: {option}.")
 
     adjacency = list(edges) or usual("the edges", "ends ARRAY", ADJACENCY)
     if adjacency[0] not in known:
@@ -132,9 +134,8 @@ def read_mat(
     if not named_label and not targets:
         named_label = usual("the label", "label ARRAY", LABELS)
     used = [*named_label, *targets]
-    columns = []
-    for name in features:
-        columns.append(_without(_array(known, name), name, used))
+    # A label may be a column of the features, among which it would give itself away.
+    columns = [_without(_array(known, name), name, used) for name in features]
     if columns:
         arrays["x"] = np.concatenate(columns, 1)
     y = np.concatenate([_array(known, name) for name in used], 1)
@@ -144,14 +145,13 @@ def read_mat(
         y = y.astype(np.int64)
     else:
         y = y.astype(np.float64)
-    arrays["y"] = y[:, 0] if y.shape[1] == 1 else y
+    arrays["y"] = y  # one column is read as a vector
     return arrays
 
 
 def _array(known: Mapping[str, Any], name: str) -> np.ndarray:
     """An array, or a column of one, with a row for each node."""
-    found = re.fullmatch(r"(.*)\[(\d+)\]", name)
-    plain, column = (found[1], int(found[2])) if found else (name, None)
+    plain, column = _split_name(name)
     if plain not in known:
         raise DataError(f"{unknown('array', plain, known)} It has {_shapes(known)}.")
     value = known[plain]
@@ -172,16 +172,24 @@ def _without(array: np.ndarray, name: str, used: Iterable[str]) -> np.ndarray:
     """The columns of an array of features that are no label or target."""
     taken = []
     for each in used:
-        found = re.fullmatch(r"(.*)\[(\d+)\]", each)
-        if found and found[1] == name:
-            taken.append(int(found[2]))
+        plain, column = _split_name(each)
+        if plain == name and column is not None:
+            taken.append(column)
     return np.delete(array, taken, axis=1)
+
+
+def _split_name(name: str) -> tuple[str, int | None]:
+    """The array and the column of a name such as ``local_info[1]``; None for all columns."""
+    found = re.fullmatch(r"(.*)\[(\d+)\]", name)
+    if found is None:
+        return name, None
+    return found[1], int(found[2])
 
 
 def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, Any]:
     """Edges from an adjacency matrix, or from their list."""
     rows, columns = matrix.shape
-    if rows != columns:
+    if rows != columns:  # two nodes with two edges are read as a matrix
         if 2 not in matrix.shape:
             raise DataError(
                 f"{name} is of shape {matrix.shape}, and an adjacency matrix is square: name the "
@@ -202,7 +210,6 @@ def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, Any]:
 
 
 def _shapes(known: Mapping[str, Any]) -> str:
-    words = []
-    for name, value in known.items():
-        words.append(f"{name} {getattr(value, 'shape', '')}")
+    """The arrays of a file with their shapes, in words."""
+    words = [f"{name} {getattr(value, 'shape', '')}" for name, value in known.items()]
     return ", ".join(words) or "nothing"

@@ -42,11 +42,10 @@ class GraphSet(NodeDataModule):
         if not self.batch.per_graph:
             raise DataError(
                 "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "
-                "in MiniBatches, or "
-                "leave batch_size out."
+                "in MiniBatches, or leave batch_size out."
             )
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
-        whole = self.batch
+        whole = self.batch  # in the order of the data: a reordering is for one graph
         train = whole.train_mask.nonzero().flatten()
         # A remainder is spread over all batches, instead of making a small last one.
         num_batches = max(1, len(train) // self.batch_size)
@@ -64,6 +63,7 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     """Make a training batch of some graphs of a larger batch, in the given order."""
     graph_of_node = batch.graph.node_to_graph
     assert graph_of_node is not None
+    # The nodes of a graph lie together, as the entries of a row of a sparse matrix do.
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
     part = induced_subgraph(batch.graph, nodes, new_graph)
     return NodeBatch(

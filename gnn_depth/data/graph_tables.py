@@ -80,6 +80,7 @@ def tables_of(graph: Any, path: Path) -> tuple[FrameTable, FrameTable]:
         ids.append(name)
         attributes.append(values)
     of_nodes = pd.DataFrame.from_records(attributes, index=range(len(ids)))
+    # The ids come first, as in a table; an attribute may be called id, too.
     named = next(name for name in ("id", "node", "node_id") if name not in of_nodes)
     of_nodes.insert(0, named, ids)
     nodes = FrameTable(path, of_nodes.rename(columns=str))
@@ -100,6 +101,7 @@ def _edges_of(graph: Any, path: Path) -> FrameTable:
 def _read_edge_list(path: Path) -> FrameTable:
     import networkx
 
+    # As a table has its rows: each once, in its direction, repeated ones too.
     options: dict[str, Any] = {"create_using": networkx.MultiDiGraph}
     try:
         try:

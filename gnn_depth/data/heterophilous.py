@@ -65,6 +65,7 @@ class HeterophilousGraphs(NodeDataModule):
 
     @property
     def task(self) -> str:
+        # As published: ROC AUC, as accuracy says little of the rarer class.
         return "binary" if self.name in BINARY else "multiclass"
 
     def load(self) -> NodeBatch:
@@ -74,6 +75,7 @@ class HeterophilousGraphs(NodeDataModule):
             y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
             edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
             masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in SPLITS]
+        # Some of the Geom-GCN files repeat edges.
         graph = Graph(coalesce(edges, len(x), self.undirected), len(x))
         if self.normalize_features:
             x = normalize_rows(x)

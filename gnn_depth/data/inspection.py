@@ -1,6 +1,5 @@
 """A report on a data set before training: columns, graph, targets, and options to train with."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,7 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.data.targets import positive_class
 
 RARE = 0.1  # a class with fewer of the rows makes accuracy a poor measure
-ONE_WAY = 0.9  # with more edges that have no reverse, both directions are proposed
+ONE_WAY = 0.1  # from this share of edges without a reverse on, both directions are proposed
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Inspection:
         self.facts |= graph_facts(batch)
         self.facts |= target_facts(batch, schema)
         source, target = batch.graph.source, batch.graph.target
-        if directed and len(source) and _share_one_way(source, target) > 1 - ONE_WAY:
+        if directed and len(source) and _share_one_way(source, target) >= ONE_WAY:
             self.options["data.undirected"] = "true"
         counts = class_counts(batch.y, batch.train_mask | batch.val_mask | batch.test_mask)
         total = sum(counts)
@@ -55,7 +54,7 @@ class Inspection:
                 trained = class_counts(batch.y, batch.train_mask)
                 name = positive_class(schema.outputs, trained)
                 self.facts["positive class"] = f"{name}; --model.task.positive CLASS names another"
-            if min(counts) < RARE * total:
+            if min(counts) < RARE * total:  # accuracy would choose a model that ignores it
                 self.options["model.class_weight"] = "balanced"
                 self.options["model.best_metric"] = "ap" if len(counts) == 2 else "f1"
 
@@ -66,13 +65,14 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
     nodes, edges = graph.num_nodes, graph.num_edges
     source, target = graph.source.numpy(), graph.target.numpy()
     links = coo_array((np.ones(edges, np.int8), (source, target)), shape=(nodes, nodes))
+    # Whichever way the edges run: the question is whether the graph is in one piece.
     components, of_node = connected_components(links, directed=False)
     largest = int(np.bincount(of_node).max())
     between = source != target
     joined = np.zeros(nodes, bool)
     joined[source[between]] = True
     joined[target[between]] = True
-    alone = int((~joined).sum())
+    alone = int((~joined).sum())  # a loop is no neighbour
     loops = int((~between).sum())
     repeated = edges - len(np.unique(source.astype(np.int64) * nodes + target))
     said = f"{edges:,}"
@@ -81,20 +81,24 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
     if repeated:
         said += f"; {repeated:,} repeat an earlier one"
     one_way = _share_one_way(graph.source, graph.target)
-    ways = "every edge has its reverse" if one_way == 0 else f"{100 * one_way:.3g}% have no reverse"
-    if edges:
-        said += f"; {ways}"
-    facts = {"nodes": f"{nodes:,} with {batch.x.shape[1]:,} features", "edges": said}
-    facts["components"] = f"{components:,}; the largest has {share_of(largest, nodes)} of the nodes"
-    facts["no neighbour"] = f"{alone:,} nodes ({share_of(alone, nodes)})"
-    return facts
+    if one_way:
+        said += f"; {100 * one_way:.3g}% have no reverse"
+    elif edges:
+        said += "; every edge has its reverse"
+    return {
+        "nodes": f"{nodes:,} with {batch.x.shape[1]:,} features",
+        "edges": said,
+        "components": f"{components:,}; the largest has {share_of(largest, nodes)} of the nodes",
+        "no neighbour": f"{alone:,} nodes ({share_of(alone, nodes)})",
+    }
 
 
 def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
     """The task, classes with their shares, and homophily, in words."""
     used = batch.train_mask | batch.val_mask | batch.test_mask
     y, task = batch.y, task_of(batch.y)
-    facts = {"task": f"{schema.task}, of {'graphs' if batch.per_graph else 'nodes'}"}
+    of_what = "graphs" if batch.per_graph else "nodes"
+    facts = {"task": f"{schema.task}, of {of_what}"}
     counts = class_counts(y, used)
     rows = int(used.sum())
     if task == "regression":
@@ -102,6 +106,7 @@ def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
         known = y[used].double()
         facts["targets"] = f"{names}: from {known.min():,g} to {known.max():,g}"
     elif counts:
+        # The most frequent ones and the rarest, which a model may fail to learn.
         ordered = sorted(zip(counts, schema.outputs, strict=True), reverse=True)
         shown = [f"{name} {share_of(count, rows)}" for count, name in ordered[: 2 * MAX_LISTED]]
         if len(ordered) > len(shown):
@@ -114,19 +119,17 @@ def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
     facts["split"] = "{:,} to train on, {:,} to validate, {:,} to test".format(*sets)
     graph = batch.graph
     if task == "multiclass" and not batch.per_graph and graph.num_edges:
+        # A row without a target stands as class 0, and a loop always joins one class.
         both = used[graph.source] & used[graph.target] & (graph.source != graph.target)
         same = (y[graph.source] == y[graph.target])[both]
         if len(same):
+            # The chance that two rows have one class, whatever the edges are.
+            by_chance = sum((count / rows) ** 2 for count in counts)
             facts["homophily"] = (
                 f"{same.double().mean():.2f} of the edges join nodes of one class "
-                f"({_by_chance(counts, rows):.2f} by chance)"
+                f"({by_chance:.2f} by chance)"
             )
     return facts
-
-
-def _by_chance(counts: Sequence[int], rows: int) -> float:
-    """The share of pairs of rows that have one class."""
-    return sum((count / rows) ** 2 for count in counts)
 
 
 def _share_one_way(source: torch.Tensor, target: torch.Tensor) -> float:
@@ -134,7 +137,5 @@ def _share_one_way(source: torch.Tensor, target: torch.Tensor) -> float:
     if not len(source):
         return 0.0
     nodes = int(torch.maximum(source.max(), target.max())) + 1
-    forth = torch.unique(source * nodes + target)
-    back = target * nodes + source
-    place = torch.searchsorted(forth, back).clamp_max(len(forth) - 1)
-    return float((forth[place] != back).double().mean())
+    has_reverse = torch.isin(target * nodes + source, source * nodes + target)
+    return float((~has_reverse).double().mean())

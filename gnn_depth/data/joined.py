@@ -84,7 +84,7 @@ def side_by_side(
         each.append(one)
     _note_other_names(graphs, notes)
     first = each[0]
-    for one in each[1:]:
+    for one in each[1:]:  # a part that some lack would shift the rows of all that follow
         first.check_same_parts(one)
     count = sum(one.num_graphs for one in each)
     num_nodes = sum(one.num_nodes for one in each)
@@ -151,20 +151,24 @@ class _OneGraph:
                 raise DataError(f"{self.name}: batch must have whole numbers from 0 on.")
             if len(self.owner):
                 self.num_graphs = int(self.owner.max()) + 1
-        if stand_in:
-            self.y = torch.zeros(self.num_graphs if stand_in == "graph" else self.num_nodes)
+        if stand_in == "graph":
+            self.y = torch.zeros(self.num_graphs)
+        elif stand_in == "node":
+            self.y = torch.zeros(self.num_nodes)
         self._check_lengths()
         self.arrays["y"] = self.y
 
     def _without(self, missing: list[str], there: Mapping[str, Any]) -> str:
-        other = [key for key, name in OTHER_NAMES.items() if name in missing and key in there]
+        """What is said of a graph that lacks some arrays, with the likeliest way out."""
         way_out = ""
+        if missing == ["y"]:
+            way_out = " Give a target for each node: y of a Data, or the attribute y of the nodes."
+        for key, name in OTHER_NAMES.items():
+            if name in missing and key in there:
+                way_out = f" Rename {key}: it is read as {name}."
+                break
         if "adj_t" in there:
             way_out = " Give edge_index beside adj_t: do not apply ToSparseTensor."
-        elif other:
-            way_out = f" Rename {other[0]}: it is read as {OTHER_NAMES[other[0]]}."
-        elif missing == ["y"]:
-            way_out = " Give a target for each node: y of a Data, or the attribute y of the nodes."
         has = ", ".join(sorted(there)) or "nothing"
         return f"{self.name} has no {' and no '.join(missing)}; it has {has}.{way_out}"
 
@@ -184,6 +188,7 @@ class _OneGraph:
             return len(self.arrays["x"])
         if "batch" in there:
             return len(there["batch"])
+        # Nodes without edges at the end can be told by their targets only.
         last = 0
         if self.edge_index.numel():
             last = int(self.edge_index.max()) + 1
@@ -230,12 +235,12 @@ class _OneGraph:
     def check_same_parts(self, other: "_OneGraph") -> None:
         """Refuse another graph that lacks or adds an array, or has other columns."""
         for key in dict.fromkeys([*self.arrays, *other.arrays]):
-            holders = {one.name: key in one.arrays for one in (self, other)}
-            if not all(holders.values()):
-                has, lacks = sorted(holders, key=holders.__getitem__, reverse=True)
-                raise DataError(
-                    f"{lacks} has no {key}, and {has} has one: give it to all graphs, or to none."
-                )
+            for has, lacks in ((self, other), (other, self)):
+                if key not in lacks.arrays:
+                    raise DataError(
+                        f"{lacks.name} has no {key}, and {has.name} has one: give it to all "
+                        "graphs, or to none."
+                    )
             mine, its = self.arrays[key], other.arrays[key]
             if type(mine) is not type(its) or mine.shape[1:] != its.shape[1:]:
                 raise DataError(
@@ -258,7 +263,7 @@ def _edges(value: Any) -> Tensor:
             f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} "
             f"{tuple(edges.shape)}."
         )
-    if len(edges) != 2:
+    if len(edges) != 2:  # a list of pairs; two edges are read in PyTorch Geometric's layout
         edges = edges.T
     return edges.long().contiguous()
 
@@ -266,7 +271,7 @@ def _edges(value: Any) -> Tensor:
 def _targets(value: Any) -> Any:
     """Targets with a row for each: a tensor, or an array of text."""
     y: Any = np.asarray(value, object) if is_text(value) else as_tensor("y", value)
-    if y.ndim == 0:
+    if y.ndim == 0:  # the one target of a graph
         y = y[None]
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -292,6 +297,7 @@ def _have_graphs_targets(
             f"y of shape {shape} is read as {shape[1]} targets of each graph. If they are those "
             "of its nodes, give y.flatten()."
         )
+    # Graphs of a single node each are taken as graphs with a target.
     if count > 1 and all(len(one.y) == one.num_graphs for one in each):
         return True
     for one in each:
@@ -312,12 +318,14 @@ def _note_other_names(graphs: Sequence[Arrays], notes: list[str]) -> None:
         if set(words) & {*PARTS, "split"} and set(words) & set(LISTS):
             splits.append(name)
     if splits:
+        verb = "is" if len(splits) == 1 else "are"
         notes.append(
-            f"{' and '.join(splits)} {'is' if len(splits) == 1 else 'are'} not read. To use them "
-            "as the split, give split={'train': ..., 'val': ..., 'test': ...}, or masks."
+            f"{' and '.join(splits)} {verb} not read. To use them as the split, give "
+            "split={'train': ..., 'val': ..., 'test': ...}, or masks."
         )
     for name in sorted(names - set(READ) - set(splits)):
         meant = OTHER_NAMES.get(name)
+        # 0.85 finds edge_weights and train_masks, and leaves edge_time and x_mean alone.
         for near in get_close_matches(name, READ, 1, 0.85):
             meant = near
         if meant and meant not in names:

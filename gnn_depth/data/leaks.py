@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.encoding import in_text
-from gnn_depth.data.targets import MISSING
+from gnn_depth.data.marks import MISSING, stripped
 
 ROWS_PER_CLASS = 10  # fewer may agree with a column by chance
 FEWEST = 30  # rows that may agree with a number to predict by chance
@@ -45,7 +45,7 @@ def note_leaks(
             f"{' and '.join(map(repr, constant))} {verb} one value in all rows, which tells no "
             "nodes apart: drop leaves it out."
         )
-    if len(frame) > MOST_ROWS:
+    if len(frame) > MOST_ROWS:  # each column will be sorted
         frame = frame.sample(MOST_ROWS, random_state=0)
     features = {}
     for name in names:
@@ -61,7 +61,7 @@ def note_leaks(
 def _ranks(values: pd.Series, is_category: bool) -> pd.Series:
     """Numbers in the order of the values of a column, NaN where one is missing."""
     if is_category:
-        texts = pd.Series(in_text(values), values.index)
+        texts = in_text(values)
         codes = pd.Series(pd.factorize(texts)[0], values.index, float)
         return codes.mask(texts == "")
     if values.dtype.kind in "biuf":
@@ -71,7 +71,7 @@ def _ranks(values: pd.Series, is_category: bool) -> pd.Series:
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().any():
         return numbers
-    texts = values.where(values.notna(), "").astype(str).str.strip()
+    texts = stripped(values)
     dates = texts.mask(texts.isin(MISSING))  # 2024-12-31, which text puts in order
     return dates.rank(method="dense")
 
@@ -84,7 +84,7 @@ def _of_classes(
 ) -> list[str]:
     """Sentences on the features that tell the classes apart: by one value for each class, or by
     ranges of values."""
-    labels = pd.Series(in_text(frame[label]), frame.index)
+    labels = in_text(frame[label])
     labels = labels[(labels != "") & (labels != str(missing_label))]
     counts = labels.value_counts()
     if len(counts) < 2 or len(labels) < ROWS_PER_CLASS * len(counts):
@@ -94,6 +94,7 @@ def _of_classes(
     for name, values in features.items():
         values = values[labels.index]
         pairs = pd.DataFrame({"value": values, "label": labels}).drop_duplicates()
+        # If values, classes and pairs of them are equally many, each class has a value of its own.
         if values.nunique() == len(counts) == len(pairs):
             same.append(repr(name))
             continue
@@ -102,9 +103,10 @@ def _of_classes(
             pure.append(f"{name!r} ({100 * purity:.3g}%)")
     notes = []
     if same:
+        verb = "has" if len(same) == 1 else "have"
         notes.append(
-            f"{' and '.join(same)} {'has' if len(same) == 1 else 'have'} one value for each "
-            f"class of {label!r}: is it the label by another name? drop leaves it out."
+            f"{' and '.join(same)} {verb} one value for each class of {label!r}: is it the label "
+            "by another name? drop leaves it out."
         )
     if pure:
         notes.append(
@@ -125,9 +127,13 @@ def _purity(values: pd.Series, labels: pd.Series) -> float:
     codes = pd.factorize(labels[ordered])[0]
     agrees = codes[1:] == codes[:-1]
     counts = np.bincount(codes)
+    # A class of n rows in a single run has n - 1 such pairs. The mean over the classes keeps a
+    # frequent one from hiding the others.
     pairs = np.bincount(codes[1:][agrees], minlength=len(counts))
     shares = pairs[counts > 1] / (counts[counts > 1] - 1)
-    return float(shares.mean()) if len(shares) else 0.0
+    if not len(shares):
+        return 0.0
+    return float(shares.mean())
 
 
 def _of_numbers(
@@ -141,6 +147,7 @@ def _of_numbers(
     within categories."""
     texts = frame[target].astype(str)
     y = pd.to_numeric(frame[target], errors="coerce").mask(texts == str(missing_label))
+    # Ranks find any increasing function of the target, such as its logarithm or another unit.
     y = y[y.notna() & (y != missing_label)].rank()
     if len(y) < FEWEST or y.nunique() < 2:
         return []

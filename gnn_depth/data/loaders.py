@@ -12,20 +12,6 @@ from gnn_depth.data.checks import DataError
 Content = TypeVar("Content")
 
 
-class FixedLoader(Generic[Content]):
-    """A loader that makes the same batches every time, from the content of each."""
-
-    def __init__(self, contents: Sequence[Content], make: Callable[[Content], NodeBatch]) -> None:
-        self._contents = contents
-        self._make = make
-
-    def __iter__(self) -> Iterator[NodeBatch]:
-        return map(self._make, self._contents)
-
-    def __len__(self) -> int:
-        return len(self._contents)
-
-
 class EpochLoader(Generic[Content]):
     """A loader of batches that are a function of the epoch.
 
@@ -37,7 +23,8 @@ class EpochLoader(Generic[Content]):
         plan: The content of each batch of this process in an epoch, counted from 0.
         make: Makes a batch from its content.
         length: Batches of an epoch.
-        trainer: The trainer that knows how many batches of the epoch a resumed run has completed.
+        trainer: The trainer that knows how many batches of the epoch a resumed run has completed;
+            None to evaluate, which always begins with the first batch.
         repeated: The properties that all batches share, if they do.
     """
 
@@ -72,7 +59,7 @@ class EpochLoader(Generic[Content]):
         done = 0
         if self._resumed and self._trainer is not None:
             done = int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
-        self._resumed = False
+        self._resumed = False  # the next epoch is whole
         yield from map(self._make, islice(self._plan(self._epoch), done, None))
 
     def __len__(self) -> int:
@@ -95,11 +82,16 @@ def share(trainer: L.Trainer | None, option: str, value: int) -> tuple[int, int]
         DataError: They do not divide it, so that one would wait forever for its last batch; the
             message names the nearest numbers that they divide.
     """
-    rank, processes = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+    if trainer is None:
+        return 0, 1
+    processes = trainer.world_size
     if value % processes:
         lower = value // processes * processes
+        advice = f"{lower + processes}"
+        if lower:
+            advice = f"{lower} or {advice}"
         raise DataError(
             f"{option} {value} is not divisible by the {processes} processes that share it: "
-            f"use {f'{lower} or ' if lower else ''}{lower + processes}."
+            f"use {advice}."
         )
-    return rank, processes
+    return trainer.global_rank, processes

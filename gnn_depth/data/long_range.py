@@ -59,7 +59,8 @@ class GraphTransfer(NodeDataModule):
     ) -> None:
         super().__init__(**common)
         Range(num_classes).check("num_graphs", num_graphs)
-        Range(1 if shape == "line" else 2).check("distance", distance)
+        least = 1 if shape == "line" else 2  # a ring of two nodes is none
+        Range(least).check("distance", distance)
         self.shape = shape
         self.distance = distance
         self.classes = num_classes
@@ -74,11 +75,10 @@ class GraphTransfer(NodeDataModule):
         x = torch.from_numpy(noise).float().view(count, size, classes)
         x[:, 0] = torch.eye(classes)[label]
         x[:, self.distance] = 0
-        y, masks = (
-            torch.zeros(count, size, dtype=torch.long),
-            torch.zeros(3, count, size, dtype=torch.bool),
-        )
+        y = torch.zeros(count, size, dtype=torch.long)
         y[:, self.distance] = label
+        # The other nodes are in no set: whole graphs are split, not their nodes.
+        masks = torch.zeros(3, count, size, dtype=torch.bool)
         masks[:, :, self.distance] = torch.stack(fraction_split(count, self.seed, 0.6, 0.2))
         both = torch.cat([one_way, one_way.flip(0)], 1)
         edges = (both[:, None] + size * torch.arange(count)[:, None]).flatten(1)
@@ -95,13 +95,12 @@ def transfer_edges(shape: Shape, distance: int) -> tuple[Tensor, int]:
     size = 2 * distance
     node = torch.arange(size)
     edges = torch.stack([node, (node + 1) % size])
-    if (
-        shape == "crossed_ring"
-    ):  # i and its mirror image size - i have the same distance from the source
+    if shape == "crossed_ring":
+        # Node i and its mirror image size - i have the same distance from the source, so an edge
+        # from one to a neighbour of the other shortens no path.
         side = torch.arange(1, distance - 1)
-        edges = torch.cat(
-            [edges, torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])], 1
-        )
+        down, up = torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])
+        edges = torch.cat([edges, down, up], 1)
     return edges, size
 
 
@@ -153,24 +152,26 @@ class Distances(GraphSet):
         flag = torch.zeros(count, size)
         if self.target == "shortest_path":
             flag[torch.arange(count), source] = 1
-        y = {
-            "eccentricity": distance.amax(2),
-            "shortest_path": distance[torch.arange(count), source],
-            "diameter": distance.amax((1, 2)),
-        }[self.target]
         x = torch.stack([near.sum(2).float(), flag], 2).flatten(0, 1)
         of_graph, one, other = near.nonzero().T
         owner = torch.arange(count).repeat_interleave(size)
         graph = Graph(torch.stack([one, other]) + size * of_graph, count * size, owner)
         masks = fraction_split(count, self.seed, 0.6, 0.2)
-        if per_graph := self.target == "diameter":
-            return NodeBatch(x, y.float(), graph, *masks, per_graph=per_graph)
+        if self.target == "diameter":
+            y = distance.amax((1, 2)).float()
+            return NodeBatch(x, y, graph, *masks, per_graph=True)
+        if self.target == "eccentricity":
+            y = distance.amax(2)
+        else:
+            y = distance[torch.arange(count), source]
+        # All nodes of a graph are in one set: a distance tells much of those next to it.
         return NodeBatch(x, y.flatten().float(), graph, *(mask[owner] for mask in masks))
 
     def _adjacency(self) -> Tensor:
         """Which nodes of each graph are neighbours, shape (graphs, nodes, nodes)."""
         count, size = self.num_graphs, self.num_nodes
         draws = Draws(self.seed, "edges")
+        # Each later node hangs on an earlier one, so the graph is connected.
         later = np.arange(1, size)
         back = draws.integers(np.tile(np.minimum(self.window, later), count), count * (size - 1))
         tree = later - 1 - back.reshape(count, -1)
@@ -188,6 +189,7 @@ def distances(near: Tensor) -> Tensor:
     """Numbers of edges on the shortest path between any two nodes of connected graphs, shape
     (graphs, nodes, nodes)."""
     size = near.shape[1]
+    # One step further at a time, in all graphs at once: as many steps as the largest diameter.
     reached = torch.eye(size, dtype=torch.bool).expand_as(near)
     found = torch.zeros(near.shape, dtype=torch.long)
     while not reached.all():
@@ -281,6 +283,7 @@ def hop_eccentricity(edges: Tensor, length: np.ndarray, count: int, hops: int) -
         steps = dijkstra(roads, indices=node, unweighted=True, limit=hops)
         ball = np.flatnonzero(np.isfinite(steps))
         start = int(np.searchsorted(ball, node))
+        # A shorter way may leave the ball, which a network of so many layers does not see.
         inside = dijkstra(roads[ball][:, ball], indices=start)
         far[node] = float(inside.max())
     return far
@@ -296,5 +299,5 @@ def road_features(edges: Tensor, length: np.ndarray, count: int) -> Tensor:
     for reduce in ("amin", "mean", "amax"):
         columns.append(of_edges.scatter_reduce(0, node, lengths, reduce, include_self=False))
     x = torch.stack(columns, 1)
-    deviation = x.std(0, correction=0).clamp_min(1e-12)
+    deviation = x.std(0, correction=0).clamp_min(1e-12)  # of equal numbers it is 0
     return ((x - x.mean(0)) / deviation).float()

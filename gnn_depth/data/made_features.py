@@ -17,12 +17,12 @@ from gnn_depth.data.features import LARGEST_ONE_HOT
 MakeFeatures = Literal["none", "constant", "degree", "identity", "random_walk", "laplacian"]
 STEPS = 16  # of random walks
 EIGENVECTORS = 8
-DEGREES = ("degree", "degree_min", "degree_max", "degree_mean", "degree_std")
 
 
 @contextmanager
 def seeded_everywhere(seed: int) -> Iterator[None]:
     """Seed the generators of Python, NumPy and PyTorch, and restore them afterwards."""
+    # Transforms and generated data sets of PyTorch Geometric draw from all three.
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng([]):
@@ -37,8 +37,8 @@ def seeded_everywhere(seed: int) -> Iterator[None]:
 
 def make_features(
     kind: MakeFeatures, edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None
-) -> tuple[Float[Tensor, "nodes made"], list[str]]:
-    """Features of each node that follow from the edges, and their names.
+) -> Float[Tensor, "nodes made"]:
+    """Features of each node that follow from the edges.
 
     - ``constant``: a 1.
     - ``degree``: the number of edges that leave a node; and its least, largest and mean value and
@@ -65,18 +65,14 @@ def make_features(
 
     whole = Data(edge_index=edge_index, num_nodes=num_nodes)
     if kind == "constant":
-        return Constant()(whole).x, ["constant"]
+        return Constant()(whole).x
     if kind == "degree":
-        return LocalDegreeProfile()(whole).x.float(), list(DEGREES)
-    if kind == "identity":
-        return _identity(num_nodes, node_to_graph)
+        return LocalDegreeProfile()(whole).x.float()
     if kind == "random_walk":
-        walks = AddRandomWalkPE(STEPS, attr_name=None)(whole).x
-        return walks.float(), [f"random_walk_{step + 1}" for step in range(STEPS)]
-    return _laplacian(edge_index, num_nodes, node_to_graph)
-
-
-def _identity(num_nodes: int, node_to_graph: Tensor | None) -> tuple[Tensor, list[str]]:
+        # No walk leaves its graph, so several graphs need no separation.
+        return AddRandomWalkPE(STEPS, attr_name=None)(whole).x.float()
+    if kind == "laplacian":
+        return _laplacian(edge_index, num_nodes, node_to_graph)
     if node_to_graph is not None:
         raise DataError("make_features identity is for a single graph: its nodes are the columns.")
     if num_nodes**2 > LARGEST_ONE_HOT:
@@ -84,12 +80,11 @@ def _identity(num_nodes: int, node_to_graph: Tensor | None) -> tuple[Tensor, lis
             f"make_features identity would make {num_nodes:,} columns for {num_nodes:,} nodes: use "
             "degree, random_walk or laplacian."
         )
-    return torch.eye(num_nodes), [f"node_{node}" for node in range(num_nodes)]
+    return torch.eye(num_nodes)
 
 
-def _laplacian(
-    edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None
-) -> tuple[Tensor, list[str]]:
+def _laplacian(edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None) -> Tensor:
+    """Eigenvectors of each graph by itself, as those of a union may mix its graphs."""
     from torch_geometric.utils import is_undirected, subgraph
 
     if not is_undirected(edge_index, num_nodes=num_nodes):
@@ -100,12 +95,13 @@ def _laplacian(
     if node_to_graph is None:
         node_to_graph = torch.zeros(num_nodes, dtype=torch.long)
     parts: list[Tensor] = []
-    for nodes in node_to_graph.bincount().cumsum(0).tolist():
-        start = sum(len(part) for part in parts)
-        own = torch.arange(start, nodes)
+    start = 0
+    for end in node_to_graph.bincount().cumsum(0).tolist():
+        own = torch.arange(start, end)
         edges, _ = subgraph(own, edge_index, relabel_nodes=True, num_nodes=num_nodes)
         parts.append(_eigenvectors(edges, len(own)))
-    return torch.cat(parts), [f"laplacian_{number + 1}" for number in range(EIGENVECTORS)]
+        start = end
+    return torch.cat(parts)
 
 
 def _eigenvectors(edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -117,7 +113,7 @@ def _eigenvectors(edge_index: Tensor, num_nodes: int) -> Tensor:
     options: dict[str, Any] = {"v0": Draws(0, "laplacian").uniform(num_nodes) - 0.5}
     count = min(EIGENVECTORS, num_nodes - 1)
     found = torch.zeros(num_nodes, EIGENVECTORS)
-    if count < 1:
+    if count < 1:  # a single node has the constant one only
         return found
     transform = AddLaplacianEigenvectorPE(count, attr_name=None, is_undirected=True, **options)
     with seeded_everywhere(0):  # it draws the signs

@@ -35,7 +35,7 @@ def given_masks(
         if name not in arrays:
             continue
         mask = arrays[name]
-        if len(mask) != rows or mask.dim() > 2:
+        if mask.dim() > 2:  # the number of rows was checked graph by graph
             raise DataError(
                 f"{name} must be true or false for each of {rows:,} rows, not of shape "
                 f"{tuple(mask.shape)}."
@@ -43,13 +43,14 @@ def given_masks(
         if not ((mask == 0) | (mask == 1)).all():
             raise DataError(f"{name} must be true or false for each row.")
         found[name] = mask.bool()
-    splits = {mask.shape[1] for mask in found.values() if mask.dim() == 2}
-    if not splits:
+    shapes = {tuple(mask.shape) for mask in found.values()}
+    if len(shapes) > 1:
+        each = ", ".join(f"{name} {tuple(mask.shape)}" for name, mask in found.items())
+        raise DataError(f"the masks have different shapes: {each}.")
+    if not shapes or shapes == {(rows,)}:
         return found
-    if len(splits) > 1 or any(mask.dim() == 1 for mask in found.values()):
-        shapes = ", ".join(f"{name} {tuple(mask.shape)}" for name, mask in found.items())
-        raise DataError(f"the masks have different shapes: {shapes}.")
-    if column >= (count := splits.pop()):
+    _, count = shapes.pop()
+    if column >= count:
         raise DataError(
             f"mask_column is {column}, and the masks have the columns 0 to {count - 1}."
         )
@@ -74,6 +75,7 @@ def complete_masks(
                 f"{' and '.join(masks) or 'no mask'} is given: leave val_share out."
             )
         train = masks["train_mask"].nonzero().flatten()
+        # One at least: without any the best epoch could not be chosen.
         count = max(1, round(val_share * len(train)))
         chosen = train[Draws(seed, "val share").permutation(len(train))[:count]]
         val = torch.zeros_like(masks["train_mask"])
@@ -81,13 +83,15 @@ def complete_masks(
         notes.append(f"{len(chosen):,} of {len(train):,} training rows validate (val_share).")
         return masks["train_mask"] & ~val, val, masks["test_mask"]
     if missing:
-        verbs = ["is" if len(names) == 1 else "are" for names in (masks, missing)]
+        are_given = "is given" if len(masks) == 1 else "are given"
+        are_not = "is not" if len(missing) == 1 else "are not"
+        said = f"{' and '.join(masks)} {are_given}, and {' and '.join(missing)} {are_not}: "
+        said += ALL_OR_NONE
         # A mask under another name was noted, and a note is not shown beside an error.
-        other = [f" {note}" for note in notes if f"meant as {missing[0]}," in note]
-        raise DataError(
-            f"{' and '.join(masks)} {verbs[0]} given, and {' and '.join(missing)} {verbs[1]} "
-            f"not: {ALL_OR_NONE}{''.join(other)}"
-        )
+        for note in notes:
+            if f"meant as {missing[0]}," in note:
+                said += f" {note}"
+        raise DataError(said)
     return masks["train_mask"], masks["val_mask"], masks["test_mask"]
 
 
@@ -97,12 +101,15 @@ def split_masks(count: int, split: Mapping[str, Any]) -> tuple[Tensor, Tensor, T
     Raises:
         DataError: A list is missing, or a number is out of range.
     """
+    given = type(split).__name__
+    if isinstance(split, Mapping):
+        given = ", ".join(map(str, split)) or "none"
     if not isinstance(split, Mapping) or set(split) != set(SPLITS):
-        given = ", ".join(map(str, split)) if isinstance(split, Mapping) else type(split).__name__
-        raise DataError(f"a split has lists called {', '.join(SPLITS)}, not {given or 'none'}.")
+        raise DataError(f"a split has lists called {', '.join(SPLITS)}, not {given}.")
     masks = torch.zeros(3, count, dtype=torch.bool)
     for name, mask in zip(SPLITS, masks, strict=True):
         rows = as_tensor(name, split[name])
+        # Only a mask of the right length: short ones are lists of 0 and 1 by mistake.
         if rows.dtype == torch.bool and rows.shape == mask.shape:
             rows = rows.nonzero().flatten()
         if rows.numel() == 0:  # an empty list of Python holds floats
@@ -112,6 +119,7 @@ def split_masks(count: int, split: Mapping[str, Any]) -> tuple[Tensor, Tensor, T
                 f"{name} of the split has numbers of rows, or a mask of shape ({count},), not "
                 f"{rows.dtype} of shape {tuple(rows.shape)}."
             )
+        # A negative number would count from the end.
         outside = rows[(rows < 0) | (rows >= count)]
         if len(outside):
             raise DataError(f"{name} has row {int(outside[0])}, and rows are 0 to {count - 1}.")

@@ -83,10 +83,8 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         seed: Natural = 0,
     ) -> None:
         super().__init__()
-        for option, value, owner in (
-            ("chunks", chunks, "partition"),
-            ("neighbors", neighbors, "neighbor"),
-        ):
+        owned = {"chunks": (chunks, "partition"), "neighbors": (neighbors, "neighbor")}
+        for option, (value, owner) in owned.items():
             if value is not None and method != owner:
                 raise ValueError(
                     f"{option} is an option of method {owner}, and method is {method}: leave one "
@@ -123,8 +121,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
             if num_chunks > num_nodes:
                 raise DataError(
                     f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has "
-                    f"nodes, {num_nodes}: "
-                    "use fewer."
+                    f"nodes, {num_nodes}: use fewer."
                 )
             group_of_node = partition(self.batch.graph, num_chunks, Draws(self.seed, "chunks"))
             name = "chunks with training nodes"
@@ -139,8 +136,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         if self.parts > len(trained):
             raise DataError(
                 f"parts is {self.parts}, but there are only {len(trained)} {name}, and every batch "
-                "needs one: use "
-                f"{len(trained)} parts or fewer."
+                f"needs one: use {len(trained)} parts or fewer."
             )
         if self.method == "neighbor":
             others = others[:0]  # other nodes enter a batch only as sampled neighbours
@@ -160,13 +156,11 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         """Deal the groups to the batches of an epoch, at least one with training nodes to each."""
         draws = Draws(self.seed, f"parts {epoch}")
         trained, others = self.groups.trained, self.groups.others
-        shuffled = [
-            trained[draws.permutation(len(trained))],
-            others[draws.permutation(len(others))],
-        ]
+        trained = trained[draws.permutation(len(trained))]
+        others = others[draws.permutation(len(others))]
         # As with cards, batch b gets every parts-th group from group b on. The groups with training
         # nodes come first, so none of the batches is left without one.
-        order = torch.cat(shuffled)
+        order = torch.cat([trained, others])
         return [Deal(epoch, number, order[number :: self.parts]) for number in range(self.parts)]
 
     def make_batch(self, deal: "Deal") -> NodeBatch:
@@ -179,6 +173,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
             nodes, graph = sample_neighbors(whole.graph, seeds, self.neighbors, draws)
         else:
             entries, _ = row_entries(self.groups.ptr, deal.groups)
+            # In the order of the data, in which neighbours may lie close together.
             nodes = self.groups.nodes[entries].sort().values
             is_trained = whole.train_mask[nodes]
             trained = int(is_trained.sum())
@@ -236,6 +231,7 @@ def sample_neighbors(
     offset = 0  # position in the result of the first node of reached[-1]
     sources, targets, edges = [], [], []
     for size in sizes:
+        # Edges are kept by their target, so those into some nodes are rows of a matrix.
         edge, target = row_entries(graph.ptr, reached[-1])
         kept = _sample_each_group(target, size, draws)
         source = graph.source[edge[kept]]

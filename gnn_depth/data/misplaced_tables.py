@@ -26,6 +26,7 @@ def refuse_misplaced(
     except DataError:  # another fault, which is named elsewhere
         return
     are_ends = pairs.shape[1] == 2 and bool(pairs.isin(set(first)).all(axis=None))
+    # Ids occur once each, the sources of edges hardly ever.
     if are_ends and len(pairs) and first.is_unique:
         raise DataError(
             f"the tables are in each other's place: {nodes.path.name} has edges, and "
@@ -56,10 +57,10 @@ def ends_by_value(
         frame = edges.read(edges.columns, edges.columns)
     except (DataError, KeyError):  # another fault, which is named elsewhere
         return []
-    shares = {name: frame[name].isin(ids).mean() for name in edges.columns}
+    shares = frame.isin(ids).mean()
     found = [name for name in edges.columns if shares[name] == 1]
     # A column with a few other values is one of ids with faults, which are named by row.
-    if len(found) < 2 or min(shares[name] for name in edges.columns[:2]) >= 0.5:
+    if len(found) < 2 or shares[edges.columns[:2]].min() >= 0.5:
         return []
     return found
 

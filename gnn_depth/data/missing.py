@@ -46,6 +46,7 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         """The nodes whose features are erased."""
         self.refuse_graphs()
         train_mask = self.source.loaded.train_mask
+        # One order for all rates, so that a higher rate erases a superset.
         order = Draws(self.seed, "missing").permutation(len(train_mask))
         candidates = order[~train_mask[order]]
         mask = torch.zeros_like(train_mask)
@@ -62,5 +63,5 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         return super().read_as(schema, unknown)
 
     def load(self) -> NodeBatch:
-        batch = self.source.loaded
+        batch = self.source.loaded  # whose features may be NaN where they are erased
         return replace(batch, x=batch.x.masked_fill(self.missing_mask[:, None], 0))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.targets import MISSING
+from gnn_depth.data.marks import MISSING, stripped
 
 #: Dates that are read as dates: year, month and day, with a time of day or without.
 ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
@@ -25,7 +25,8 @@ SIGN = re.compile(r"([€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b|(?<=\d) [A-Za-zµ°
 NEARLY_ALL = 0.9  # of a column of one kind; the rest may be odd words
 YEARS = ("%Y", "%y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
-DAY_OF, MONTH_OF, YEAR_OF = ("%d", "%j"), ("%m", "%b", "%B", "%j"), ("%Y", "%y")
+#: The codes of strptime that tell the day, the month and the year; %j is the day of the year.
+DAY_OF, MONTH_OF, YEAR_OF = {"%d", "%j"}, {"%m", "%b", "%B", "%j"}, {"%Y", "%y"}
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,19 @@ class Notation:
     Attributes:
         decimal: Begins the decimals of a number: a point or a comma.
         date_formats: Formats of dates as ``strptime`` takes them, beside 2024-12-31.
+
+    Raises:
+        DataError: A format has no day, month or year.
     """
 
     decimal: str = "."
     date_formats: tuple[str, ...] = ()
 
-    def check(self) -> None:
-        """Refuse a format without day, month or year.
-
-        Raises:
-            DataError: One is.
-        """
+    def __post_init__(self) -> None:
         for form in self.date_formats:
-            parts = [any(code in form for code in codes) for codes in (DAY_OF, MONTH_OF, YEAR_OF)]
-            if not all(parts):
+            codes = set(re.findall("%.", form))
+            # Without one of the three strptime fills in 1900 or January 1, and says nothing.
+            if not (codes & DAY_OF and codes & MONTH_OF and codes & YEAR_OF):
                 raise DataError(
                     f"date_format {form!r} must have a day, a month and a year, as '%d.%m.%Y' has "
                     "for 31.12.2024 or '%m/%d/%Y' for 12/31/2024."
@@ -61,14 +61,17 @@ class Notation:
             column: As it was read.
             notes: Gets a sentence on what may be taken in two ways.
         """
-        if column.dtype.kind in "biufM" or (self.decimal == "." and not self.date_formats):
+        if column.dtype.kind in "biufM":
             return column
-        texts = column.where(column.notna(), "").astype(str).str.strip()
+        texts = stripped(column)
         there = ~texts.isin(MISSING)
         for form in self.date_formats:
+            # All dates of a column are written in one way; a word that is no date stays, and is
+            # refused later with its row.
             dates = pd.to_datetime(texts[there], format=form, errors="coerce", utc=True)
             if dates.notna().mean() > NEARLY_ALL:
-                return column.mask(column.index.isin(dates.dropna().index), _iso(dates.dropna()))
+                known = dates.dropna()
+                return column.mask(column.index.isin(known.index), _iso(known))
         if self.decimal == ",":
             return _with_points(column, texts, there, notes)
         return column
@@ -78,8 +81,9 @@ def _iso(dates: pd.Series) -> pd.Series:
     """Dates as text, with the time of day where one has it."""
     moments = dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
     days = moments.astype("datetime64[D]")
-    shown = days if (moments == days).all() else moments
-    return pd.Series(np.datetime_as_string(shown), dates.index, object)
+    if (moments == days).all():
+        moments = days
+    return pd.Series(np.datetime_as_string(moments), dates.index, object)
 
 
 def _with_points(
@@ -87,11 +91,12 @@ def _with_points(
 ) -> pd.Series:
     """A column of numbers with decimal commas as one with points."""
     known = texts[there]
+    # Mostly numbers, or it is text: versions and addresses have points too.
     fits = known.str.fullmatch(rf"{DECIMAL_COMMA}|{POINTED}|[+-]?\d+")
     if not len(known) or fits.mean() <= NEARLY_ALL:
         return column
     pointed = known[known.str.fullmatch(POINTED)]
-    if len(pointed):
+    if len(pointed):  # 1.004 may be a number just above 1
         first = pointed.iloc[0]
         number = first.replace(".", "").replace(",", ".")
         notes.append(f"{column.name!r} has points between thousands: {first} is read as {number}.")
@@ -101,6 +106,7 @@ def _with_points(
 
 def date_formats_of(texts: pd.Series) -> tuple[str, ...]:
     """The formats, of those with day or month first, by which all of some texts are dates."""
+    # The first text is looked at before the 12 formats are tried, which is slow on text.
     if not len(texts) or re.fullmatch(OTHER_DATE, texts.iloc[0]) is None:
         return ()
     separator = re.sub(r"\d", "", texts.iloc[0])[0]
@@ -119,10 +125,12 @@ def sign_of(texts: pd.Series) -> str:
     signs = texts.str.extract(SIGN, expand=False).fillna("")
     if not len(signs):
         return ""
-    sign = str(signs.mode().iloc[0])
+    sign = str(signs.mode().iloc[0])  # of mixed currencies none is the sign of all
     has_number = texts.str.replace(sign, "", regex=False).str.strip().str.fullmatch(r"[-+]?[\d.,]+")
     fits = (signs == sign) & has_number
-    return sign.strip() if sign and fits.mean() > NEARLY_ALL else ""
+    if fits.mean() <= NEARLY_ALL:
+        return ""
+    return sign.strip()
 
 
 def formats_in_words(formats: Sequence[str]) -> str:

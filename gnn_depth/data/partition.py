@@ -39,6 +39,7 @@ class _Growth:
 
     def __init__(self, graph: Graph, count: int, draws: Draws) -> None:
         source, target = graph.source.numpy(), graph.target.numpy()
+        # A loop would be a vote of each node for its own chunk.
         source, target = source[source != target], target[source != target]
         self.node = np.concatenate([source, target])
         self.neighbour = np.concatenate([target, source])
@@ -55,11 +56,13 @@ class _Growth:
             chunk = self.chunk[neighbour]
             has_room = (chunk != NONE) & (self.room[chunk] > 0)
             joining, wanted = self._most_frequent(node[has_room] * len(self.room) + chunk[has_room])
+            # Nothing is left that borders on a chunk with room: these begin anew elsewhere.
             if not len(joining):
                 joining, wanted = self._restarts((self.chunk[neighbour] == NONE).any())
             if not len(joining):
                 return
             self._admit(joining, wanted)
+            # Edges of assigned nodes are dropped, so that later rounds look at few.
             unassigned = self.chunk[node] == NONE
             node, neighbour = node[unassigned], neighbour[unassigned]
 
@@ -76,6 +79,7 @@ class _Growth:
         count = len(self.room)
         pair, votes = _runs(np.sort(pairs))
         own = self.chunk[pair // count] == pair % count
+        # By node, then by votes, then its own chunk: the last pair of each node wins.
         pair = pair[np.lexsort((own, votes, pair // count))]
         last = np.flatnonzero(np.diff(pair // count, append=NONE))
         return pair[last] // count, pair[last] % count
@@ -84,10 +88,10 @@ class _Growth:
         """Unassigned nodes at which chunks with room restart; all of them if no two are
         neighbours."""
         unassigned = self.order[self.chunk[self.order] == NONE]
-        starts = np.repeat(
-            np.arange(len(self.room)),
-            -(-self.room // ROOM_PER_RESTART) if edges_left else self.room,
-        )
+        counts = self.room
+        if edges_left:  # few starts, which then grow
+            counts = -(-self.room // ROOM_PER_RESTART)
+        starts = np.repeat(np.arange(len(self.room)), counts)
         return unassigned[: len(starts)], starts[: len(unassigned)]
 
     def _admit(self, node: np.ndarray, wanted: np.ndarray) -> None:
@@ -95,6 +99,7 @@ class _Growth:
         order = np.argsort(wanted, kind="stable")
         node, wanted = node[order], wanted[order]
         _, size = _runs(wanted)
+        # The rank of each node among those that want the same chunk.
         rank = np.arange(len(node)) - np.repeat(np.cumsum(size) - size, size)
         admitted = rank < self.room[wanted]
         self.chunk[node[admitted]] = wanted[admitted]

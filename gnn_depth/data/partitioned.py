@@ -22,6 +22,11 @@ from gnn_depth.registry import register
 from gnn_depth.shard import Shard
 
 
+def _in_file(name: str) -> Any:
+    """A property that ``about.json`` holds."""
+    return property(lambda self: self._about[name])
+
+
 @register("data", "PartitionedGraph")
 class PartitionedGraph(FullBatches, GraphDataModule):
     """A folder that ``gnn-depth partition`` has written: a graph whose nodes are ordered by part.
@@ -41,12 +46,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         path: The folder.
     """
 
-    num_classes: Any = property(lambda self: self._about["num_classes"])
-    class_names: Any = property(lambda self: self._about["class_names"])
-    num_features: Any = property(lambda self: self._about["num_features"])
-    num_edge_features: Any = property(lambda self: self._about["num_edge_features"])
-    task: Any = property(lambda self: self._about["task"])
-    checksum: Any = property(lambda self: self._about["checksum"])
+    # Of the file, so that a run can be named without reading an array.
+    num_classes: Any = _in_file("num_classes")
+    class_names: Any = _in_file("class_names")
+    num_features: Any = _in_file("num_features")
+    num_edge_features: Any = _in_file("num_edge_features")
+    task: Any = _in_file("task")
+    checksum: Any = _in_file("checksum")
 
     def __init__(self, path: FilePath) -> None:
         super().__init__()
@@ -62,8 +68,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         except (OSError, ValueError) as error:
             raise DataError(
                 f"path {str(self.path)!r} is not a folder that gnn-depth partition has written: "
-                f"{error}.\n"
-                "Write one: gnn-depth partition --config FILE --parts 4 --output DIR."
+                f"{error}.\nWrite one: gnn-depth partition --config FILE --parts 4 --output DIR."
             ) from None
         nodes = about["bounds"][-1]
         if sizes != {"x": nodes, "numbers": nodes, "ptr": nodes + 1}:
@@ -74,12 +79,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return about
 
     def _array(self, name: str) -> Any:
+        """An array that stays on disk until rows of it are read."""
         return np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
     def _read(self, name: str, rows: slice = slice(None)) -> Tensor:
-        return torch.from_numpy(
-            np.array(self._array(name)[..., rows] if name == "masks" else self._array(name)[rows])
-        )
+        array = self._array(name)
+        own = array[:, rows] if name == "masks" else array[rows]
+        return torch.from_numpy(np.array(own))
 
     @property
     def about(self) -> str:
@@ -90,23 +96,27 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         """The whole graph; in a process of strategy graph, its part."""
         processes = dist.get_world_size() if dist.is_initialized() else 1
         strategy = getattr(self.trainer, "strategy", None)
+        # Other strategies give each process the whole graph.
         if processes > 1 and getattr(strategy, "divides_graphs", False):
             return self._part(self._bounds(processes), dist.get_rank())
-        numbers, nodes = self._read("numbers"), len(self._array("x"))
+        # The graph as it was before it was divided, so that a run on it gives the same.
+        numbers = self._read("numbers")
         back = torch.argsort(numbers)
-        edges = numbers[torch.stack([self._read("source"), _targets(self._read("ptr"))])]
-        graph = Graph(edges, nodes, **self._of_edges())
-        return NodeBatch(
-            self._read("x")[back], self._read("y")[back], graph, *self._read("masks")[:, back]
-        )
+        target = torch.repeat_interleave(self._read("ptr").diff())
+        edges = numbers[torch.stack([self._read("source"), target])]
+        graph = Graph(edges, len(numbers), **self._of_edges())
+        x, y, masks = self._read("x")[back], self._read("y")[back], self._read("masks")[:, back]
+        return NodeBatch(x, y, graph, *masks)
 
     def _part(self, bounds: Int[Tensor, "_"], rank: int) -> NodeBatch:
         first, after = bounds[rank : rank + 2].tolist()
         here = slice(first, after)
         ptr = self._read("ptr", slice(first, after + 1))
         into = slice(int(ptr[0]), int(ptr[-1]))
-        edges = torch.stack([self._read("source", into), _targets(ptr - ptr[0]) + first])
+        target = torch.repeat_interleave(ptr.diff()) + first
+        edges = torch.stack([self._read("source", into), target])
         numbers = self._read("numbers", here)
+        # As shard_batch divides a graph in memory, but without ever reading the rest.
         graph = Shard(edges, bounds, numbers, **self._of_edges(into))
         masks = self._read("masks", here)
         return NodeBatch(self._read("x", here), self._read("y", here), graph, *masks, order=numbers)
@@ -121,11 +131,11 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return torch.tensor([rank * nodes // processes for rank in range(processes + 1)])
 
     def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
-        return {
-            name: self._read(name, rows)
-            for name in OF_EDGES
-            if (self.path / f"{name}.npy").exists()
-        }
+        found = {}
+        for name in OF_EDGES:
+            if (self.path / f"{name}.npy").exists():
+                found[name] = self._read(name, rows)
+        return found
 
 
 def write_partition(
@@ -138,6 +148,7 @@ def write_partition(
     graph = batch.graph
     order = torch.argsort(part_of_node, stable=True)
     position = torch.argsort(order)
+    # Stable, so that each node adds up its neighbours in the same order as before.
     by_target = torch.argsort(position[graph.target], stable=True)
     arrays = {
         "x": batch.x[order],
@@ -158,6 +169,7 @@ def write_partition(
         "about": data.about,
         "checksum": data.checksum,
     }
+    # Under another name until it is whole: a folder that is there can be read.
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     part.mkdir(parents=True)
     try:
@@ -167,7 +179,3 @@ def write_partition(
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _targets(ptr: Int[Tensor, "_"]) -> Int[Tensor, "edges"]:
-    return torch.repeat_interleave(torch.arange(len(ptr) - 1), ptr.diff())

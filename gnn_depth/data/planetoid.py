@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import SPLITS, DataError, match_choice
+from gnn_depth.data.checks import MASKS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
@@ -86,10 +86,8 @@ class Planetoid(NodeDataModule):
         # public split.
         test = np.array(self._content("test.index").split(), np.int64)
         nodes = int(test.max()) + 1
-        full_x, full_y = (
-            np.zeros((nodes, allx.shape[1]), np.float32),
-            np.zeros((nodes, ally.shape[1]), np.float32),
-        )
+        full_x = np.zeros((nodes, allx.shape[1]), np.float32)
+        full_y = np.zeros((nodes, ally.shape[1]), np.float32)
         full_x[: len(allx)], full_x[test] = allx, tx
         full_y[: len(allx)], full_y[test] = ally, ty
         y = torch.from_numpy(full_y.argmax(1))
@@ -105,22 +103,19 @@ class Planetoid(NodeDataModule):
 
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
+            # The files are called 0.6 and 0.2, and hold 48, 32 and 20%.
             name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
-            content = read_verified(
-                self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}"
-            )
+            path = self.root / self.name / "geom-gcn" / "raw" / name
+            content = read_verified(path, f"{SPLITS_URL}/{name}")
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                return tuple(
-                    torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in SPLITS
-                )
+                masks = [torch.from_numpy(arrays[name].astype(bool)) for name in MASKS]
+            return tuple(masks)
         if self.split == "random":
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
         node = torch.arange(len(y))
-        val, test = (
-            (node >= num_train) & (node < num_train + NUM_VAL),
-            torch.isin(node, listed_test),
-        )
         train = node < num_train
+        val = (node >= num_train) & (node < num_train + NUM_VAL)
+        test = torch.isin(node, listed_test)
         if self.split == "full":
             train = ~(val | test)
         return train, val, test
@@ -162,9 +157,8 @@ class _ArrayUnpickler(pickle.Unpickler):
         # The names that old and new versions of Python, NumPy and SciPy write.
         allowed = {
             "numpy.ndarray": np.ndarray,
-            "numpy.dtype": lambda code, *_: np.dtype(
-                code
-            ),  # NumPy warns of the flags that older versions wrote
+            # NumPy warns of the flags that older versions wrote after the code.
+            "numpy.dtype": lambda code, *_: np.dtype(code),
             "numpy.core.multiarray._reconstruct": np.ndarray.__new__,
             "numpy._core.multiarray._reconstruct": np.ndarray.__new__,
             "scipy.sparse.csr.csr_matrix": csr_matrix,

@@ -110,21 +110,24 @@ class PyG(GraphSource):
         self._options = dict(options or {})
         if name is not None:
             self._options["name"] = name
+        # Now, before anything is downloaded.
         takes_any = any(one.kind is one.VAR_KEYWORD for one in self._takes.values())
         for option in self._options:
             if option not in self._takes and not takes_any:
                 raise DataError(unknown(f"option of {dataset}", option, self._takes))
-        if "root" in self._takes:
+        if "root" in self._takes:  # generated sets have no files
             folder = resolve_root(root) / "pyg" / dataset.rpartition(".")[2]
             self._options.setdefault("root", str(folder))
 
     def given(self) -> Given:
         notes: list[str] = []
+        # Sets with parts of their own, such as ZINC, take split="train" by default. Planetoid's
+        # split is something else: which masks its one graph has.
         split = self._takes.get("split")
         if split is None or split.default != "train" or "split" in self._options:
             return Given(self._graphs(notes), notes=notes)
         graphs, parts = [], {}
-        for name in SPLITS:
+        for name in SPLITS:  # PyTorch Geometric has the same three words
             part = self._graphs(notes, split=name)
             parts[name] = len(part)
             graphs += part
@@ -135,7 +138,7 @@ class PyG(GraphSource):
         try:
             with seeded_everywhere(self.seed):
                 made = self._cls(**self._options, **more)
-                return graphs_in(made, notes)
+                return graphs_in(made, notes)  # some draw when a graph is taken
         except TypeError as error:
             raise DataError(f"{self.dataset} refuses its options: {error}.") from error
 

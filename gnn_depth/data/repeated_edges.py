@@ -8,10 +8,10 @@ from torch import Tensor
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.features import one_column_of_integers
+from gnn_depth.graph import OF_EDGES
 
 #: What becomes of rows with the same ends.
 RepeatedEdges: TypeAlias = Literal["none", "sum", "mean"]
-OF_EDGES = ("edge_weight", "edge_attr")
 
 
 def merged(
@@ -64,7 +64,7 @@ def _merged_rows(
     counts = torch.bincount(edge_of, minlength=len(keys)).double()
     found = {}
     for name, each in values.items():
-        exact = each.double()
+        exact = each.double()  # sums of many amounts would lose cents in float32
         total = exact.new_zeros(len(keys), *exact.shape[1:]).index_add_(0, edge_of, exact)
         if rule == "mean":
             total = total / counts.view(-1, *[1] * (exact.dim() - 1))
@@ -76,9 +76,10 @@ def _is_mirrored(pairs: Tensor, values: Mapping[str, Tensor], num_nodes: int) ->
     """True if the reverse of each edge is an edge too, with the same values."""
     source, target = pairs
     keys, reverse = source * num_nodes + target, target * num_nodes + source
-    order = reverse.argsort()
+    order = reverse.argsort()  # the keys are in order already
     if not torch.equal(reverse[order], keys):
         return False
+    # Sums of the same rows in another order differ by rounding.
     return all(torch.allclose(each[order], each, rtol=1e-9) for each in values.values())
 
 
@@ -98,6 +99,7 @@ def once_each_way(
     """
     source, target = edge_index
     keys = torch.cat([source * num_nodes + target, target * num_nodes + source])
+    # What agrees is one edge, however often and in whichever direction the table has it.
     key, edge_of = torch.unique(keys, return_inverse=True)
     rows = torch.arange(len(source)).repeat(2)
     # Of several equal edges the first row counts.

@@ -55,7 +55,7 @@ class HalfHop(torch_geometric.transforms.HalfHop):
     def forward(self, data: Any) -> Any:
         nodes = data.num_nodes
         data = super().forward(data)
-        del data.slow_node_mask
+        del data.slow_node_mask  # which would be told as not read
         added = len(data.x) - nodes
         data.num_nodes = nodes + added
         for name, value in data.to_dict().items():
@@ -99,6 +99,7 @@ class Rewiring(BaseTransform):
             raise DataError("it is for undirected graphs: use undirected true.")
         adjacent = before.copy()
         self.rewire(adjacent)
+        # Edges that stay keep their order, so that nothing changes where nothing is rewired.
         stays = torch.from_numpy(adjacent[source, target] | (source == target))
         added = torch.from_numpy(np.stack(np.nonzero(adjacent & ~before)))
         data.edge_index = torch.cat([data.edge_index[:, stays], added], 1)
@@ -130,6 +131,7 @@ class FoSR(Rewiring):
     def rewire(self, adjacent: Adjacency) -> None:
         degree = adjacent.sum(1).astype(float)
         source, target = np.nonzero(adjacent)
+        # Of PyTorch's generator, which the data set seeds for its transforms.
         x = torch.rand(len(adjacent), dtype=torch.float64).numpy() * 2 - 1
         for _ in range(self.first_steps):
             x = _power_step(x, source, target, degree)
@@ -148,18 +150,22 @@ def _power_step(x: Any, source: Any, target: Any, degree: Any) -> Any:
     r"""A step with :math:`I + D^{-1/2} A D^{-1/2}`, orthogonal to its first eigenvector
     :math:`\sqrt d`."""
     root = np.sqrt(degree)
+    # Rounding brings the first eigenvector back in each step, and it would win.
     if root.any():
         x = x - root * (x @ root) / (root @ root)
     scale = np.divide(1, root, out=np.zeros_like(root), where=root > 0)
     sums = np.bincount(target, (scale * x)[source], minlength=len(x))
     x = x + scale * sums
     length = np.linalg.norm(x)
-    return x / length if length else x
+    if length == 0:
+        return x
+    return x / length
 
 
 def _least_product(y: Any, adjacent: Adjacency) -> tuple[int, int] | None:
     """The two nodes without an edge that have the least product; None if all have one."""
     least, found = np.inf, None
+    # In blocks, as all products at once would take eight times the memory of the adjacency.
     for begin in range(0, len(y), ROWS):
         rows = slice(begin, begin + ROWS)
         product = np.outer(y[rows], y)
@@ -216,14 +222,14 @@ class SDRF(Rewiring):
 
     def _draw_pair(self, adjacent: Adjacency, i: int, j: int) -> tuple[int, int] | None:
         """The pair to add around an edge; None if all have an edge."""
-        pairs = []
+        pairs, gain = [], []
         before = balanced_forman(adjacent, i, j)
-        gain = []
         around_j = [j, *np.flatnonzero(adjacent[j])]
         for k in [i, *np.flatnonzero(adjacent[i])]:
             for other in around_j:
                 if k == other or adjacent[k, other]:
                     continue
+                # Added for a moment, to see what it does.
                 adjacent[k, other] = adjacent[other, k] = True
                 gain.append(balanced_forman(adjacent, i, j) - before)
                 adjacent[k, other] = adjacent[other, k] = False
@@ -238,9 +244,10 @@ def _set_edge(
     adjacent: Adjacency, curvature: dict[tuple[int, int], float], pair: tuple[int, int], on: bool
 ) -> None:
     """Add or remove an edge, and compute the curvatures that this changes."""
-    near = adjacent[pair[0]] | adjacent[pair[1]]
-    near[list(pair)] = True
+    # The curvature of an edge depends on the neighbours of its ends, before and after.
     one, other = pair
+    near = adjacent[one] | adjacent[other]
+    near[[one, other]] = True
     adjacent[one, other] = adjacent[other, one] = on
     if not on:
         del curvature[min(pair), max(pair)]
@@ -324,12 +331,13 @@ class BORF(Rewiring):
             for edge in zip(*np.nonzero(np.triu(adjacent)), strict=True):
                 one, other = int(edge[0]), int(edge[1])
                 curvature[one, other], bridges[one, other] = ollivier_ricci(adjacent, one, other)
+            # As published: all curvatures are those at the start of the round.
             ordered = sorted(curvature, key=curvature.__getitem__)
             for edge in ordered[: self.add]:
                 one, other = bridges[edge]
                 if one != other:
                     adjacent[one, other] = adjacent[other, one] = True
-            for one, other in ordered[len(ordered) - min(self.remove, len(ordered)) :]:
+            for one, other in ordered[max(0, len(ordered) - self.remove) :]:
                 adjacent[one, other] = adjacent[other, one] = False
 
 
@@ -357,6 +365,7 @@ def _distances(adjacent: Adjacency, ones: Any, others: Any) -> Any:
 def _transport(supply: Any, demand: Any, cost: Any) -> Any:
     """An optimal plan, shape (suppliers, consumers)."""
     rows, columns = cost.shape
+    # Equal amounts on both sides are an assignment, which is solved far faster.
     if rows == columns and np.allclose(supply, supply[0]) and np.allclose(demand, supply[0]):
         plan = np.zeros_like(cost)
         plan[linear_sum_assignment(cost)] = supply[0]
@@ -366,6 +375,7 @@ def _transport(supply: Any, demand: Any, cost: Any) -> Any:
     solved = linprog(
         cost.ravel(),
         A_eq=np.concatenate([leaves, arrives]),
+        # Sums that differ by rounding would have no solution.
         b_eq=np.concatenate([supply, demand * (supply.sum() / demand.sum())]),
     )
     if not solved.success:

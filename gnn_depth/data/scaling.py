@@ -35,7 +35,9 @@ def words_of_columns(
         DataError: A column or word does not exist.
     """
     words = list(words)
-    given = {REST: value} if isinstance(value, str) else {str(k): v for k, v in value.items()}
+    if isinstance(value, str):
+        value = {REST: value}
+    given = {str(name): word for name, word in value.items()}  # YAML reads a name 1 as a number
     for name, word in given.items():
         if word not in words:
             raise DataError(unknown_word(option, str(word), words))
@@ -74,21 +76,21 @@ def fit_columns(
         first += column.width
         if column.name not in methods:
             # No category, and the centre of the circles of a date, are zeros.
-            fitted.append(replace(column, fill=None if fill == "error" else 0.0))
+            zero = None if fill == "error" else 0.0
+            fitted.append(replace(column, fill=zero))
             continue
         known = values[~values.isnan()]
-        mean = known.mean().item() if len(known) else 0.0
+        mean = median = commonest = 0.0
         span: tuple[float, ...] = ()
-        commonest = 0.0
         if len(known):
+            mean, median = known.mean().item(), known.median().item()
             span = known.min().item(), known.max().item()
             counts = torch.unique(known, return_counts=True)[1]
             commonest = int(counts.max()) / len(known)
         filler = None
         if fill != "error":
-            median = known.median().item() if len(known) else 0.0
             filler = {"mean": mean, "median": median, "zero": 0.0}[fill]
-            values = values.nan_to_num(filler)
+            values = values.nan_to_num(filler)  # before the scaling, which then fits them too
         scaling = None
         method: Any = methods[column.name]
         if method != "none":
@@ -141,7 +143,10 @@ def flags_in(x: Tensor) -> tuple[int, ...]:
 
 
 def _sums(x: Tensor) -> Tensor:
-    sums = [torch.linalg.vector_norm(rows.double(), 1, dim=1) for rows in torch.split(x, ROWS)]
+    """The sum of the absolute values of each row, in float64."""
+    sums = []
+    for rows in torch.split(x, ROWS):
+        sums.append(torch.linalg.vector_norm(rows.double(), 1, dim=1))
     return torch.cat(sums)
 
 
@@ -150,9 +155,10 @@ def has_unit_rows(x: Tensor) -> bool:
     if not len(x):
         return False
     sums = _sums(x)
-    sums = sums[sums > 0]
+    sums = sums[sums > 0]  # the row of a node without words stays zero
     if not len(sums) or bool(((sums - 1).abs() >= UNIT).any()):
         return False
+    # One-hot rows sum to 1 too, and say nothing of a division.
     return len(flags_in(x)) < x.shape[1]
 
 
@@ -165,7 +171,9 @@ def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
     """
     wanted = schema.num_features
     if isinstance(wanted, int) and x.shape[1] != wanted:
-        named = f" ({', '.join(features_of(schema.columns)[:9])}, ...)" if schema.named else ""
+        named = ""
+        if schema.named:
+            named = f" ({', '.join(features_of(schema.columns)[:9])}, ...)"
         raise DataError(f"the model needs {wanted:,} features{named}, and x has {x.shape[1]:,}.")
     if unknown == "ignore":
         return
@@ -175,6 +183,7 @@ def check_unnamed(x: Tensor, schema: Schema, unknown: Unknown) -> None:
             f"{', '.join(column.name for column in schema.columns)}. With unknown ignore the "
             "features are taken in the order in which the model was trained on them."
         )
+    # Without names only what a feature looked like can tell that columns were exchanged.
     flags = torch.tensor(schema.flags, dtype=torch.long)
     wrong = ((x[:, flags] != 0) & (x[:, flags] != 1)).nonzero()
     if len(wrong):

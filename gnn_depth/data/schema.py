@@ -44,9 +44,10 @@ class Scaling:
         """The scaling of some numbers, shape (rows,); NaN is left out."""
         known = _curve(method, values.double())
         known = known[~known.isnan()]
-        if not len(known):
+        if not len(known):  # a column that is empty in the training rows
             return Scaling(method, 0.0, 1.0)
         if method == "robust":
+            # torch.quantile takes at most 16 million numbers.
             low, shift, high = np.quantile(known.numpy(), [0.25, 0.5, 0.75]).tolist()
             scale = high - low
         else:
@@ -113,9 +114,7 @@ class Column:
     @property
     def width(self) -> int:
         """Number of features."""
-        if self.kind == "category":
-            return len(self.values)
-        return len(CYCLES) if self.dates == "cyclic" else 1
+        return len(self.features)
 
     @property
     def features(self) -> list[str]:
@@ -208,6 +207,7 @@ class Schema:
         Raises:
             DataError: They differ; the message has both.
         """
+        # In this order: with another shape of x nothing else needs to be compared.
         for name in ("num_features", "num_edge_features", "task", "per_graph"):
             trained, here = getattr(self, name), getattr(other, name)
             if trained != here:
@@ -235,6 +235,7 @@ class Schema:
 
     def as_dict(self) -> dict[str, Any]:
         """The schema as plain values, without those that are empty."""
+        # Without what is empty, so that a person can read the file.
         content: dict[str, Any] = _plain(asdict(replace(self, transforms=())))
         if self.transforms:  # whole: an option may be empty
             content["transforms"] = list(self.transforms)
@@ -247,6 +248,7 @@ class Schema:
         Raises:
             ValueError: They are those of no schema.
         """
+        # A file that somebody has edited may lack anything.
         try:
             columns = tuple(map(_column, content.get("columns", ())))
             of_edges = tuple(map(_column, content.get("edge_columns", ())))
@@ -264,9 +266,10 @@ class Schema:
 
 def _column(content: Mapping[str, Any]) -> Column:
     """The column of the values in a file."""
-    scaling = content.get("scaling")
-    made = scaling and Scaling(**scaling)
-    return Column(**_tuples(content) | {"scaling": made})
+    fields = _tuples(content)
+    if "scaling" in fields:
+        fields["scaling"] = Scaling(**fields["scaling"])
+    return Column(**fields)
 
 
 def _plain(value: Any) -> Any:
@@ -274,6 +277,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         found = {}
         for key, item in value.items():
+            # 0 and False stay: they are values.
             if item not in (None, (), ""):
                 found[key] = _plain(item)
         return found

@@ -36,10 +36,9 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
         raise DataError(
             "metis needs the package pymetis: pip install 'gnn-depth[metis]'."
         ) from None
+    # METIS takes undirected graphs without loops.
     proper = graph.edge_index[:, graph.source != graph.target]
-    source, target = coalesce(
-        proper, graph.num_nodes, undirected=True
-    )  # METIS takes undirected graphs
+    source, target = coalesce(proper, graph.num_nodes, undirected=True)
     adjacency = pymetis.CSRAdjacency(pointers(source, graph.num_nodes).tolist(), target.tolist())
     _, chunk = pymetis.part_graph(processes, adjacency=adjacency)
     return torch.tensor(chunk)
@@ -57,8 +56,7 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
     if batch.per_graph or graph.node_to_graph is not None or len(batch.y) != graph.num_nodes:
         raise DataError(
             "only one graph with a target for each node can be divided among processes: use "
-            "strategy ddp for graphs "
-            "side by side and for mini-batches."
+            "strategy ddp for graphs side by side and for mini-batches."
         )
     if nodes == "contiguous":
         part = contiguous(graph.num_nodes, processes)
@@ -77,9 +75,8 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
     if part.shape != (graph.num_nodes,) or part.min() < 0 or len(sizes) > processes or 0 in sizes:
         raise DataError(
             f"each of the {graph.num_nodes} nodes needs a process from 0 to {processes - 1}, and "
-            "each process a node. "
-            f"The division has shape {tuple(part.shape)} and gives the processes {sizes.tolist()} "
-            "nodes."
+            f"each process a node. The division has shape {tuple(part.shape)} and gives the "
+            f"processes {sizes.tolist()} nodes."
         )
     return part
 
@@ -93,9 +90,11 @@ def shard_batch(
     The group is by default all processes.
     """
     graph, rank = batch.graph, dist.get_rank(group)
+    # Nodes are numbered anew, process by process, so that a number tells whose a node is.
     order = torch.argsort(process_of_node, stable=True)
     position, bounds = torch.argsort(order), pointers(process_of_node, dist.get_world_size(group))
     own = order[bounds[rank] : bounds[rank + 1]]
+    # The edges into a node are where its sum is computed.
     into = process_of_node[graph.target] == rank
     shard = Shard(position[graph.edge_index[:, into]], bounds, own, group, **graph.of_edges(into))
     order = own if batch.order is None else batch.order[own]

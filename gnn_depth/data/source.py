@@ -169,6 +169,7 @@ class GraphSource(GraphSet):
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
         check_fractions(train_fraction, val_fraction)
+        # Kept as it is, and read on first use: a run that ends at a wrong option has read nothing.
         self.data = data
         if isinstance(data, str | os.PathLike):
             self.origin = str(data)
@@ -257,29 +258,27 @@ class GraphSource(GraphSet):
     ) -> GraphDataModule:
         wanted = schema, targets, unknown or self.on_unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
-            return self
+            return self  # which need not be read again
         other: Any = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
         other._overruled = self.overruled(schema)
         # What makes features of a graph belongs to the model: new data gets the same.
-        made, transforms = schema.make_features or "none", list(schema.transforms)
-        for name, own, trained in (
-            ("make_features", self.make_features, made),
-            ("transforms", self.transforms, transforms),
-        ):
+        other.make_features = schema.make_features or "none"
+        other.transforms = list(schema.transforms)
+        other._transforms = build("transform", other.transforms)
+        for name in ("make_features", "transforms"):
+            own, trained = getattr(self, name), getattr(other, name)
             if own not in ("none", [], trained):
                 raise DataError(
                     f"the model was trained with {name} {trained or 'none'}, and this data has "
                     f"{own}: leave {name} out, it is part of the model."
                 )
-        other.make_features = made
-        other.transforms, other._transforms = transforms, build("transform", transforms)
         return other
 
     def overruled(self, schema: Schema) -> list[str]:
         """The options, as they were given, that a model's schema decides in another way."""
         of_target = "none"
-        for scaling in schema.targets_scaling:
+        for scaling in schema.targets_scaling:  # all by one method
             of_target = scaling.method
         trained = {
             "standardize": _methods(schema.columns),
@@ -289,7 +288,7 @@ class GraphSource(GraphSet):
         found = []
         for name, methods in trained.items():
             value = self.arguments.get(name, "none")
-            if value == "none":
+            if value == "none":  # nobody asked for a scaling
                 continue
             asked = words_of_columns(name, value, [*methods], METHODS)
             if asked != methods or not methods:
@@ -301,7 +300,7 @@ class GraphSource(GraphSet):
         no_row = torch.zeros_like(batch.test_mask)
         labelled = batch.train_mask | batch.val_mask | batch.test_mask
         other: Any = copy_unread(self)
-        # Nothing else of what was read changes.
+        # Nothing else of what was read changes, so it is not read again.
         whole = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
         vars(other)["loaded"] = whole
         other._record = replace(self.record, batch=whole)
@@ -310,6 +309,7 @@ class GraphSource(GraphSet):
 
     @property
     def num_classes(self) -> int:
+        # New data need not have all classes of the model.
         return len(self.adopted.outputs) if self.adopted else super().num_classes
 
     @property
@@ -325,6 +325,7 @@ class GraphSource(GraphSet):
         ids = self.record.node_ids
         if ids is None or self.kept is None:
             return ids
+        # A transform such as LargestConnectedComponents has left nodes out.
         return ids[self.kept.numpy()]
 
     @property
@@ -339,7 +340,7 @@ class GraphSource(GraphSet):
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         assert self._record is not None
-        if self.adopted is not None:
+        if self.adopted is not None:  # nothing is learned of it
             return self._record.notes
         names = self._record.class_names
         return [*self._record.notes, *class_notes(batch.y, batch.masks, names)]
@@ -357,6 +358,7 @@ class GraphSource(GraphSet):
             notes.append(
                 f"{' and '.join(self._overruled)} {verb} not used: the schema of the model decides."
             )
+        # Predictions need no targets, and those of new data may be missing or of another kind.
         stand_in: StandIn | None = None
         if trained is not None and not self.reads_targets:
             stand_in = "graph" if trained.per_graph else "node"
@@ -366,19 +368,17 @@ class GraphSource(GraphSet):
         targets = self._targets(joined, given)
         notes += targets.notes
         self._labelled = targets.labelled
-        masks: list[Tensor] = []
+        masks = [targets.labelled] * 3
         if self.reads_targets:
-            for mask in self._masks(joined, given.parts, targets.labelled, notes):
-                labelled = mask & targets.labelled
+            split = self._masks(joined, given.parts, targets.labelled, notes)
+            masks = [mask & targets.labelled for mask in split]
+            for part, mask, labelled in zip(SPLITS, split, masks, strict=True):
                 if mask.any() and not labelled.any():
-                    part = SPLITS[len(masks)]
                     notes.append(f"none of the rows of {part} has a target: {part} is empty.")
-                masks.append(labelled)
-        else:
-            masks = [targets.labelled] * 3
+        # The split comes first, because features are scaled by those of the training rows.
         rows = masks[0]
         if joined.per_graph and joined.node_to_graph is not None:
-            rows = rows[joined.node_to_graph]
+            rows = rows[joined.node_to_graph]  # the nodes of the training graphs
         if "x" in arrays and arrays["x"].shape[1:] != (0,):
             x, columns, flags = self._features(arrays["x"], given, rows)
         elif self.make_features != "none":
@@ -390,32 +390,19 @@ class GraphSource(GraphSet):
             )
         of_edges: dict[str, Any] = {}
         if "edge_weight" in arrays:
-            weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
-            weights = read_features("edge_weight", weights, notes, to_train=trained is None)
-            if trained is not None and trained.edge_weight is not None:
-                column = Column(
-                    trained.edge_weight,
-                    span=trained.edge_weight_span,
-                    rows=trained.edge_weight_rows,
-                )
-                notes += out_of_range([column], weights)
-            of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
+            of_edges["edge_weight"] = self._edge_weights(arrays["edge_weight"], notes)
         edge_columns: tuple[Column, ...] = ()
+        # For a trained model this option is named among those that the schema decides.
         if "edge_attr" not in arrays and self.edge_standardize != "none" and trained is None:
             raise DataError(
                 "edge_standardize is given, and the edges have no features: edge_features names "
                 "the columns of a table that are."
             )
         if "edge_attr" in arrays:
-            values, edge_columns = self._edge_features(arrays, given, rows)
-            named = features_of(edge_columns)
-            is_new = trained is None
-            of_edges["edge_attr"] = read_features(
-                "edge_attr", values, notes, named, is_new, scaled_in(edge_columns)
-            )
+            of_edges["edge_attr"], edge_columns = self._edge_features(arrays, given, rows)
         edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
-        if self.make_features != "none":
-            made, _ = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
+        if self.make_features != "none":  # of the edges as they are used
+            made = make_features(self.make_features, edge_index, nodes, joined.node_to_graph)
             x = torch.cat([x, made], 1)
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
@@ -429,9 +416,22 @@ class GraphSource(GraphSet):
             if not self._transforms:  # which may change them
                 trained.check_edges(graph)
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
+        # Before transforms, because a model's data is checked before its transforms too.
         schema = self._own_schema(batch, targets, columns, flags, given)
         schema = replace(schema, edge_columns=edge_columns)
         return GraphRecord(batch, targets.names, given.node_ids, notes, schema)
+
+    def _edge_weights(self, values: Tensor, notes: list[str]) -> Tensor:
+        """The weights of the edges, shape (edges,) or with several columns."""
+        trained = self.adopted
+        # Integers too are sizes here: as features they would become one-hot.
+        weights = read_features("edge_weight", values.double(), notes, to_train=trained is None)
+        if trained is not None and trained.edge_weight is not None:
+            span, rows = trained.edge_weight_span, trained.edge_weight_rows
+            notes += out_of_range([Column(trained.edge_weight, span=span, rows=rows)], weights)
+        if weights.shape[1] == 1:
+            return weights[:, 0]
+        return weights
 
     @property
     def marked_missing(self) -> float | str | None:
@@ -447,7 +447,8 @@ class GraphSource(GraphSet):
             return no_targets(len(joined.arrays["y"]), trained)
         rows = "graphs" if joined.per_graph else "nodes"
         mark = self.marked_missing
-        is_own = self.missing_label is not None  # not the one of the training
+        # A mark of the training need not occur in new data; one that is given here should.
+        is_own = self.missing_label is not None
         found = read_targets(joined.arrays["y"], rows, mark, given.target_names, must_occur=is_own)
         if trained is None:
             refuse_one_value(found.y[found.labelled], found.names)
@@ -466,7 +467,7 @@ class GraphSource(GraphSet):
                 if integers is not None and of_category:
                     values = one_hot_as_trained(values, trained.columns[0], self.on_unknown)
                 values = values.reshape(len(values), -1)
-                if not self.adds_features:
+                if not self.adds_features:  # else the model's width is not that of x
                     check_unnamed(values, trained, self.on_unknown)
             given.notes += out_of_range(trained.columns, values)
             values = scaled_features(trained.columns, values)
@@ -476,26 +477,39 @@ class GraphSource(GraphSet):
             columns = (Column("x", "category", integers),)
         elif not columns and (self.standardize != "none" or _have_spans(values)):
             values = values.reshape(len(values), -1)
-            columns = tuple(Column(str(position)) for position in range(values.shape[1]))
+            columns = _by_position(values)
         if integers is None and columns:
-            methods = words_of_columns("standardize", self.standardize, scalable(columns), METHODS)
-            given.notes += below_zero(columns, values, methods)
             # An infinite number would make the scaled ones of its column NaN. NaN may be erased
             # later, as may be what no row to train on has.
             known = values.double().nan_to_num(0.0, torch.inf, -torch.inf)
             check_finite(known.masked_fill(~train[:, None], 0.0))
-            columns = fit_columns(columns, values, train, methods, self.fill)
-            values = scaled_features(columns, values)
+            columns, values = self._fitted("standardize", columns, values, train, given.notes)
         named = features_of(columns) if given.columns or self.standardize != "none" else ()
         x = read_features("x", values, given.notes, named, scaled=scaled_in(columns))
         flags = () if given.columns else flags_in(x)
         return x, columns, flags
+
+    def _fitted(
+        self,
+        option: str,
+        columns: tuple[Column, ...],
+        values: Tensor,
+        rows: Tensor,
+        notes: list[str],
+    ) -> tuple[tuple[Column, ...], Tensor]:
+        """Columns with scalings and fills that fit some rows, and their values after these."""
+        methods = words_of_columns(option, getattr(self, option), scalable(columns), METHODS)
+        notes += below_zero(columns, values, methods)
+        fill = self.fill if option == "standardize" else self.edge_fill
+        columns = fit_columns(columns, values, rows, methods, fill)
+        return columns, scaled_features(columns, values)
 
     def _edge_features(
         self, arrays: Mapping[str, Tensor], given: Given, train: Tensor
     ) -> tuple[Tensor, tuple[Column, ...]]:
         """The features of the edges as a model gets them, and their columns."""
         values = arrays["edge_attr"]
+        is_new = self.adopted is None
         if self.adopted is not None:
             columns = self.adopted.edge_columns
             if values.dim() == 1 and columns:
@@ -504,20 +518,20 @@ class GraphSource(GraphSet):
             if sum(column.width for column in columns) == values.shape[-1]:
                 given.notes += out_of_range(columns, values)
                 values = scaled_features(columns, values)
-            return values, columns
-        columns = tuple(given.edge_columns)
-        if not columns and self.edge_standardize != "none":
-            values = values.reshape(len(values), -1).double()
-            columns = tuple(Column(str(position)) for position in range(values.shape[1]))
-        if columns:
-            names = scalable(columns)
-            methods = words_of_columns("edge_standardize", self.edge_standardize, names, METHODS)
-            given.notes += below_zero(columns, values, methods)
-            source, target = arrays["edge_index"]
-            ends = train[source] | train[target]
-            columns = fit_columns(columns, values, ends, methods, self.edge_fill)
-            values = scaled_features(columns, values)
-        return values, columns
+        else:
+            columns = tuple(given.edge_columns)
+            if not columns and self.edge_standardize != "none":
+                values = values.reshape(len(values), -1).double()
+                columns = _by_position(values)
+            if columns:
+                # Only what a model sees in training may decide how it is scaled.
+                source, target = arrays["edge_index"]
+                near = train[source] | train[target]
+                columns, values = self._fitted(
+                    "edge_standardize", columns, values, near, given.notes
+                )
+        named, scaled = features_of(columns), scaled_in(columns)
+        return read_features("edge_attr", values, given.notes, named, is_new, scaled), columns
 
     def _own_schema(
         self,
@@ -535,20 +549,25 @@ class GraphSource(GraphSet):
             if weight.numel() and weight.dim() == 1:
                 of_schema["edge_weight_span"] = weight.min().item(), weight.max().item()
                 of_schema["edge_weight_rows"] = weight.numel()
+        if self.make_features != "none":
+            of_schema["make_features"] = self.make_features
+        # Arrays may have repeated edges for no reason, so nothing is said of those of new data.
+        repeated_ends = _repeated_ends(batch.graph) > 0 if given.columns else None
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
         lowest: tuple[float, ...] = ()
         task = task_of(batch.y)
-        if task == "regression" and batch.train_mask.any():  # else it is refused later
-            lowest = tuple(batch.y[batch.train_mask].view(-1, count).amin(0).tolist())
-        if self.scale_target != "none":
-            if task != "regression":
-                raise DataError(
-                    f"scale_target is for numbers to predict, and these are {task} targets."
-                )
+        if task == "regression":
             known = batch.y[batch.train_mask].view(-1, count)
-            scalings = [Scaling.fit(self.scale_target, column) for column in known.T]
+            if len(known):  # else it is refused later
+                lowest = tuple(known.amin(0).tolist())
+            if self.scale_target != "none":
+                scalings = [Scaling.fit(self.scale_target, column) for column in known.T]
+        elif self.scale_target != "none":
+            raise DataError(
+                f"scale_target is for numbers to predict, and these are {task} targets."
+            )
         return Schema(
             batch.x.shape[1],
             task,
@@ -557,6 +576,7 @@ class GraphSource(GraphSet):
             columns,
             bool(given.columns) or "id" in given.of_schema,  # of tables
             flags,
+            # Of features with names nothing has to be guessed by what they look like.
             unit_rows=not given.columns and has_unit_rows(batch.x),
             targets_scaling=tuple(scalings),
             lowest_targets=lowest,
@@ -564,8 +584,7 @@ class GraphSource(GraphSet):
             train_rows=int(batch.train_mask.sum()),
             missing_label=self.missing_label,
             num_edge_features=batch.graph.edge_channels,
-            repeated_ends=_repeated_ends(batch.graph) > 0 if given.columns else None,
-            make_features="" if self.make_features == "none" else self.make_features,
+            repeated_ends=repeated_ends,
             **of_schema,
         )
 
@@ -596,11 +615,11 @@ class GraphSource(GraphSet):
                 notes.append("the masks of the data are not used, because a split is given.")
             return split_masks(rows, self.split)
         if parts is not None:
+            # The graphs of a part follow each other, and each has as many rows as it has targets.
             split, first = {}, 0
             for name, count in parts.items():
                 last = first + count
-                start, end = sum(joined.rows[:first]), sum(joined.rows[:last])
-                split[name] = torch.arange(start, end)
+                split[name] = torch.arange(sum(joined.rows[:first]), sum(joined.rows[:last]))
                 first = last
             return split_masks(rows, split)
         if given or self.val_share is not None:
@@ -614,8 +633,14 @@ class GraphSource(GraphSet):
 
 def _repeated_ends(graph: Graph) -> int:
     """How many edges have the source and target of an earlier one."""
+    # One number for each pair of nodes, which is far faster to compare than two.
     keys = graph.source * graph.num_nodes + graph.target
     return graph.num_edges - len(torch.unique(keys))
+
+
+def _by_position(values: Tensor) -> tuple[Column, ...]:
+    """A column for each feature without a name, called by its position."""
+    return tuple(Column(str(position)) for position in range(values.shape[1]))
 
 
 def _have_spans(x: Tensor) -> bool:
@@ -630,9 +655,8 @@ def _have_spans(x: Tensor) -> bool:
 
 def _methods(columns: Sequence[Column]) -> dict[str, str]:
     """The scaling of each column that could have one."""
-    found: dict[str, str] = {}
-    names = scalable(columns)
+    found: dict[str, str] = dict.fromkeys(scalable(columns), "none")
     for column in columns:
-        if column.name in names:
-            found[column.name] = column.scaling.method if column.scaling else "none"
+        if column.scaling is not None:
+            found[column.name] = column.scaling.method
     return found

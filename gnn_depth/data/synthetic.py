@@ -101,27 +101,25 @@ class SyntheticCitation(NodeDataModule):
             if num_nodes * each > MAX_NUMBERS:
                 raise ValueError(
                     f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: "
-                    "too large for "
-                    "memory or time. Make one of them smaller."
+                    "too large for memory or time. Make one of them smaller."
                 )
         needed = num_classes * num_train_per_class + num_val + num_test
         if num_nodes < needed:
             raise ValueError(
                 f"num_nodes is {num_nodes}, but the split needs {needed}: num_classes x "
-                "num_train_per_class + "
-                "num_val + num_test. Use more nodes, or make these smaller."
+                "num_train_per_class + num_val + num_test. Use more nodes, or make these smaller."
             )
         within = round(homophily * num_edges)
-        available = count_pairs(num_nodes, num_classes)
-        for where, edges, pairs in zip(
-            ("within", "across"), (within, num_edges - within), available, strict=True
+        pairs_within, pairs_across = count_pairs(num_nodes, num_classes)
+        for where, edges, pairs in (
+            ("within", within, pairs_within),
+            ("across", num_edges - within, pairs_across),
         ):
-            if edges > MAX_DENSITY * pairs:
+            room = int(MAX_DENSITY * pairs)
+            if edges > room:
                 raise ValueError(
                     f"num_edges {num_edges} and homophily {homophily} make {edges} edges {where} "
-                    "classes, but "
-                    f"{num_nodes} nodes in {num_classes} classes have room for "
-                    f"{int(MAX_DENSITY * pairs)} "
+                    f"classes, but {num_nodes} nodes in {num_classes} classes have room for {room} "
                     f"({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
                 )
 
@@ -131,11 +129,13 @@ class SyntheticCitation(NodeDataModule):
         y = torch.from_numpy(communities.y)
         masks = random_split(y, self.seed, self.num_train_per_class, self.num_val, self.num_test)
         x = self._words(communities)
-        edges = torch.from_numpy(
-            communities.edges(Draws(self.seed, "edges"), self.num_edges, self.homophily)
-        )
+        if self.normalize_features:
+            x = normalize_rows(x)
+        # A stream of random numbers for each purpose: an option of one changes no other.
+        draws = Draws(self.seed, "edges")
+        edges = torch.from_numpy(communities.edges(draws, self.num_edges, self.homophily))
         graph = Graph(torch.cat([edges, edges.flip(0)], 1), self.num_nodes)
-        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
+        return NodeBatch(x, y, graph, *masks)
 
     def _words(self, communities: "_Communities") -> Tensor:
         """The words of each node, 0 or 1; a topic owns every num_classes-th word of the
@@ -144,10 +144,10 @@ class SyntheticCitation(NodeDataModule):
         x = torch.zeros(self.num_nodes, self.vocabulary)
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self.classes)
         node = torch.arange(self.num_nodes)
+        # Word by word, so that memory does not grow with their number.
         for _ in range(self.words_per_node):
-            word = draws.weighted(topical, self.num_nodes) * self.classes + communities.topics(
-                draws
-            )
+            rank = draws.weighted(topical, self.num_nodes)
+            word = rank * self.classes + communities.topics(draws)
             general = draws.uniform(self.num_nodes) >= self.topicality
             word[general] = draws.weighted(common, self.num_nodes)[general]
             x[node, torch.from_numpy(word)] = 1
@@ -189,9 +189,9 @@ class _Communities:
         self.y[self.node], self.community[self.node] = y, community
         borderland = draws.permutation(len(begin)).numpy() < BORDERLAND * len(begin)
         self.own_words = np.where(borderland, OWN_WORDS, 1.0)
-        self.other_topic = (
-            y[begin] + 1 + draws.integers(max(1, num_classes - 1), len(begin))
-        ) % num_classes
+        # 1 to num_classes - 1 steps around the circle of classes lead to any other class.
+        steps = 1 + draws.integers(max(1, num_classes - 1), len(begin))
+        self.other_topic = (y[begin] + steps) % num_classes
 
     def topics(self, draws: Draws) -> np.ndarray:
         """The topic of one word for each node: its class, or in borderland mostly another one."""
@@ -216,10 +216,10 @@ class _Communities:
         """``count`` distinct pairs, as smaller node x nodes + larger node; each ``source`` starts
         one if possible."""
         known = np.empty(0, np.int64)
+        # Repeated pairs and loops are drawn anew; MAX_DENSITY keeps the rounds few.
         while len(known) < count:
-            more = self._at(
-                draws.integers(int(self.ends[-1]), max(0, count - len(known) - len(source)))
-            )
+            lacking = max(0, count - len(known) - len(source))
+            more = self._at(draws.integers(int(self.ends[-1]), lacking))
             source = np.concatenate([source, more])
             target = draw_targets(draws, source)
             low, high = np.minimum(source, target), np.maximum(source, target)
@@ -240,6 +240,7 @@ class _Communities:
     def _across(self, draws: Draws, source: np.ndarray) -> np.ndarray:
         """For each source a node of another class, drawn by weight."""
         first, size = self.class_first[self.y[source]], self.class_size[self.y[source]]
+        # The interval of the own class is cut out of the line, and what lies behind it moves up.
         at = draws.integers(self.ends[-1] - size, len(source))
         return self._at(at + np.where(at >= first, size, 0))
 

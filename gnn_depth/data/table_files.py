@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import SPLITS, DataError
-from gnn_depth.data.encoding import (
-    in_text,
-)
+from gnn_depth.data.checks import SPLITS, DataError, listed
+from gnn_depth.data.encoding import in_text
+from gnn_depth.data.marks import MISSING
 from gnn_depth.data.notation import DECIMAL_COMMA, THOUSANDS, Notation
 from gnn_depth.data.table_roles import EdgeColumns
-from gnn_depth.data.targets import INTEGER, MISSING
+from gnn_depth.data.targets import INTEGER
 from gnn_depth.registry import hint, unknown
 
 SPACES = r"\s+"
@@ -78,9 +77,12 @@ class TableFile:
         self.separator: str | None = None
         for suffix, separator in CSV.items():
             if path.name.lower().endswith(suffix):
-                self.separator = SEPARATORS[separated_by] if separated_by else separator
+                self.separator = separator
         self._is_chosen = separated_by is not None
-        self._text: bytes | None = None  # of a table of pandas
+        if separated_by and self.separator is not None:
+            self.separator = SEPARATORS[separated_by]
+        # A table of pandas goes through the same reader as a file, so that both give the same.
+        self._text: bytes | None = None
         if frame is not None:
             self.separator = ","
             self._text = self._written(frame)
@@ -101,7 +103,7 @@ class TableFile:
         """A table of pandas as a CSV file, with its index as a column if that has a name."""
         if frame.columns.nlevels > 1:
             raise self.error("its columns have several levels; give them one name each.")
-        is_named = any(name is not None for name in frame.index.names)
+        is_named = frame.index.names != [None] * frame.index.nlevels
         text: str = frame.to_csv(index=is_named, decimal=self.notation.decimal, lineterminator="\n")
         return text.encode()
 
@@ -124,20 +126,22 @@ class TableFile:
     @cached_property
     def _widths(self) -> dict[str, int]:
         """The length of the lists in each column that holds them, as its first row has it."""
-        found = {}
+        found: dict[str, int] = {}
         first = self._read_stored(self.stored, rows=1)
-        for name in first:
-            for item in first[name]:
-                numbers = _numbers_in(item)
-                # 1.004,50 and 2,515,506 are numbers, which are refused, rather than lists.
-                is_one = isinstance(item, str) and re.fullmatch(DECIMAL_COMMA, item.strip())
-                if numbers is None or is_one or self._has_thousands(str(name), item):
-                    continue
-                width = found[str(name)] = len(numbers)
-                self.notes.append(
-                    f"{self.path.name}: each {str(name)!r} is a list of {width} numbers: {width} "
-                    f"columns, {name}_0 to {name}_{width - 1}."
-                )
+        if not len(first):
+            return found
+        for name in self.stored:
+            item = first[name].iloc[0]
+            numbers = _numbers_in(item)
+            # 1.004,50 and 2,515,506 are numbers, which are refused, rather than lists.
+            is_one = isinstance(item, str) and re.fullmatch(DECIMAL_COMMA, item.strip())
+            if numbers is None or is_one or self._has_thousands(name, item):
+                continue
+            width = found[name] = len(numbers)
+            self.notes.append(
+                f"{self.path.name}: each {name!r} is a list of {width} numbers: {width} columns, "
+                f"{name}_0 to {name}_{width - 1}."
+            )
         return found
 
     def _has_thousands(self, name: str, first: Any) -> bool:
@@ -161,11 +165,13 @@ class TableFile:
                 f"column {names.index('') + 1} has no name. If pandas wrote its index there, write "
                 "with index=False."
             )
-        if repeated := _repeated(names):
+        repeated = _repeated(names)
+        if repeated is not None:
             raise self.error(f"two columns are called {repeated!r}.")
         return names
 
     def _heading(self, separator: str) -> list[str]:
+        """The names of the columns: those that were given, or those of the file."""
         comments = self._find_comments()
         try:
             first = self._parse(header=None, nrows=1, dtype=str)
@@ -194,24 +200,22 @@ class TableFile:
                 )
                 self._names = named
                 return named
-        if len(names) == 1:
-            for other in ";\t|, ":
-                if other not in names[0]:
-                    continue
-                if self._text is not None:
-                    break
-                if not self._is_chosen and other in ";\t|":  # no part of a name
-                    self.notes.append(f"{self.path.name}: its values are separated by {other!r}.")
-                    self.separator = other
-                    return self._heading(other)
-                words = {sign: word for word, sign in SEPARATORS.items()}
-                advice = f"separator {words.get(other, 'spaces')}"
-                if self._is_chosen:
-                    advice = "without the option separator each table is read by its own"
-                raise self.error(
-                    f"its values seem to be separated by {other!r}, not by {separator!r}: {advice}."
-                )
-        return names
+        # A single name that holds another sign is a whole line; in memory it is just a name.
+        others = [sign for sign in ";\t|, " if sign in names[0]]
+        if len(names) > 1 or not others or self._text is not None:
+            return names
+        other = others[0]
+        if not self._is_chosen and other in ";\t|":  # no part of a name
+            self.notes.append(f"{self.path.name}: its values are separated by {other!r}.")
+            self.separator = other
+            return self._heading(other)
+        words = {sign: word for word, sign in SEPARATORS.items()}
+        advice = f"separator {words.get(other, 'spaces')}"
+        if self._is_chosen:
+            advice = "without the option separator each table is read by its own"
+        raise self.error(
+            f"its values seem to be separated by {other!r}, not by {separator!r}: {advice}."
+        )
 
     def _find_comments(self) -> list[str]:
         """Find the lines that are comments, if the first one is, and return the first ones."""
@@ -219,13 +223,14 @@ class TableFile:
             return []
         opened = gzip.open if self.path.suffix == ".gz" else open
         first: list[str] = []
+        # Not an option of pandas, which would also cut lines at a # inside of a value.
         with opened(self.path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file):
                 if line.startswith(COMMENT):
                     self._skipped.append(number)
                     if len(first) == number:
                         first.append(line)
-                elif not first:
+                elif not first:  # a file without a heading of comments may have ids with #
                     return []
         if first:
             self.notes.append(
@@ -235,8 +240,9 @@ class TableFile:
         return first
 
     def _parse(self, **options: Any) -> pd.DataFrame:
+        source = self.path if self._text is None else io.BytesIO(self._text)
         return pd.read_csv(
-            self.path if self._text is None else io.BytesIO(self._text),
+            source,
             sep=self.separator,
             skiprows=self._skipped or None,
             keep_default_na=False,
@@ -250,15 +256,14 @@ class TableFile:
         and the columns."""
         for name in names:
             if name not in self.columns:
-                listed = ", ".join(self.columns[:MAX_LISTED])
-                if len(self.columns) > MAX_LISTED:
-                    listed += f", ... {len(self.columns)} in all"
                 near = hint(name, self.columns)
                 parts = [part.strip() for part in name.split(",")]
                 if len(parts) > 1 and set(parts) <= set(self.columns):
                     near = f" A list is written in brackets: '[{', '.join(parts)}]'."
-                raise self.error(f"unknown column {name!r}.{near} Available: {listed}.")
-        if repeated := _repeated(names):
+                shown = listed(self.columns, MAX_LISTED)
+                raise self.error(f"unknown column {name!r}.{near} Available: {shown}.")
+        repeated = _repeated(names)
+        if repeated is not None:
             raise self.error(f"column {repeated!r} has several roles, and {ONE_ROLE}")
         return list(names)
 
@@ -276,6 +281,7 @@ class TableFile:
         for name in wanted:
             if name in self._widths:
                 frame = pd.concat([frame.drop(columns=name), self._lists(frame[name])], axis=1)
+        # A column may be asked for twice, which is refused later.
         texts = {name: in_text(frame[name]) for name in text}
         return frame[list(columns)].assign(**texts)
 
@@ -290,8 +296,9 @@ class TableFile:
                     table = file.read(list(columns))
                 else:
                     table = next(file.iter_batches(rows, columns=list(columns)), None)
-                if table is None:
+                if table is None:  # there is no first row
                     return pd.DataFrame(columns=list(columns))
+                # The metadata would bring back the index of the frame that pandas wrote.
                 frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
             else:
                 # Mixed types are refused, with the row.
@@ -299,11 +306,12 @@ class TableFile:
                 # pandas would drop what the first row has too many.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 missing = {name: list(MISSING) for name in self.stored if name not in text}
+                first_line = None if self._names else 0  # of names, which are known by now
                 # All columns are read: with some of them, pandas accepts lines that have too many
                 # values.
                 frame = self._parse(
                     names=self.stored,
-                    header=None if self._names else 0,
+                    header=first_line,
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     na_values=missing,
@@ -327,20 +335,57 @@ class TableFile:
         """A column of lists as a column for each position."""
         lists = column.map(_numbers_in)
         width = self._widths[str(column.name)]
-        lengths = lists.map(lambda numbers: -1 if numbers is None else len(numbers))
-        self.check_rows(
-            lengths != width,
-            lambda row: (
-                f"{column.name!r} is {str(column.iloc[row])[:MAX_SHOWN]!r}, and the first "
-                f"row has a list of {width} numbers."
-            ),
-        )
+        fits = lists.map(lambda numbers: numbers is not None and len(numbers) == width)
+
+        def reason(row: int) -> str:
+            value = str(column.iloc[row])[:MAX_SHOWN]
+            return f"{column.name!r} is {value!r}, and the first row has a list of {width} numbers."
+
+        self.check_rows(~fits.astype(bool), reason)
         return pd.DataFrame(lists.tolist(), column.index, self.expanded([str(column.name)]))
 
     def edge_index(self, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
         """Positions of the ends of each row in ``ids``, which come from the column ``source``;
         shape (2, edges)."""
-        return _edge_index(self, columns, ids, source)
+        names = list(columns.ends or self.columns[:2])
+        if len(names) != 2:
+            raise self.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
+        self.distinct([*names, *columns.of_each])
+        if all(re.fullmatch(INTEGER, name) or name in ids for name in names):
+            raise self.error(
+                f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
+                "Name the columns: edge_columns [source, target]."
+            )
+        # Integers are far faster to read and find than text.
+        frame = self.read(names) if ids.dtype == np.int64 else None
+        if frame is None or any(frame[name].dtype.kind != "i" for name in names):
+            frame = self.read(names, text=names)
+            if ids.dtype == np.int64:  # 744.0, as programs write integers of a column with gaps
+                frame = frame.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+            ids = pd.Index([str(value) for value in ids], dtype=object)
+        found = np.stack([ids.get_indexer(frame[name]) for name in names])
+        faulty = (found[0] < 0) | (found[1] < 0)
+
+        def reason(row: int) -> str:
+            name = names[int(found[0, row] >= 0)]  # the first end that is no id
+            value = str(frame[name].iloc[row])
+            if not value:
+                return f"{name} is missing."
+            said = (
+                f"{name} {shown_value(value)} is not an id in the column {source}, whose ids look "
+                f"like {shown_value(str(ids[0]))}."
+            )
+            count = int(faulty.sum())
+            if count > 1 and not faulty.all():
+                said += (
+                    f" So it is in {count:,} of {len(faulty):,} rows. If these nodes are meant to "
+                    "be absent, leave such rows out, for each end: "
+                    f"edges[edges[{name!r}].isin(ids)]."
+                )
+            return said
+
+        self.check_rows(faulty, reason)
+        return found
 
     def error(self, reason: str) -> DataError:
         """The error for a fault of the table as a whole."""
@@ -386,50 +431,6 @@ class TableFile:
             raise self.error(f"it cannot be read: {reason or type(error).__name__}") from None
 
 
-def _edge_index(table: TableFile, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
-    """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2,
-    edges)."""
-    names = list(columns.ends or table.columns[:2])
-    if len(names) != 2:
-        raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
-    table.distinct([*names, *columns.of_each])
-    if all(re.fullmatch(INTEGER, name) or name in ids for name in names):
-        raise table.error(
-            f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
-            "Name the columns: edge_columns [source, target]."
-        )
-    # Integers are far faster to read and find than text.
-    frame = table.read(names) if ids.dtype == np.int64 else None
-    if frame is None or any(frame[name].dtype.kind != "i" for name in names):
-        frame = table.read(names, text=names)
-        if ids.dtype == np.int64:  # 744.0, as programs write integers of a column with gaps
-            frame = frame.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-        ids = pd.Index([str(value) for value in ids], dtype=object)
-    found = np.stack([ids.get_indexer(frame[name]) for name in names])
-
-    faulty = (found[0] < 0) | (found[1] < 0)
-
-    def reason(row: int) -> str:
-        name = names[int(found[0, row] >= 0)]
-        value = str(frame[name].iloc[row])
-        if not value:
-            return f"{name} is missing."
-        said = (
-            f"{name} {shown_value(value)} is not an id in the column {source}, whose ids look like "
-            f"{shown_value(str(ids[0]))}."
-        )
-        count = int(faulty.sum())
-        if count > 1 and not faulty.all():
-            said += (
-                f" So it is in {count:,} of {len(faulty):,} rows. If these nodes are meant to be "
-                f"absent, leave such rows out, for each end: edges[edges[{name!r}].isin(ids)]."
-            )
-        return said
-
-    table.check_rows(faulty, reason)
-    return found
-
-
 def _is_number(value: Any) -> bool:
     try:
         float(value)
@@ -452,16 +453,14 @@ def _counted(names: Sequence[str]) -> list[str]:
 
 def _numbers_in(value: Any) -> list[float] | None:
     """The numbers of a list, or of text such as ``0.1, 0.2``; None for another value."""
+    items: Any = ()
     if isinstance(value, str):
-        words: Any = value.strip("[]() ").replace(",", " ").split()
-        return [float(word) for word in words] if _are_numbers(words) else None
-    if isinstance(value, list | tuple | np.ndarray) and _are_numbers(value):
-        return [float(item) for item in value]
-    return None
-
-
-def _are_numbers(items: Any) -> bool:
-    return len(items) > 1 and all(_is_number(item) for item in items)
+        items = value.strip("[]() ").replace(",", " ").split()
+    elif isinstance(value, list | tuple | np.ndarray):
+        items = value
+    if len(items) < 2 or not all(map(_is_number, items)):
+        return None
+    return [float(item) for item in items]
 
 
 class SeveralTables(TableFile):
@@ -496,12 +495,12 @@ class SeveralTables(TableFile):
         return [*first.columns, "split"]
 
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
-        _ = self.columns
+        _ = self.columns  # which checks that the tables fit each other
         frames = []
         own = [name for name in columns if name != "split"]
+        own_text = [name for name in text if name != "split"]
         for split, table in self.tables.items():
-            frame = table.read(own, [name for name in text if name != "split"])
-            frames.append(frame.assign(split=split))
+            frames.append(table.read(own, own_text).assign(split=split))
         return pd.concat(frames, ignore_index=True)[list(columns)]
 
     def error(self, reason: str) -> DataError:
@@ -512,12 +511,13 @@ class SeveralTables(TableFile):
         rows = np.flatnonzero(faulty)
         if not len(rows):
             return
-        start = row = int(rows[0])
+        # The row is one of the joined table: a message has the file, and the row in it.
+        left = row = int(rows[0])
         for table in self.tables.values():
             length = len(table.read([]))
-            if start < length:
-                raise DataError(f"{str(table.path)!r}, row {start} (from 0): {reason(row)}")
-            start -= length
+            if left < length:
+                raise DataError(f"{str(table.path)!r}, row {left} (from 0): {reason(row)}")
+            left -= length
 
 
 def shown_value(value: str) -> str:

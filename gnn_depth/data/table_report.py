@@ -2,15 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from gnn_depth.data.columns import (
-    FEW_CATEGORIES,
-    ColumnFacts,
-    Proposal,
-    facts_of,
-    propose,
-)
+from gnn_depth.data.columns import FEW_CATEGORIES, ColumnFacts, Proposal, facts_of, propose
 from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
-from gnn_depth.data.scaling import METHODS, PerColumn, words_of_columns
+from gnn_depth.data.scaling import METHODS, REST, PerColumn, words_of_columns
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 
@@ -22,13 +16,15 @@ def look_at_nodes(
     frame = nodes.read(nodes.columns)
     facts = [facts_of(name, frame[name]) for name in nodes.columns]
     roles, _ = with_defaults(nodes, columns, [])
+    # Whoever gave a role to a column has decided on it.
     open_columns = [column for column in facts if column.name in (roles.features or ())]
     needs_label = not roles.label and not roles.targets
     proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
     keep_given(proposal, columns)
-    blank = [one.name for one in facts if one.name in roles.categories and len(one.missing)]
-    if blank and not roles.fills:
-        proposal.options["fill"] = "median"
+    # propose has seen the open columns only.
+    for column in facts:
+        if column.name in roles.categories and len(column.missing) and not roles.fills:
+            proposal.options["fill"] = "median"
     return facts, proposal
 
 
@@ -50,14 +46,15 @@ def roles_of_nodes(
     """
     roles, masks = with_defaults(nodes, columns, [])
     numbers = [one.name for one in facts if one.is_numeric or one.kind == "dates"]
-    named = {} if isinstance(standardize, str) else standardize
-    known = {name: word for name, word in named.items() if name in numbers or name == "*"}
-    methods = words_of_columns(
-        "standardize", standardize if isinstance(standardize, str) else known, numbers, METHODS
-    )
+    if not isinstance(standardize, str):
+        # The training checks the names; here only those of numbers have a word to show.
+        standardize = {
+            name: word for name, word in standardize.items() if name in numbers or name == REST
+        }
+    methods = words_of_columns("standardize", standardize, numbers, METHODS)
     rows = []
     for column in facts:
-        name, option = column.name, ""
+        name, option = column.name, ""  # the option that gives the column its role
         if name == roles.id:
             role = "id"
         elif name == roles.label:
@@ -73,29 +70,27 @@ def roles_of_nodes(
         elif name not in (roles.features or ()):
             role = "not read"
         else:
-            role, option = "feature", "standardize"
+            role, word = "feature", ""
             if are_dates(column, roles):
                 word = roles.dates if isinstance(roles.dates, str) else roles.dates.get(name, "")
                 role, option = f"feature: {word}", "dates"
-            if methods.get(name, "none") != "none" and word_is_scaled(column, roles):
+            # Cyclic dates are four numbers on circles, which have their scale.
+            if methods.get(name, "none") != "none" and word != "cyclic":
                 role += f", {methods[name]}"
-            else:
-                option = option if are_dates(column, roles) else ""
+                option = option or "standardize"
             if len(column.missing):
                 role += ", filled"
         if option in proposed:
             role += " (proposed)"
-        values = "; ".join(words for words in (column.described, column.share_missing) if words)
-        rows.append((name, values, role))
+        rows.append((name, _values(column), role))
     return rows
 
 
-def word_is_scaled(column: ColumnFacts, columns: NodeColumns) -> bool:
-    """True if a column becomes one number, which can be scaled."""
-    dates = columns.dates
-    if not are_dates(column, columns):
-        return True
-    return (dates if isinstance(dates, str) else dates.get(column.name, "days")) != "cyclic"
+def _values(column: ColumnFacts) -> str:
+    """What a column holds, and how much of it is missing."""
+    if column.share_missing:
+        return f"{column.described}; {column.share_missing}"
+    return column.described
 
 
 def roles_of_edges(
@@ -122,10 +117,9 @@ def roles_of_edges(
                 role += f", {methods[name]}"
             if len(column.missing):
                 role += ", filled"
-        elif column.is_numeric:
+        elif column.is_numeric:  # the options that would read it
             role = "not read (edge_weight, edge_features)"
         elif column.kind == "text" and column.distinct <= FEW_CATEGORIES:
             role = "not read (edge_features)"
-        values = "; ".join(words for words in (column.described, column.share_missing) if words)
-        rows.append((name, values, role))
+        rows.append((name, _values(column), role))
     return rows

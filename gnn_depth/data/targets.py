@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
-from gnn_depth.data.marks import mark_among
+from gnn_depth.data.marks import MISSING, mark_among, stripped
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.registry import unknown as unknown_word
 
-#: Ways to write a missing value; in a column of text only an empty value is missing.
-MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
 #: Names of classes that may mark rows without one.
 UNKNOWN = ("unknown", "unk", "?", "-", "missing", "unlabeled", "unlabelled", "undefined")
 #: Names of two classes of which the second is the positive one.
@@ -68,6 +66,7 @@ def read_targets(
     Raises:
         DataError: A value is none of these, the first one is named; or no row has a target.
     """
+    # The type decides, not the values: floats that are whole are never taken for classes.
     if not isinstance(values, Tensor):
         found = _of_text(np.asarray(values, object), missing_label)
     elif values.is_floating_point():
@@ -104,7 +103,7 @@ def _occurs(values: Any, missing_label: float | str) -> bool:
         if number is None:  # in a table it stood for the NaN of a number
             return values.is_floating_point() and bool(values.isnan().any())
         return bool((values == number).any())
-    column = pd.Series(np.asarray(values, object).ravel()).fillna("").astype(str).str.strip()
+    column = stripped(pd.Series(np.asarray(values, object).ravel()))
     if (column == str(missing_label)).any():
         return True
     return number is not None and bool((pd.to_numeric(column, errors="coerce") == number).any())
@@ -115,9 +114,11 @@ def no_targets(rows: int, schema: Schema) -> Targets:
     labelled = torch.zeros(rows, dtype=torch.bool)
     names = list(schema.outputs)
     if schema.task == "multiclass":
-        return Targets(torch.zeros(rows, dtype=torch.long), labelled, names, [])
-    dtype = torch.long if schema.task == "multilabel" else torch.float32
-    y = torch.zeros(rows, len(schema.outputs), dtype=dtype)
+        y = torch.zeros(rows, dtype=torch.long)
+    elif schema.task == "multilabel":
+        y = torch.zeros(rows, len(names), dtype=torch.long)
+    else:
+        y = torch.zeros(rows, len(names))
     return Targets(y, labelled, names, [])
 
 
@@ -130,6 +131,7 @@ def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:
             of classes that are equally frequent, or not counted.
     """
     first, second = names
+    # A column with gaps holds the classes 0 and 1 as floats: 0.0 and 1.0.
     plain = [name.strip().casefold().removesuffix(".0") for name in names]
     for negative, positive in SIGNS:
         if plain == [negative, positive]:
@@ -148,15 +150,16 @@ def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:
         DataError: They are of another task, or have a class that the model does not know.
     """
     task = task_of(found.y)
-    if task != schema.task and not {task, schema.task} == {"multilabel", "regression"}:
+    # Numbers that happen to be all 0 and 1 look like labels, and labels may come as floats.
+    if task != schema.task and {task, schema.task} != {"multilabel", "regression"}:
         raise DataError(f"the model was trained for {schema.task}, and these targets are {task}.")
     outputs = len(schema.outputs)
     if schema.task != "multiclass":
         here = 1 if found.y.dim() == 1 else found.y.shape[1]
         if here != outputs:
             raise DataError(f"the model was trained on {outputs} targets, and here are {here}.")
-        y = found.y.float() if schema.task == "regression" else found.y.long()
-        return replace(found, y=y, names=list(schema.outputs))
+        dtype = torch.float32 if schema.task == "regression" else torch.long
+        return replace(found, y=found.y.to(dtype), names=list(schema.outputs))
     assert found.names is not None, "classes have names"
     numbers = {name: number for number, name in enumerate(schema.outputs)}
     number_of = torch.tensor([numbers.get(name, -1) for name in found.names])
@@ -176,14 +179,13 @@ def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:
 
 def _mark(values: Any, missing_label: float | str | None) -> str:
     """How rows without a target are marked, in words."""
-    mark = "-1"
-    if not isinstance(values, Tensor):
-        mark = "empty or -1"
-    elif values.is_floating_point():
-        mark = "NaN"
+    if isinstance(values, Tensor) and not values.is_floating_point():
+        # Integers have no NaN: the label that is given takes the place of -1.
+        return "-1" if missing_label is None else repr(missing_label)
+    mark = "NaN" if isinstance(values, Tensor) else "empty or -1"
     if missing_label is None:
         return mark
-    return f"{missing_label!r}" if mark == "-1" else f"{mark} or {missing_label!r}"
+    return f"{mark} or {missing_label!r}"
 
 
 def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
@@ -192,12 +194,13 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
         values = values[:, 0]
     if values.ndim != 1:
         raise DataError(f"y is text of shape {values.shape}, and needs one name of a class a row.")
-    column = pd.Series(values).fillna("").astype(str).str.strip()
+    column = stripped(pd.Series(values))
     labelled = (column != "").to_numpy(copy=True)
     if missing_label is not None:
         labelled &= (column != str(missing_label)).to_numpy()
         if not isinstance(missing_label, str):  # the number -1 is written -1 or -1.0
             labelled &= (pd.to_numeric(column, errors="coerce") != missing_label).to_numpy()
+    # NA may be a class, such as Namibia, so it is neither dropped nor kept without asking.
     marks = np.flatnonzero(column.isin(MISSING[1:]).to_numpy() & labelled)
     if len(marks):
         value = column.iloc[marks[0]]
@@ -224,11 +227,11 @@ def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
 def _doubtful_names(names: Sequence[str]) -> list[str]:
     """Sentences about names that may be one class, or none."""
     notes = []
-    same: dict[str, str] = {}
+    same: dict[str, str] = {}  # the first name of each key
     for name in names:
         key = name.casefold()
         with suppress(ValueError):
-            key = repr(float(name))
+            key = repr(float(name))  # 1 and 1.0 are one number
         if key in same:
             notes.append(f"{same[key]!r} and {name!r} are two classes: write them alike if not.")
         same.setdefault(key, name)
@@ -248,6 +251,8 @@ def _of_classes(values: Tensor, missing_label: float | str | None, labelled: Any
     number = _number(missing_label)
     if number is not None:
         known = known & (values != number)
+    # -1 beside 0, 1, ... marks a row without a class, as LINKX's data has it; beside 1 alone it is
+    # the other class.
     elif missing_label is None and not _are_signs(values[known]):
         known = known & (values != -1)
     negative = (known & (values < 0)).nonzero()
@@ -270,6 +275,7 @@ def _are_signs(values: Tensor) -> bool:
 
 
 def _check_number_of_classes(classes: int, rows: int) -> None:
+    # Identifiers and amounts in place of classes would make a useless model with a huge last layer.
     if classes > MANY_CLASSES and 2 * classes > rows:
         raise DataError(
             f"y has {classes:,} different classes in {rows:,} rows. Numbers to predict are floats "
@@ -282,6 +288,7 @@ def _of_labels(values: Tensor, missing_label: float | str | None) -> Targets:
     number = _number(missing_label)
     if number is None:
         number = -1
+    # A row with some labels missing is no row without a target, and is refused below.
     labelled = ~(values == number).all(1)
     wrong = (((values < 0) | (values > 1)).any(1) & labelled).nonzero()
     if len(wrong):
@@ -332,14 +339,15 @@ def _of_numbers(
     if y.dim() == 2:
         notes += _one_hot_note(known)
         return Targets(y, labelled, listed, notes)
-    in_range = (known >= 0) & (known <= MANY_CLASSES)
-    few = len(known) > 0 and bool(((known == known.round()) & in_range).all())
-    if few and len(different := torch.unique(known)) <= FEW_VALUES:
-        shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
-        notes.append(
-            f"y holds floats ({shown}, ...), so they are numbers to predict. If they are classes, "
-            "give integers: y.long(), or `label` of a table."
-        )
+    like_classes = (known == known.round()) & (known >= 0) & (known <= MANY_CLASSES)
+    if like_classes.all():
+        different = torch.unique(known)
+        if 0 < len(different) <= FEW_VALUES:
+            shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
+            notes.append(
+                f"y holds floats ({shown}, ...), so they are numbers to predict. If they are "
+                "classes, give integers: y.long(), or `label` of a table."
+            )
     return Targets(y, labelled, listed, notes)
 
 
@@ -358,9 +366,8 @@ def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
         return y.float()
     columns = known.reshape(len(known), -1).T
     for column, rounded in zip(columns, columns.float(), strict=True):
-        if len(torch.unique(column)) > len(torch.unique(rounded)) and _digits_matter(
-            column, rounded
-        ):
+        are_merged = len(torch.unique(column)) > len(torch.unique(rounded))
+        if are_merged and _digits_matter(column, rounded):
             value = float(column[(column != rounded.double()).nonzero()[0]])
             notes.append(
                 f"y holds numbers that float32 cannot tell apart, such as {value:.17g}: they stay "
@@ -373,11 +380,9 @@ def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
 
 def _digits_matter(exact: Tensor, rounded: Tensor) -> bool:
     """True if rounding moves integers, or values by more than a thousandth of their spread."""
-    moved = (exact - rounded.double()).abs()
-    integers = bool((exact == exact.round()).all())
-    return bool(moved.max() > 0) and (
-        integers or bool(moved.max() > 1e-3 * exact.std(correction=0))
-    )
+    most = (exact - rounded.double()).abs().max()
+    are_integers = bool((exact == exact.round()).all())
+    return bool(most > 0) and (are_integers or bool(most > 1e-3 * exact.std(correction=0)))
 
 
 def _one_hot_note(known: Tensor) -> list[str]:
@@ -391,7 +396,9 @@ def _one_hot_note(known: Tensor) -> list[str]:
 
 def _number(missing_label: float | str | None) -> float | None:
     """A mark of missing labels as a number, if it is one."""
+    if missing_label is None:
+        return None
     try:
-        return float("" if missing_label is None else missing_label)
-    except ValueError:  # text, or none
+        return float(missing_label)
+    except ValueError:  # text
         return None

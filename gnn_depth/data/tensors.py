@@ -16,11 +16,11 @@ def is_text(value: Any) -> bool:
     if isinstance(value, Tensor) or hasattr(value, "toarray"):
         return False
     array = np.asarray(value)
-    return array.dtype.kind in "US" or (array.dtype.kind == "O" and _all_text(array))
-
-
-def _all_text(array: np.ndarray) -> bool:
-    return array.size > 0 and all(isinstance(item, str) for item in array.flat)
+    if array.dtype.kind in "US":
+        return True
+    if array.dtype.kind != "O" or not array.size:
+        return False
+    return all(isinstance(item, str) for item in array.flat)
 
 
 def as_tensor(name: str, value: Any) -> Tensor:
@@ -62,7 +62,7 @@ def _from_numpy(name: str, value: Any) -> Tensor:
         raise DataError(f"{name} is no array of numbers: {error}.") from None
     kinds = {"b": np.bool_, "i": np.int64, "u": np.int64}
     dtype = kinds.get(array.dtype.kind)
-    if array.dtype.kind == "f":
+    if array.dtype.kind == "f":  # float64 stays, so that lost digits can be told
         dtype = np.float32 if array.dtype.itemsize <= 4 else np.float64
     if dtype is None:
         held = "text" if is_text(array) else f"values of the type {array.dtype}"

@@ -11,7 +11,7 @@ from torch import Tensor
 from gnn_depth.data.batch import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError
 from gnn_depth.data.made_features import seeded_everywhere
-from gnn_depth.graph import Graph
+from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.registry import described, name_of
 from gnn_depth.short_names import PartsOf
 
@@ -19,7 +19,6 @@ from gnn_depth.short_names import PartsOf
 Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
 NUMBER = "number_of_node"  # an attribute that follows each node: its number from 1 on
 LABELLED = "has_target"  # and one that says whether it has a target
-OF_EDGES = ("edge_weight", "edge_attr")
 READ = ("x", "y", "edge_index", "num_nodes", NUMBER, LABELLED, *OF_EDGES, *MASKS)
 
 
@@ -56,17 +55,20 @@ def transformed(
                     f"{_name(transform)} adds nodes without targets, which is defined for one "
                     "graph with targets of its nodes: leave it out for several graphs."
                 )
+    # One graph at a time, as an encoding of several at once would mix them.
     graphs = _graphs(batch, labelled)
     with seeded_everywhere(seed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
             graphs = [_apply(transform, graph) for graph in graphs]
-    parts = [_checked(graph, batch.per_graph, adds_nodes, notes) for graph in graphs]
-    nodes = [len(part.x) for part in parts]
-    edges, owners = [], []
-    for number, part in enumerate(parts):
-        edges.append(part.edge_index + sum(nodes[:number]))
-        owners.append(torch.full((nodes[number],), number))
+    parts, edges, owners = [], [], []
+    nodes = 0
+    for number, graph in enumerate(graphs):
+        part = _checked(graph, batch.per_graph, adds_nodes, notes)
+        parts.append(part)
+        edges.append(part.edge_index + nodes)
+        owners.append(torch.full((len(part.x),), number))
+        nodes += len(part.x)
 
     def joined(name: str) -> Tensor:
         return torch.cat([part[name] for part in parts])
@@ -78,9 +80,9 @@ def transformed(
     node_to_graph = None
     if batch.graph.node_to_graph is not None:
         node_to_graph = torch.cat(owners)
-    graph = Graph(torch.cat(edges, 1), sum(nodes), node_to_graph, **of_edges)
-    masks = [joined(name).bool() & joined(LABELLED) for name in MASKS]
-    changed: dict[str, Any] = dict(zip(MASKS, masks, strict=True))
+    graph = Graph(torch.cat(edges, 1), nodes, node_to_graph, **of_edges)
+    # A split that a transform draws may have rows that have no target.
+    changed: dict[str, Any] = {name: joined(name).bool() & joined(LABELLED) for name in MASKS}
     made = replace(batch, x=joined("x"), y=joined("y"), graph=graph, **changed)
     return made, joined(NUMBER) - 1, list(dict.fromkeys(notes))
 
@@ -104,12 +106,14 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     first_node = 0
     for number, count in enumerate(owner.bincount(minlength=graph.num_graphs).tolist()):
         last_node = first_node + count
-        own_rows = slice(number, number + 1) if batch.per_graph else slice(first_node, last_node)
-        inside = (edges[0] >= first_node) & (edges[0] < last_node)
-        parts = {name: value[first_node:last_node] for name, value in of_nodes.items()}
-        parts |= {name: value[own_rows] for name, value in rows.items()}
-        parts |= {name: value[inside] for name, value in of_edges.items()}
-        found.append(Data(edge_index=edges[:, inside] - first_node, num_nodes=count, **parts))
+        own_nodes = slice(first_node, last_node)
+        own_rows = slice(number, number + 1) if batch.per_graph else own_nodes
+        own_edges = (edges[0] >= first_node) & (edges[0] < last_node)
+        parts = {}
+        for values, own in ((of_nodes, own_nodes), (rows, own_rows), (of_edges, own_edges)):
+            for name, value in values.items():
+                parts[name] = value[own]
+        found.append(Data(edge_index=edges[:, own_edges] - first_node, num_nodes=count, **parts))
         first_node = last_node
     return found
 
@@ -117,7 +121,9 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
 def _name(transform: Any) -> str:
     """A transform as a message names it."""
     cls = type(transform)
-    return described(cls) if name_of(cls) else f"the transform {cls.__name__}"
+    if name_of(cls):
+        return described(cls)
+    return f"the transform {cls.__name__}"
 
 
 def _apply(transform: Any, graph: Any) -> Any:
@@ -147,6 +153,7 @@ def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) ->
         if name in READ:
             continue
         is_of_nodes = isinstance(value, Tensor) and value.dim() in (1, 2) and len(value) == nodes
+        # Integers and flags are numbers of nodes or of groups rather than features.
         if is_of_nodes and value.is_floating_point():
             columns = value.reshape(nodes, -1).float()
             notes.append(f"{name}, which a transform adds, is {columns.shape[1]} more features.")
@@ -158,8 +165,8 @@ def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) ->
     wanted = {"y": rows, NUMBER: nodes, LABELLED: rows, **dict.fromkeys(MASKS, rows)}
     for name, count in wanted.items():
         value = graph.get(name, None)
+        has = "no" if value is None else f"{len(value):,} rows of"
         if value is None or len(value) != count:
-            has = "no" if value is None else f"{len(value):,} rows of"
             what = "nodes" if name == NUMBER else name
             raise DataError(
                 f"the transforms leave {has} {what} beside {nodes:,} rows of x, and targets and "
@@ -167,6 +174,7 @@ def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) ->
             )
     if per_graph:
         return graph
+    # Transforms that pad what has a row for each node give a new one the number 0.
     added = int((graph[NUMBER] == 0).sum())
     if added and not adds_nodes:
         raise DataError(

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
+from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
@@ -62,11 +62,10 @@ class TreeNeighborsMatch(GraphDataModule):
         count = min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
         trained = round(train_fraction * count)
         if not 0 < trained < count:
+            without = "hold out" if trained else "train on"
             raise ValueError(
                 f"train_fraction {train_fraction} of the {count} examples of each value leaves "
-                "none to "
-                f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to "
-                f"{1 - 1 / count:.4g}."
+                f"none to {without}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
             )
         self.permutations, self.trained = count, trained
         self.depth = depth
@@ -103,52 +102,54 @@ class TreeNeighborsMatch(GraphDataModule):
         while len(distinct) < count:
             distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
         values = torch.tensor(list(distinct))
-        of_value = torch.arange(count)[:, None] * leaves + values.argsort(
-            1
-        )  # by permutation and value
+        # The example of each permutation whose answer is a value: its key is where the value is.
+        of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)
         draws = Draws(self.seed, "tree split")
-        order = torch.stack(
-            [of_value[draws.permutation(count), value] for value in range(leaves)], 1
-        )
+        columns = []
+        for value in range(leaves):
+            columns.append(of_value[draws.permutation(count), value])
+        order = torch.stack(columns, 1)
         train, held_out = order[: self.trained].flatten(), order[self.trained :].flatten()
         return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)
 
     def train_dataloader(self) -> EpochLoader[Tensor]:
         count = self.passes * len(self.examples.train)
         rank, processes = self._share(count)
-        repeated = (
-            min(self.batch_size, count) // processes
-        )  # all batches but the last, which may be smaller
+        # The size of all batches but the last, which may be smaller.
+        repeated = min(self.batch_size, count) // processes
+
+        def plan(epoch: int) -> Sequence[Tensor]:
+            order = self.training_order(epoch)
+            return training_batches(order, self.batch_size, rank, processes)
+
         return EpochLoader(
-            lambda epoch: training_batches(
-                self.training_order(epoch), self.batch_size, rank, processes
-            ),
+            plan,
             partial(self.make_batch, stage="train"),
             length=-(-(count // processes * processes) // self.batch_size),
             trainer=self.trainer,
             repeated=Repeated(self.graph(repeated), repeated),
         )
 
-    def val_dataloader(self) -> FixedLoader[Tensor]:
+    def val_dataloader(self) -> EpochLoader[Tensor]:
         return self._held_out("val", *self._share(len(self.examples.held_out)))
 
-    def test_dataloader(self) -> FixedLoader[Tensor]:
+    def test_dataloader(self) -> EpochLoader[Tensor]:
         return self._held_out("test", *self._share(len(self.examples.held_out)))
 
-    def predict_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out(
-            "test", 0, 1
-        )  # every process gets all examples, as one of them writes the predictions
+    def predict_dataloader(self) -> EpochLoader[Tensor]:
+        # Every process gets all examples, as one of them writes the predictions.
+        return self._held_out("test", 0, 1)
 
     def training_order(self, epoch: int) -> Int[Tensor, "drawn"]:
         """The training examples in the order of an epoch: all in a random order, for each pass."""
         draws = Draws(self.seed, f"tree order {epoch}")
         train = self.examples.train
-        return torch.cat([train[draws.permutation(len(train))] for _ in range(self.passes)])
+        passes = [train[draws.permutation(len(train))] for _ in range(self.passes)]
+        return torch.cat(passes)
 
-    def _held_out(self, stage: str, rank: int, processes: int) -> FixedLoader[Tensor]:
+    def _held_out(self, stage: str, rank: int, processes: int) -> EpochLoader[Tensor]:
         batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
-        return FixedLoader(batches, partial(self.make_batch, stage=stage))
+        return EpochLoader(lambda _: batches, partial(self.make_batch, stage=stage), len(batches))
 
     def _share(self, examples: int) -> tuple[int, int]:
         """Rank and number of the processes, each of which needs a batch: the others would wait for
@@ -157,8 +158,7 @@ class TreeNeighborsMatch(GraphDataModule):
         if examples < processes:
             raise DataError(
                 f"{examples} examples are too few for {processes} processes: use fewer processes, "
-                "or another "
-                "train_fraction."
+                "or another train_fraction."
             )
         return rank, processes
 
@@ -172,6 +172,7 @@ class TreeNeighborsMatch(GraphDataModule):
         leaves, size = self.num_classes, len(chosen)
         values = self.examples.values[chosen // leaves]
         leaf = chosen % leaves
+        # Keys and values count from 1, as 0 says that a node has none.
         x = torch.zeros(2 * leaves - 1, size, 2, dtype=torch.long)
         x[0, :, 0] = leaf + 1
         x[-leaves:, :, 0] = torch.arange(1, leaves + 1)[:, None]
@@ -181,10 +182,10 @@ class TreeNeighborsMatch(GraphDataModule):
 
     def graph(self, size: int) -> Graph:
         """The graph of ``size`` trees side by side, the same object every time."""
+        # Kept, as parts of a graph that layers need are computed once for each object.
         if size not in self._graphs:
-            with torch.inference_mode(
-                False
-            ):  # a tensor made in inference mode could not be trained with later
+            # A tensor made in inference mode could not be trained with later.
+            with torch.inference_mode(False):
                 edges = tree_edges(self.depth)[:, :, None] * size + torch.arange(size)
                 rows = torch.arange((2 * self.num_classes - 1) * size)
                 self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
@@ -220,8 +221,11 @@ def training_batches(
     """The batches of one process, as many and as large as every other process's; leaves out the
     remainder."""
     end = len(order) - len(order) % processes
-    starts = range(0, end, batch_size)
-    return [order[start : min(start + batch_size, end)][rank::processes] for start in starts]
+    batches = []
+    for start in range(0, end, batch_size):
+        whole = order[start : min(start + batch_size, end)]
+        batches.append(whole[rank::processes])
+    return batches
 
 
 def evaluation_batches(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
-from gnn_depth.data.columns import LARGE, Proposal, facts_of
+from gnn_depth.data.columns import LARGE, ColumnFacts, Proposal, facts_of
 from gnn_depth.data.containers import graphs_in
 from gnn_depth.data.features import columns_differ
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
@@ -42,6 +42,19 @@ from gnn_depth.registry import keep_arguments, register, unknown
 Separator = Literal["comma", "semicolon", "tab", "bar", "spaces"]
 #: What stands for missing numbers.
 Fill: TypeAlias = Literal["error", "mean", "median", "zero"]
+#: The options that only tables have; those that arrays have too stay out.
+OF_TABLES = (
+    "nodes",
+    "label",
+    "id",
+    "split",
+    "features",
+    "categories",
+    "targets",
+    "ends",
+    "drop",
+    "dates",
+)
 
 
 @register("data", "UserGraph")
@@ -178,44 +191,23 @@ class UserGraph(GraphSource):
     ) -> None:
         self._frames: dict[Path, pd.DataFrame] = {}
         # What is read later, by inspect too, is what was given now.
-        path = _kept(path)
-        if isinstance(nodes, Mapping):
-            nodes = {name: _kept(file) for name, file in nodes.items()}
-        else:
-            nodes = _kept(nodes)
+        path, nodes = _kept(path), _kept(nodes)
         self._files = path, nodes
-        path = self._named("edges", path)
-        if isinstance(nodes, Mapping):
-            nodes = {name: self._named(f"nodes {name}", file) for name, file in nodes.items()}
-        else:
-            nodes = self._named("nodes", nodes)
+        path, nodes = self._named("edges", path), self._named("nodes", nodes)
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
         edge_features, date_format = _listed(edge_features), _listed(date_format)
-        defaults = inspect.signature(UserGraph).parameters
+        given = dict(locals())  # before other names are among them
         self._written = {}  # the options that are not the defaults, for a command that has them
-        for name, value in locals().items():
-            if name in defaults and value != defaults[name].default:
-                self._written[name] = value
-        for name in ("path", "nodes"):
-            self._written.pop(name, None)
+        for name, option in inspect.signature(UserGraph).parameters.items():
+            if name not in ("path", "nodes") and given[name] != option.default:
+                self._written[name] = given[name]
         self.path = Path(path)
         if self.path not in self._frames:
             self.path = _existing("graph file", path, folders=True)
-        of_tables = {
-            "nodes": nodes,
-            "label": label,
-            "id": id,
-            "split": split,
-            "features": features,
-            "categories": categories,
-            "targets": targets,
-            "ends": ends,
-            "drop": drop,
-            "dates": dates,
-        }
-        _check_options(path, of_tables)
+        _check_options(path, {name: given[name] for name in OF_TABLES})
+        # A column of a split takes the place of the option split, which numbers rows.
         super().__init__(
             self.path,
             None,
@@ -239,7 +231,7 @@ class UserGraph(GraphSource):
         for name, file in _named_files(nodes).items():
             self.node_files[name] = Path(file)
             if Path(file) not in self._frames:
-                self.node_files[name] = _existing(f"table of nodes{name and f' {name}'}", file)
+                self.node_files[name] = _existing(f"table of nodes {name}".rstrip(), file)
         self.nodes = next(iter(self.node_files.values()), None)
         self.origin = str(self.nodes or self.path)
         self.columns = NodeColumns(
@@ -252,10 +244,11 @@ class UserGraph(GraphSource):
         self.node_columns, self.edge_columns = node_columns, edge_columns
         self.separator = separator
         self.notation = Notation(decimal, tuple(date_format))
-        self.notation.check()
 
     def _named(self, role: str, given: Any) -> Any:
         """A file as it was given; a table of pandas is kept under a name for messages."""
+        if isinstance(given, Mapping):
+            return {name: self._named(f"{role} {name}", file) for name, file in given.items()}
         if not isinstance(given, pd.DataFrame):
             return given
         name = f"{role} (DataFrame).csv"
@@ -268,15 +261,16 @@ class UserGraph(GraphSource):
         return self.fill if self.repeated_edges == "none" else "error"
 
     def given(self) -> Given:
-        of_schema = {
+        of_schema: dict[str, Any] = {
             "undirected": self.undirected,
-            "repeated_edges": "" if self.repeated_edges == "none" else self.repeated_edges,
             "normalize_features": self.normalize_features,
         }
-        notes: list[str] = []
+        if self.repeated_edges != "none":
+            of_schema["repeated_edges"] = self.repeated_edges
         with self.naming_origin():
             tables = self.tables()
             if tables is None:
+                notes: list[str] = []
                 graphs = self._arrays(notes)
                 renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
                 return Given(renamed, of_schema=of_schema, notes=notes)
@@ -290,13 +284,14 @@ class UserGraph(GraphSource):
                 edges, nodes, columns, self.of_edges, self.marked_missing, trained, scales
             )
         except DataError:
-            known = columns.id or (self.adopted.id if self.adopted is not None else None)
-            refuse_misplaced(edges, nodes, replace(columns, id=known), self.of_edges)
+            # Tables in the wrong place make one of many errors, none of which would say so.
+            if self.adopted is not None:
+                columns = replace(columns, id=columns.id or self.adopted.id)
+            refuse_misplaced(edges, nodes, columns, self.of_edges)
             if self.adopted is None:
                 refuse_other_ends(edges, nodes, columns, self.of_edges)
             raise
-        of_schema = {**found.of_schema, **of_schema}
-        return replace(found, of_schema=of_schema, notes=[*found.notes, *notes])
+        return replace(found, of_schema={**found.of_schema, **of_schema})
 
     def tables(self) -> tuple[TableFile, TableFile, NodeColumns] | None:
         """The tables of edges and of nodes, with the roles of its columns; None if the file holds
@@ -307,10 +302,11 @@ class UserGraph(GraphSource):
             if found is None:
                 return None
             if not columns.label and not columns.targets:
-                columns = replace(columns, label="label")
+                columns = replace(columns, label="label")  # as DGL's format has it
             return found[1], found[0], columns
-        if self.node_files:
+        if self.node_files:  # whatever brings the edges
             return self._edges(), self._nodes(), columns
+        # Attributes that an option names are columns; else those called x and y are arrays.
         is_for_model = self.adopted is not None and self.adopted.named
         if _ends_in(path, NETWORKX) and (columns.label or columns.targets or is_for_model):
             nodes, edges = tables_of(read_networkx(path), path)
@@ -352,6 +348,7 @@ class UserGraph(GraphSource):
         other: Any = super().read_as(schema, unknown, targets)
         if other is self:
             return self
+        # What is done to edges and features belongs to the model, whatever the options say.
         other.undirected = schema.undirected
         other.repeated_edges = schema.repeated_edges or "none"
         other.normalize_features = schema.normalize_features
@@ -366,6 +363,7 @@ class UserGraph(GraphSource):
         }
         found = []
         for name, value in trained.items():
+            # What was not given cannot contradict the model.
             asked = self.arguments.get(name, value)
             if value is not None and asked != value:
                 found.append(f"{name} {str(asked).lower()}")
@@ -379,13 +377,13 @@ class UserGraph(GraphSource):
         names = [column.name for column in schema.columns]
         numbers = [column.name for column in schema.columns if column.kind == "number"]
         roles = self.columns
+        features, categories = list(roles.features or ()), list(roles.categories)
         found = []
-        if roles.features and (
-            _beyond(roles.features, names) or _uncovered(numbers, roles.features)
-        ):
-            found.append(f"features {list(roles.features)}")
-        if roles.categories and _beyond(roles.categories, names):
-            found.append(f"categories {list(roles.categories)}")
+        are_the_same = _covered(features, numbers) == numbers and _all_cover(features, names)
+        if features and not are_the_same:
+            found.append(f"features {features}")
+        if not _all_cover(categories, names):
+            found.append(f"categories {categories}")
         dropped = [name for name in roles.drop if name in names]
         if dropped:
             found.append(f"drop {dropped}")
@@ -397,10 +395,11 @@ class UserGraph(GraphSource):
             found.files = [str(self.path)]
             return found
         edges, nodes = self._edges(), self._nodes()
+        # First, because every proposal for exchanged tables would be nonsense.
         refuse_misplaced(edges, nodes, self.columns, self.of_edges)
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
-        if notation:
+        if notation:  # with which other columns are numbers or dates
             return UserGraph(*self._files, **self._written, **notation).inspect()
         can_fill = self.fill == "error" and self.repeated_edges == "none"
         if can_fill and _have_gaps(edges, self.of_edges):
@@ -411,21 +410,18 @@ class UserGraph(GraphSource):
             proposal.options["ends"] = proposed_ends
         written = {**self._written, **proposal.options}
         found.options = {f"data.{name}": value for name, value in written.items()}
+        # The report is of the data as the proposed command would read it.
         complete = UserGraph(*self._files, **written)
         proposed = set(proposal.options)
+        of_nodes = roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed)
+        of_edges = roles_of_edges(edges, complete.of_edges, self.edge_standardize)
         found.tables = [
-            (
-                f"{self.nodes}: {facts[0].rows:,} nodes",
-                roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed),
-            ),
-            (
-                f"{self.path}: edges",
-                roles_of_edges(edges, complete.of_edges, self.edge_standardize),
-            ),
+            (f"{self.nodes}: {facts[0].rows:,} nodes", of_nodes),
+            (f"{self.path}: edges", of_edges),
         ]
         try:
             batch = complete.batch
-        except DataError as error:
+        except DataError as error:  # the columns are reported all the same
             found.open = [str(error)]
             return found
         found.notes = [*complete.notes]
@@ -439,9 +435,9 @@ class UserGraph(GraphSource):
         found.look_at(batch, complete.schema, not self.undirected)
         if found.options.get("data.undirected") == "true" and self.repeated_edges == "none":
             _propose_one_edge(found, batch, _have_gaps(edges, self.of_edges))
-        of_edges = batch.graph.edge_attr
-        are_large = of_edges is not None and bool((of_edges.abs() > LARGE).any())
-        if (are_large or columns_differ(of_edges)) and self.edge_standardize == "none":
+        values = batch.graph.edge_attr
+        are_large = values is not None and bool((values.abs() > LARGE).any())
+        if (are_large or columns_differ(values)) and self.edge_standardize == "none":
             found.options["data.edge_standardize"] = "standard"
         # Columns of a table say more together: without these the model is linear up to its layers.
         found.options["model.first_activation"] = "true"
@@ -455,21 +451,20 @@ class UserGraph(GraphSource):
             # A number to predict follows a node's own features more often than a class does; the
             # default layer counts a node as one of its neighbours (docs/howto).
             found.options["model.layer"] = "sage"
-        if batch.graph.edge_channels:  # neither reads features of edges
+        if batch.graph.edge_channels:  # which neither sage nor the default layer reads
             found.options["model.layer"] = "gat" if batch.graph.edge_weight is None else "gin"
-        sizes = {column.name: column.largest for column in facts}
-        is_large = any(sizes[name] > LARGE for name in complete.columns.targets)
-        if is_large and self.scale_target == "none":
-            found.options["data.scale_target"] = "standard"
+        for column in facts:
+            is_large = column.name in complete.columns.targets and column.largest > LARGE
+            if is_large and self.scale_target == "none":
+                found.options["data.scale_target"] = "standard"
         return found
 
     def _proposed_notation(self, edges: TableFile, proposal: Proposal) -> dict[str, Any]:
         """Options on decimals and dates by which more columns of the tables can be read."""
         found = {}
-        names = [name for name in self.of_edges.of_each if name in edges.columns]
-        frame = edges.read(names)
-        if any(facts_of(name, frame[name]).has_decimal_commas for name in names):
-            found["decimal"] = ","
+        for facts in _facts_of_each(edges, self.of_edges.of_each):
+            if facts.has_decimal_commas:
+                found["decimal"] = ","
         for name in ("decimal", "date_format"):
             if name in proposal.options:
                 found[name] = proposal.options[name]
@@ -479,7 +474,7 @@ class UserGraph(GraphSource):
 
     def load(self) -> NodeBatch:
         batch = super().load()
-        if self.normalize_features:
+        if self.normalize_features:  # after scalings, so that rows sum to 1 whatever these do
             batch = replace(batch, x=normalize_rows(batch.x))
         return batch
 
@@ -493,6 +488,7 @@ class UserGraph(GraphSource):
         """
         if not self.undirected:
             return edge_index, of_edges
+        # Both directions may be in the table already, so they are not just added.
         edges, once, conflict = once_each_way(edge_index, of_edges, num_nodes)
         if conflict is not None:
             row, name = conflict
@@ -514,16 +510,25 @@ class UserGraph(GraphSource):
 
 def _kept(given: Any) -> Any:
     """A copy of a table of pandas, Arrow or Polars, as one of pandas; a path as it is."""
+    if isinstance(given, Mapping):
+        return {name: _kept(file) for name, file in given.items()}
     if hasattr(given, "to_pandas"):
         given = given.to_pandas()
-    return given.copy() if isinstance(given, pd.DataFrame) else given
+    if isinstance(given, pd.DataFrame):
+        return given.copy()
+    return given
+
+
+def _facts_of_each(edges: TableFile, names: Sequence[str]) -> list[ColumnFacts]:
+    """What the columns of some names hold, of those that are there."""
+    names = [name for name in names if name in edges.columns]
+    frame = edges.read(names)
+    return [facts_of(name, frame[name]) for name in names]
 
 
 def _have_gaps(edges: TableFile, columns: EdgeColumns) -> bool:
     """True if a column of features of the edges has missing values."""
-    names = [name for name in columns.features or () if name in edges.columns]
-    frame = edges.read(names)
-    return any(len(facts_of(name, frame[name]).missing) for name in names)
+    return any(len(facts.missing) for facts in _facts_of_each(edges, columns.features or ()))
 
 
 def _fill_of(columns: Sequence[Column]) -> Fill | None:
@@ -534,35 +539,33 @@ def _fill_of(columns: Sequence[Column]) -> Fill | None:
     numbers = [column for column in filled if column.kind == "number"]
     if not numbers:
         return None
+    # A mean of 0 may be either, and both words fill in the same.
     if all(column.fill == column.mean for column in numbers):
         return "mean"
-    return "zero" if all(column.fill == 0 for column in numbers) else "median"
+    if all(column.fill == 0 for column in numbers):
+        return "zero"
+    return "median"
 
 
-def _beyond(given: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The columns that are given and that a model does not have."""
-    return [one for one in given if not any(_covers(one, name) for name in names)]
+def _covered(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns of a model that are given, each as itself or as a part of a column of lists."""
+    found = []
+    for name in names:
+        if name in given or name.startswith(tuple(f"{one}_" for one in given)):
+            found.append(name)
+    return found
 
 
-def _uncovered(names: Sequence[str], given: Sequence[str]) -> list[str]:
-    """The columns of a model that are not given."""
-    return [name for name in names if not any(_covers(one, name) for one in given)]
-
-
-def _covers(given: str, name: str) -> bool:
-    """True if a column is the given one, or a part of its lists of numbers."""
-    return name == given or name.startswith(f"{given}_")
+def _all_cover(given: Sequence[str], names: Sequence[str]) -> bool:
+    """True if a model has each of the columns that are given."""
+    return all(_covered([one], names) for one in given)
 
 
 def _propose_one_edge(found: Inspection, batch: NodeBatch, have_gaps: bool) -> None:
     """Propose what becomes of rows that contradict each other, where undirected is proposed; it is
     not, if values are missing, which cannot be added."""
     graph = batch.graph
-    of_edges = {}
-    for name in ("edge_weight", "edge_attr"):
-        values = getattr(graph, name)
-        if values is not None:
-            of_edges[name] = values
+    of_edges = graph.of_edges(slice(None))
     _, _, conflict = once_each_way(graph.edge_index, of_edges, graph.num_nodes)
     if conflict is not None and have_gaps:
         del found.options["data.undirected"]
@@ -591,6 +594,7 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
         parts = []
         for name in columns.features:
             values = as_tensor(name, arrays[name])
+            # Each by itself, as an array of nodes may have as many numbers as edges need.
             if values.shape[:1] != (edges,):
                 raise DataError(
                     f"{name} must have one row per edge ({edges:,}), not shape "
@@ -606,6 +610,7 @@ def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, 
 def _existing(name: str, path: str, folders: bool = False) -> Path:
     """The path of a file, or of a folder where that is accepted too, which is there."""
     found = Path(path).expanduser()
+    # An empty path is the working folder, which nobody means.
     if found.is_dir() and folders and found.resolve() != Path.cwd():
         return found
     if not found.is_file():
@@ -621,7 +626,9 @@ def _named_files(nodes: str | Mapping[str, str] | None) -> dict[str, str]:
     """The tables of nodes by the set that they are for; a single one has no name."""
     if nodes is None:
         return {}
-    return dict(nodes) if isinstance(nodes, Mapping) else {"": nodes}
+    if isinstance(nodes, Mapping):
+        return dict(nodes)
+    return {"": nodes}
 
 
 def _ends_in(path: str | Path, suffixes: Sequence[str]) -> bool:
@@ -636,6 +643,7 @@ def _listed(columns: Any) -> Any:
 def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     """Check that options for tables are given with tables, and all that tables need."""
     given = [name for name, value in of_tables.items() if value]
+    # Both may be read as tables or as arrays; the roles decide when they are read.
     if Path(path).is_dir() or _ends_in(path, NETWORKX):
         return
     if _ends_in(path, ARRAYS):
@@ -655,7 +663,7 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
             f"path {path!r} must be a table ({', '.join(TABLES)}), a graph "
             f"({', '.join(graphs)}) or arrays ({', '.join(ARRAYS)}), for example: {NPZ_HINT}"
         )
-    nodes, label, targets = (of_tables[name] for name in ("nodes", "label", "targets"))
+    nodes, label, targets = of_tables["nodes"], of_tables["label"], of_tables["targets"]
     for file in _named_files(nodes).values():
         if not is_table(file):
             raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")

@@ -60,7 +60,7 @@ def _read_benchmark(archive: Any, notes: list[str]) -> dict[str, Any]:
 
     needed = [name for name in archive.files if name.startswith(("adj_", "attr_"))]
     parts = {name: archive[name] for name in (*needed, "labels")}
-    if "adj_data" not in parts:
+    if "adj_data" not in parts:  # which the reader of PyTorch Geometric asks for, and ignores
         parts["adj_data"] = np.ones(len(parts["adj_indices"]))
     if "attr_indptr" not in parts:  # a graph without features
         nodes = int(parts["adj_shape"][0])
@@ -74,7 +74,7 @@ def _read_benchmark(archive: Any, notes: list[str]) -> dict[str, Any]:
     notes.append("loops are left out, and every edge runs both ways.")
     arrays = dict(parse_npz(parts).to_dict())
     arrays["num_nodes"] = len(arrays["x"])
-    if not arrays["x"].shape[1]:
+    if not arrays["x"].shape[1]:  # so that features are made, as for any graph without them
         del arrays["x"]
     return arrays
 
@@ -87,7 +87,9 @@ def _plain_array(archive: Any, name: str) -> np.ndarray | None:
         if name in READ or "pickle" not in str(error):
             raise
         return None
-    return array if name in READ or array.dtype.kind in "biuf" else None
+    if name in READ or array.dtype.kind in "biuf":
+        return array
+    return None
 
 
 def _read_torch(path: Path) -> Any:
@@ -118,15 +120,13 @@ def _separated(content: tuple[Any, ...]) -> Any:
     from torch_geometric.data import Data
     from torch_geometric.data.separate import separate
 
-    data, slices = content[0], content[1] if len(content) > 1 else None
+    data, slices = (*content, None, None)[:2]
+    # Newer versions save the arrays of the graph, older ones the object.
     if isinstance(data, dict) and "edge_index" in data:
         data = Data.from_dict(data)
     if not isinstance(data, Data) or not (slices is None or isinstance(slices, dict)):
         return content
-    if not slices:
+    if not slices:  # a single graph
         return data
     count = len(next(iter(slices.values()))) - 1
-    graphs = []
-    for number in range(count):
-        graphs.append(separate(Data, data, number, slices, decrement=False))
-    return graphs
+    return [separate(Data, data, number, slices, decrement=False) for number in range(count)]

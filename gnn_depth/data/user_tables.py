@@ -1,13 +1,14 @@
 """A user's graph in two tables: edges, and nodes with their features and classes."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import MASKS, SPLITS
+from gnn_depth.data.checks import MASKS, SPLITS, listed
 from gnn_depth.data.columns import (
     FEW_CATEGORIES,
     ColumnFacts,
@@ -26,13 +27,13 @@ from gnn_depth.data.encoding import (
     stand_in,
 )
 from gnn_depth.data.leaks import note_leaks
-from gnn_depth.data.marks import mark_among
+from gnn_depth.data.marks import MISSING, mark_among
 from gnn_depth.data.scaling import words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
 from gnn_depth.data.table_files import MAX_LISTED, MAX_SHOWN, TableFile, shown_value
 from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
-from gnn_depth.data.targets import INTEGER, MISSING
+from gnn_depth.data.targets import INTEGER
 from gnn_depth.registry import unknown
 
 DATES = ("days", "cyclic")
@@ -82,9 +83,12 @@ def read_tables(
         DataError: They cannot be read or do not fit each other; the message names file and row.
     """
     notes: list[str] = []
-    if trained is not None and trained.schema.named:
-        columns, of_edges = _as_trained(edges, nodes, columns, of_edges, trained)
+    # A model of arrays knows no names: its tables are read as those of a training are.
+    by_name = trained if trained is not None and trained.schema.named else None
+    if by_name is not None:
+        columns, of_edges = _as_trained(edges, nodes, columns, of_edges, by_name)
     columns, masks = with_defaults(nodes, columns, notes)
+    # After the defaults, so that a split in the table is no feature, either.
     if trained is not None and not trained.targets:
         columns, masks = replace(columns, label=None, targets=(), split=None), []
     assert columns.id is not None
@@ -96,14 +100,15 @@ def read_tables(
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     arrays: dict[str, Any] = {}
-    if trained is not None and trained.schema.named:
-        x = _features_as_trained(nodes, frame, columns, trained, notes)
-        found: Sequence[Column] = trained.schema.columns
+    if by_name is not None:
+        x = _features_as_trained(nodes, frame, columns, by_name, notes)
+        found: Sequence[Column] = by_name.schema.columns
     else:
         needs_label = trained is None and not columns.label and not columns.targets
         shown_by = f"`gnn-depth inspect {nodes.path} {edges.path}`"
         if nodes.is_frame:
             shown_by = "`gnn-depth inspect`, on tables saved as files,"
+        # One error lists all columns that need a decision, before any of them is encoded.
         _check_decided(nodes, frame, columns, needs_label, scales, shown_by)
         notes += note_leaks(
             frame,
@@ -122,6 +127,7 @@ def read_tables(
         arrays["y"] = frame[columns.label].to_numpy(object)
     elif columns.targets:
         arrays["y"] = _targets(nodes, frame[list(columns.targets)], missing_label)
+        # Here, where the names of the targets are known, and not once they are an array.
         targets = np.split(arrays["y"].reshape(len(frame), -1), len(columns.targets), 1)
         _note_marks(list(map(Column, columns.targets)), targets, missing_label, notes)
     if columns.split:
@@ -135,6 +141,7 @@ def read_tables(
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
         weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
+        # Here and not in Graph, whose error would have no row of the table.
         edges.check_rows(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
         )
@@ -145,11 +152,13 @@ def read_tables(
     edge_columns: Sequence[Column] = ()
     if of_edges.features or (trained is not None and trained.schema.edge_columns):
         arrays["edge_attr"], edge_columns = _edge_features(edges, of_edges, trained, notes)
+    label = (columns.label,) if columns.label else tuple(columns.targets)
+    id_type = "integers" if ids.dtype == np.int64 else "text"
     of_schema = {
-        "label": (columns.label,) if columns.label else tuple(columns.targets),
+        "label": label,
         "split": columns.split,
         "id": columns.id,
-        "ids": "integers" if ids.dtype == np.int64 else "text",
+        "ids": id_type,
         "ends": tuple(of_edges.ends or edges.columns[:2]),
         "edge_weight": of_edges.weight or None,
     }
@@ -178,12 +187,12 @@ def _as_trained(
     schema = trained.schema
     id = columns.id if columns.id in nodes.columns else schema.id
     _refuse_renamed(nodes, "id", [id or ""], "NAME")
-    nodes.distinct([id or ""])
     ends = list(of_edges.ends)
     if not ends or not set(ends) <= set(edges.columns):
         ends = list(schema.ends)
     _refuse_renamed(edges, "ends", ends, "[SOURCE, TARGET]")
     of_each = [column.name for column in schema.edge_columns]
+    # Features that are lacking may have stand-ins; a weight that is lacking has none.
     present = [name for name in of_each if name in edges.columns]
     edges.distinct([*ends, *filter(None, [schema.edge_weight]), *present])
     label: str | None = None
@@ -195,17 +204,13 @@ def _as_trained(
             label = schema.label[0]
         else:
             targets = schema.label
-        for name in (schema.split, columns.split):
-            split = name if name in nodes.columns else split
+        for name in (schema.split, columns.split):  # an option comes before the training's name
+            if name in nodes.columns:
+                split = name
     here = [column for column in schema.columns if column.name in nodes.columns]
-    roles = NodeColumns(
-        label,
-        id,
-        split,
-        [column.name for column in here if column.kind != "category"],
-        [column.name for column in here if column.kind == "category"],
-        targets,
-    )
+    categories = [column.name for column in here if column.kind == "category"]
+    features = [column.name for column in here if column.kind != "category"]
+    roles = NodeColumns(label, id, split, features, categories, targets)
     return roles, EdgeColumns(ends, schema.edge_weight or "", present)
 
 
@@ -214,14 +219,10 @@ def _refuse_renamed(table: TableFile, option: str, names: Sequence[str], value: 
     lacking = [repr(name) for name in names if name not in table.columns]
     if not lacking:
         return
-    listed = ", ".join(table.columns[:MAX_LISTED])
-    if len(table.columns) > MAX_LISTED:
-        listed += f", ... {len(table.columns)} in all"
-    flag_value = value if value.isalpha() else f"'{value}'"
     raise table.error(
         f"there is no column {' and no column '.join(lacking)}, which had the ids in the training. "
-        f"If they have another name here, say so: {option} {value} (--data.{option} {flag_value}). "
-        f"Available: {listed}."
+        f"If they have another name here, say so: {option} {value} (--data.{option} "
+        f"{shlex.quote(value)}). Available: {listed(table.columns, MAX_LISTED)}."
     )
 
 
@@ -234,27 +235,46 @@ def _features_as_trained(
 ) -> np.ndarray:
     """The features that a model was trained on, shape (rows, features)."""
     schema = trained.schema
-    known = {column.name for column in schema.columns}
-    known |= {*schema.label, columns.id or "", schema.split or ""}
+    known = {*schema.label, columns.id, schema.split, columns.split, *MASKS, "split"}
+    known |= {column.name for column in schema.columns}
     extra = [name for name in nodes.columns if name not in known]
-    extra = [name for name in extra if name not in (*MASKS, "split", columns.split)]
     if extra:
-        shown = ", ".join(map(repr, extra[:MAX_LISTED]))
-        if len(extra) > MAX_LISTED:
-            shown += f", ... {len(extra)} in all"
+        shown = listed(list(map(repr, extra)), MAX_LISTED)
         notes.append(f"not read, because the model does not know them: {shown}.")
     encoder = Encoder(trained.unknown)
     lacking = missing_columns(schema.columns, nodes.columns, encoder, unread=extra)
+    parts = _encoded(encoder, schema.columns, frame, lacking)
+    refuse_faults(nodes, encoder.faults)
+    return _joined(encoder, schema.columns, parts, frame, notes)
+
+
+def _encoded(
+    encoder: Encoder, columns: Sequence[Column], frame: pd.DataFrame, lacking: Collection[str] = ()
+) -> list[np.ndarray]:
+    """The features of each column, shape (rows, width), and stand-ins for those that a table
+    lacks."""
     parts = []
-    for column in schema.columns:
+    for column in columns:
         if column.name in lacking:
             parts.append(stand_in(column, len(frame)))
         else:
             parts.append(encoder.encode(column, frame[column.name]))
-    refuse_faults(nodes, encoder.faults)
-    encoder.note_blanks(len(frame))
+    return parts
+
+
+def _joined(
+    encoder: Encoder,
+    columns: Sequence[Column],
+    parts: Sequence[np.ndarray],
+    frame: pd.DataFrame,
+    notes: list[str],
+    rows: str = "rows",
+    advice: str = EMPTY_CELLS,
+) -> np.ndarray:
+    """The features of all columns, shape (rows, features), with notes on what was read as what."""
+    encoder.note_blanks(len(frame), rows)
     notes += encoder.notes
-    _note_marks(schema.columns, parts, None, notes)
+    _note_marks(columns, parts, None, notes, advice)
     return np.concatenate([np.empty((len(frame), 0)), *parts], 1)
 
 
@@ -266,34 +286,24 @@ def _edge_features(
 ) -> tuple[np.ndarray, Sequence[Column]]:
     """The features of the edges, shape (rows, features), and their columns: those of a trained
     model, or new ones, whose missing values may be filled in."""
-    names = list(roles.features or ())
     if trained is None or not trained.schema.edge_columns:
+        names = list(roles.features or ())
         frame = edges.read(names)
         columns = [_edge_column(edges, frame[name], notes) for name in names]
         encoder = Encoder(fills=roles.fills)
-        parts = [encoder.encode(one, frame[one.name]) for one in columns]
+        parts = _encoded(encoder, columns, frame)
         _refuse_faulty(edges, encoder)
-        encoder.note_blanks(len(frame), "edges")
-        notes += encoder.notes
-        _note_marks(columns, parts, None, notes, EMPTY_OF_EDGES)
-        return np.concatenate(parts, 1), columns
-    columns = list(trained.schema.edge_columns)
-    encoder = Encoder(trained.unknown)
-    read = {*trained.schema.ends, *roles.ends, *(column.name for column in columns)}
-    unread = [name for name in edges.columns if name not in read]
-    lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
-    frame = edges.read([column.name for column in columns if column.name not in lacking])
-    parts = []
-    for column in columns:
-        if column.name in lacking:
-            parts.append(stand_in(column, len(edges.read([]))))
-        else:
-            parts.append(encoder.encode(column, frame[column.name]))
-    refuse_faults(edges, encoder.faults)
-    encoder.note_blanks(len(parts[0]), "edges")
-    notes += encoder.notes
-    _note_marks(columns, parts, None, notes, EMPTY_OF_EDGES)
-    return np.concatenate(parts, 1), columns
+    else:
+        columns = list(trained.schema.edge_columns)
+        names = [column.name for column in columns]
+        encoder = Encoder(trained.unknown)
+        read = {*trained.schema.ends, *roles.ends, *names}
+        unread = [name for name in edges.columns if name not in read]
+        lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
+        frame = edges.read([name for name in names if name not in lacking])
+        parts = _encoded(encoder, columns, frame, lacking)
+        refuse_faults(edges, encoder.faults)
+    return _joined(encoder, columns, parts, frame, notes, "edges", EMPTY_OF_EDGES), columns
 
 
 def _edge_column(edges: TableFile, values: pd.Series, notes: list[str]) -> Column:
@@ -303,6 +313,7 @@ def _edge_column(edges: TableFile, values: pd.Series, notes: list[str]) -> Colum
         DataError: It is neither.
     """
     facts = facts_of(str(values.name), values)
+    # There is no option for categories of edges: the values decide, and a note says so.
     is_text = facts.kind == "text" and facts.distinct <= FEW_CATEGORIES
     if not (facts.is_numeric or is_text) or len(facts.strange):
         raise edges.error(
@@ -329,14 +340,15 @@ def _days_as_numbers(names: Sequence[str]) -> str:
 
 def _refuse_faulty(table: TableFile, encoder: Encoder) -> None:
     """Refuse a table to train on whose values cannot be features."""
-    if encoder.faults:
-        lines = "\n".join(f"  {fault}" for fault in encoder.faults)
-        if any("is missing" in fault for fault in encoder.faults):
-            lines += (
-                "\nfill (--data.fill median) stands for missing values, but not of edges that "
-                "repeated_edges adds up."
-            )
-        raise table.error(f"features must be finite numbers.\n{lines}")
+    if not encoder.faults:
+        return
+    lines = "".join(f"\n  {fault}" for fault in encoder.faults)
+    if "is missing" in lines:
+        lines += (
+            "\nfill (--data.fill median) stands for missing values, but not of edges that "
+            "repeated_edges adds up."
+        )
+    raise table.error(f"features must be finite numbers.{lines}")
 
 
 def _new_features(
@@ -359,12 +371,9 @@ def _new_features(
     found += [category_column(name, frame[name]) for name in columns.categories]
     notes += _spellings(found)
     encoder = Encoder(fills=columns.fills)
-    parts = [encoder.encode(column, frame[column.name]) for column in found]
+    parts = _encoded(encoder, found, frame)
     _refuse_faulty(nodes, encoder)
-    encoder.note_blanks(len(frame))
-    notes += encoder.notes
-    _note_marks(found, parts, None, notes)
-    return np.concatenate([np.empty((len(frame), 0)), *parts], 1), found
+    return _joined(encoder, found, parts, frame, notes), found
 
 
 def _spellings(columns: Sequence[Column]) -> list[str]:
@@ -374,10 +383,13 @@ def _spellings(columns: Sequence[Column]) -> list[str]:
         by_word: dict[str, list[str]] = {}
         for value in column.values:
             by_word.setdefault(value.casefold(), []).append(value)
-        several = [names for names in by_word.values() if len(names) > 1]
+        several = []
+        for spellings in by_word.values():
+            if len(spellings) > 1:
+                several.append(" and ".join(map(repr, spellings)))
         if several:
-            listed = ", ".join(" and ".join(map(repr, names)) for names in several[:MAX_LISTED])
-            notes.append(f"categories that differ by case alone, in {column.name!r}: {listed}.")
+            shown = ", ".join(several[:MAX_LISTED])
+            notes.append(f"categories that differ by case alone, in {column.name!r}: {shown}.")
     return notes
 
 
@@ -398,6 +410,7 @@ def _note_marks(
         advice: What to do about it.
     """
     for column, values in zip(columns, parts, strict=True):
+        # Cyclic dates have no day any more, and 1900-01-01 is a day of the year like others.
         if column.dates == "days":
             date = date_mark_among(values[:, 0], column.first)
             if date is not None:
@@ -409,6 +422,7 @@ def _note_marks(
         if column.kind != "number":
             continue
         found = mark_among(values[:, 0])
+        # Within the range of the training a number is one that the model has learned from.
         low, high = column.span or (np.inf, -np.inf)
         if found is None or found[0] == missing_label or low <= found[0] <= high:
             continue
@@ -438,17 +452,17 @@ def _check_decided(
         if column.name in proposal.why:
             lines.append(f"  {_first(frame, column)}: {proposal.why[column.name]}")
     for name in columns.categories:
-        column = facts_of(name, frame[name])
         blank = np.flatnonzero(in_text(frame[name]) == "")
         if len(blank) and not columns.fills:
-            lines.append(f"  row {blank[0]} (from 0): {name!r} is missing: {column.described}")
+            values = facts_of(name, frame[name]).described
+            lines.append(f"  row {blank[0]} (from 0): {name!r} is missing: {values}")
             proposal.options["fill"] = "median"
     if needs_label:
         lines.insert(0, "  no column is the label (classes) or one of the targets (numbers)")
     if not lines:
         return
     if needs_label and not {"label", "targets"} & set(proposal.options):
-        proposal.options["label"] = "COLUMN"
+        proposal.options["label"] = "COLUMN"  # no column looks like one
     count = "a decision is" if len(lines) == 1 else f"{len(lines)} decisions are"
     if proposal.options:
         lines.append(f"For example: {proposal.flags}")
@@ -463,12 +477,14 @@ def _check_decided(
 
 def _first(frame: pd.DataFrame, column: ColumnFacts) -> str:
     """The first row of a column that needs a decision, in words."""
-    can_be_faulty = column.is_numeric or column.kind == "dates"
-    faulty = [*column.strange, *column.missing] if can_be_faulty else []
-    row = int([*faulty, 0][0])
+    row = 0
+    if column.is_numeric or column.kind == "dates":
+        # Among numbers it is the first odd cell that needs a decision, else the first empty one.
+        row = int([*column.strange, *column.missing, 0][0])
     value = frame[column.name].iloc[row]
-    blank = pd.isna(value) or str(value).strip() in MISSING
-    said = "is missing" if blank else f"is {str(value)[:MAX_SHOWN]}"
+    said = f"is {str(value)[:MAX_SHOWN]}"
+    if pd.isna(value) or str(value).strip() in MISSING:
+        said = "is missing"
     return f"row {row} (from 0): {column.name!r} {said}"
 
 
@@ -479,9 +495,10 @@ def _note_unread(edges: TableFile, columns: EdgeColumns, notes: list[str]) -> No
     ends = columns.ends or edges.columns[:2]
     unread = [name for name in edges.columns if name not in ends]
     if unread:
+        verb = "is" if len(unread) == 1 else "are"
         notes.append(
-            f"{' and '.join(unread)} of {edges.path.name} {'is' if len(unread) == 1 else 'are'} "
-            "not read: edge_weight names a column of weights, edge_features columns of features."
+            f"{' and '.join(unread)} of {edges.path.name} {verb} not read: edge_weight names a "
+            "column of weights, edge_features columns of features."
         )
 
 
@@ -489,8 +506,9 @@ def _ids(table: TableFile, column: pd.Series) -> pd.Index:
     """The ids of the nodes: int64 if all are plain integers, otherwise text, so that ``007`` is not
     ``7``."""
     table.check_rows(column == "", lambda _: f"{column.name!r} is missing; every node needs an id.")
-    integers = bool(column.str.fullmatch(INTEGER).all())
-    ids = pd.Index(column.to_numpy(), dtype=object).astype(np.int64 if integers else object)
+    ids = pd.Index(column.to_numpy(), dtype=object)
+    if column.str.fullmatch(INTEGER).all():
+        ids = ids.astype(np.int64)
 
     def reason(row: int) -> str:
         first = int((ids == ids[row]).argmax())
@@ -504,11 +522,14 @@ def _targets(
     table: TableFile, frame: pd.DataFrame, missing_label: float | str | None
 ) -> np.ndarray:
     """The numbers to predict at each node, NaN where one is missing."""
+    # A mark that is a number is found later, among numbers, however it is written here.
     if isinstance(missing_label, str):
         frame = frame.mask(frame.astype(str) == missing_label)
     rule = "targets must be finite numbers, or empty for a node without one."
     numbers = _numbers(table, frame, rule, empty=True)
-    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+    if numbers.shape[1] == 1:
+        return numbers[:, 0]
+    return numbers
 
 
 def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
@@ -516,7 +537,8 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
     missing."""
     numbers, blanks = frame.copy(), frame.isna()
     for name in frame:
-        if frame[name].dtype.kind not in "biuf":  # text, dates
+        # One odd cell makes a column text: its numbers are read, and the cell is named.
+        if frame[name].dtype.kind not in "biuf":
             texts = frame[name].astype(str).str.strip()
             numbers[name] = pd.to_numeric(texts, errors="coerce")
             blanks[name] |= texts.isin(MISSING)
@@ -526,7 +548,7 @@ def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = Fal
         fits |= blanks.to_numpy(bool)
 
     def reason(row: int) -> str:
-        name = frame.columns[int(np.argmin(fits[row]))]
+        name = frame.columns[int(np.argmin(fits[row]))]  # the first that does not fit
         value = frame[name].iloc[row]
         said = "missing" if pd.isna(value) else str(value)[:MAX_SHOWN]
         return f"{name!r} is {said}; {rule}"
@@ -549,6 +571,7 @@ def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray
 
 def _is_true(table: TableFile, column: pd.Series) -> np.ndarray:
     """A column of true and false, or of 1 and 0."""
+    # Programs write 1.0 for the 1 of a column that once had gaps.
     words = column.str.lower()
     true, false = ("true", "1", "1.0"), ("false", "0", "0.0")
     table.check_rows(
