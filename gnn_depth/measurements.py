@@ -52,6 +52,7 @@ def save_values(folder: Path, values: MeasureValues) -> Path:
         )
     target = folder / FOLDER / f"{values.name}.npz"
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A run that is killed while it writes leaves the file of the last time.
     part = target.with_name(f".{target.name}.part")
     with part.open("wb") as file:
         np.savez_compressed(file, **{name: getattr(values, name) for name in ARRAYS})
@@ -68,7 +69,7 @@ def load_values(folder: Path, name: str) -> MeasureValues:
     """
     path = folder / FOLDER / f"{name}.npz"
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"'{printable(str(path))}' is not a file: delete it.")
+        raise ValueError(f"{str(path)!r} is not a file: delete it.")
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
             found = MeasureValues(
@@ -86,10 +87,11 @@ def load_values(folder: Path, name: str) -> MeasureValues:
     # A flipped bit may show as anything: zlib, zipfile and NumPy have errors of their own.
     except Exception as error:
         kind = type(error).__name__
-        reason = " ".join(printable(str(error)).split())[:120] or kind
+        # NumPy and zipfile quote what they read.
+        reason = printable(" ".join(str(error).split()))[:120] or kind
         raise ValueError(
-            f"'{printable(str(path))}' is damaged, or holds no measure ({reason}): measure again, "
-            "or delete it."
+            f"{str(path)!r} is damaged, or holds no measure ({reason}): measure again, or delete "
+            "it."
         ) from error
     return found
 
@@ -105,8 +107,10 @@ def _check(values: MeasureValues) -> None:
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    """Text whose control characters, which a terminal would obey, are written out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def measure_names(folder: Path) -> list[str]:
@@ -163,7 +167,7 @@ def long(one: MeasureValues) -> "pd.DataFrame":
 
 
 def frame(measurements: "Sequence[MeasureValues]") -> "pd.DataFrame":
-    """MeasureValuess in long form: columns ``step``, ``layer``, ``measure``, ``value``, and
+    """Several measures in long form: columns ``step``, ``layer``, ``measure``, ``value``, and
     ``neuron`` for neurons.
 
     Values are those measured, not their logarithms.
@@ -176,5 +180,7 @@ def frame(measurements: "Sequence[MeasureValues]") -> "pd.DataFrame":
     for one in measurements:
         table = long(one)
         table.insert(table.shape[1] - 1, "measure", one.name)
-        parts.append(table.assign(value=10 ** table["value"]) if one.log10 else table)
+        if one.log10:
+            table["value"] = 10 ** table["value"]
+        parts.append(table)
     return pd.concat(parts, ignore_index=True)

@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -120,6 +120,14 @@ def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] =
     choices = sorted(choices)
     near = hint(value, [*choices, *also])
     return f"unknown {what} {value!r}.{near} Available: {', '.join(choices)}."
+
+
+def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first texts, and the number of others: ``a, b and 2 more``."""
+    listed = separator.join(texts[:most])
+    if len(texts) > most:
+        listed += f" and {len(texts) - most} more"
+    return listed
 
 
 def keep_arguments(init: Callable[P, None]) -> Callable[P, None]:

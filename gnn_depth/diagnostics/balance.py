@@ -12,6 +12,7 @@ Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import lightning as L
@@ -73,28 +74,35 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
     """The sum of all squared weights around every neuron, the reference size for its imbalance."""
-    everything = (*link.incoming, *link.attention, *link.outgoing)
-    return torch.stack([_by_neuron(share, torch.square) for share in everything]).sum(0)
+    terms = [_by_neuron(role, torch.square) for role in _roles(link)]
+    return torch.stack(terms).sum(0)
+
+
+def _roles(link: Link) -> list[WeightRole]:
+    """Everything around the neurons."""
+    return [*link.incoming, *link.attention, *link.outgoing]
 
 
 def _incoming_minus_outgoing(link: Link, entries: Callable[[Tensor], Tensor]) -> Tensor:
-    terms = [_by_neuron(share, entries) for share in link.incoming]
-    terms += [-_by_neuron(share, entries) for share in (*link.attention, *link.outgoing)]
+    terms = [_by_neuron(role, entries) for role in _roles(link)]
+    for place in range(len(link.incoming), len(terms)):
+        terms[place] = -terms[place]
     return torch.stack(terms).sum(0)
 
 
 @torch.no_grad()
-def _by_neuron(share: WeightRole, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "neurons"]:
+def _by_neuron(role: WeightRole, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "neurons"]:
     """Apply a function to every entry of a parameter, and sum by neuron."""
-    values = entries(share.parameter)
+    values = entries(role.parameter)
+    # Sums of many squares in half precision would overflow.
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    return share.by_neuron(values)
+    return role.by_neuron(values)
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
     if gradient is None:
         return torch.zeros_like(parameter)
-    return gradient.to_dense() if gradient.is_sparse else gradient
+    return gradient.to_dense()  # a strided gradient is returned as it is
 
 
 @torch.no_grad()
@@ -105,12 +113,13 @@ def laws_of(
 
     NaN where a link has fewer neurons than another. A missing gradient counts as zero.
     """
-    of_links = [torch.stack([imbalance(link), defect(link, gradient)]) for link in links]
-    most = max((both.shape[1] for both in of_links), default=0)
-    padded = []
-    for both in of_links:
-        padded.append(nn.functional.pad(both, (0, most - both.shape[1]), value=torch.nan))
-    return torch.stack(padded, 1) if padded else torch.empty(2, 0, 0)
+    if not links:
+        return torch.empty(2, 0, 0)
+    of_links = []
+    for link in links:
+        of_links.append(torch.stack([imbalance(link), defect(link, gradient)], 1))
+    padded = nn.utils.rnn.pad_sequence(of_links, padding_value=torch.nan)
+    return padded.permute(2, 1, 0).contiguous()
 
 
 @torch.no_grad()
@@ -118,15 +127,17 @@ def norms_of(
     sets: Sequence[Sequence[Tensor]], gradient: Callable[[Tensor], Tensor | None]
 ) -> Float[Tensor, "2 sets"]:
     """The norms of the parameters of each set, and of their gradients; NaN where a set is empty."""
-    device = next((parameter.device for one in sets for parameter in one), None)
+    every = list(chain.from_iterable(sets))
+    device = every[0].device if every else None
     norms = []
     for parameters in sets:
         squares = []
         for parameter in parameters:
             slope = _dense(gradient(parameter), parameter)
             # In float64, as squares of gradients below 1e-19 vanish in float32.
-            both = [torch.linalg.vector_norm(x, dtype=torch.float64) for x in (parameter, slope)]
-            squares.append(torch.stack(both).square())
+            size = torch.linalg.vector_norm(parameter, dtype=torch.float64)
+            steepness = torch.linalg.vector_norm(slope, dtype=torch.float64)
+            squares.append(torch.stack([size, steepness]).square())
         if squares:
             norms.append(torch.stack(squares).sum(0).sqrt())
         else:
@@ -141,6 +152,7 @@ def distribution(
 
     NaN where one of its neurons is NaN; ``counts`` has the number of neurons of each link.
     """
+    # The padding of links with fewer neurons is NaN and does not count; a neuron that is NaN does.
     quantiles = torch.nanquantile(laws, laws.new_tensor(QUANTILES), dim=2)
     found = torch.cat([laws.nanmean(2)[None], quantiles])
     places = torch.arange(laws.shape[2], device=laws.device)
@@ -150,7 +162,7 @@ def distribution(
 
 
 class ParameterChange:
-    """Counts the parameters that have changed since training began.
+    """How far the parameters have moved since training began.
 
     It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed
     run compares with the start of the original run.
@@ -164,11 +176,10 @@ class ParameterChange:
         """Store the current parameters as the initial ones, unless a checkpoint has restored an
         earlier run's."""
         parameters = self._parameters()
-        if self._before is None:
-            self._before = [parameter.detach().clone() for parameter in parameters]
-        self._before = [
-            old.to(new.device) for old, new in zip(self._before, parameters, strict=True)
-        ]
+        before = self._before or [parameter.detach().clone() for parameter in parameters]
+        self._before = []
+        for old, new in zip(before, parameters, strict=True):
+            self._before.append(old.to(new.device))
 
     def sizes(self, relative: bool) -> list[Tensor]:
         r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or its ratio to
@@ -178,16 +189,18 @@ class ParameterChange:
         """
         if self._before is None:
             return []
-        moved: dict[int, Tensor] = {}
+        moved: dict[Tensor, Tensor] = {}
         for parameter, old in zip(self._parameters(), self._before, strict=True):
             change = (parameter.detach() - old).abs()
             if relative:
                 change = torch.where(change == 0, change, change / old.abs())
-            moved[id(parameter)] = change.flatten()
+            moved[parameter] = change.flatten()
         found = []
         for parameters in self._sets:
-            changes = [moved[id(parameter)] for parameter in parameters]
-            found.append(torch.cat(changes) if changes else torch.empty(0))
+            changes = torch.empty(0)
+            if parameters:
+                changes = torch.cat([moved[parameter] for parameter in parameters])
+            found.append(changes)
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -199,7 +212,8 @@ class ParameterChange:
         self._before = state["before"]
 
     def _parameters(self) -> list[Tensor]:
-        return list({id(p): p for one in self._sets for p in one}.values())
+        # Shared layers have the same parameters, which are copied once.
+        return list(dict.fromkeys(chain.from_iterable(self._sets)))
 
 
 class Balancedness(StepCallback):
@@ -293,13 +307,19 @@ class Balancedness(StepCallback):
             self._links: list[Link] = list(stack.links())
         except ValueError as error:
             raise MisconfigurationException(f"Balancedness: {error}") from error
-        chains = [layer.weight_chain() for layer in stack.layers]
-        self._sets = [*(chain.incoming for chain in chains), *(chain.attention for chain in chains)]
+        matrices, attention = [], []
+        for layer in stack.layers:
+            weights = layer.weight_chain()
+            matrices.append(weights.incoming)
+            attention.append(weights.attention)
+        self._sets: list[Sequence[Tensor]] = [*matrices, *attention]  # in the order of KINDS
         self._check_law(stack)
         layers = [link.states[0] for link in self._links]
-        self.measure_log.open(range(min([1, *layers]), len(chains) + 1))
+        # From layer 0 if the input neurons of the first layer can be rescaled.
+        self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
         self.neuron_log.open(layers)
         self.change = ParameterChange(self._sets)
+        self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
@@ -310,9 +330,12 @@ class Balancedness(StepCallback):
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        fractions = []
+        fractions: list[float | None] = []
         for sizes in self.change.sizes(relative=True):
-            fractions.append(_share(~(sizes <= self.changed)) if len(sizes) else None)
+            if len(sizes):
+                fractions.append(_share(~(sizes <= self.changed)))
+            else:
+                fractions.append(None)  # JSON has no NaN
         if not fractions:
             return {}
         layers = len(fractions) // len(KINDS)
@@ -334,11 +357,11 @@ class Balancedness(StepCallback):
         Raises:
             MisconfigurationException: A matrix is computed from other parameters.
         """
-        parameters = [parameter for one in self._sets for parameter in one]
+        parameters = list(chain.from_iterable(self._sets))
         for link in self._links:
-            for share in (*link.incoming, *link.attention, *link.outgoing):
-                parameters.append(share.parameter)
+            parameters += [role.parameter for role in _roles(link)]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
+        # A weight norm computes matrices anew in each pass: they have no gradient of their own.
         normed = any(getattr(module, "weight_norm", None) is not None for module in stack.modules())
         if normed or not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
             raise MisconfigurationException(
@@ -354,16 +377,15 @@ class Balancedness(StepCallback):
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         laws = laws_of(self._links, lambda parameter: parameter.grad)
         norms = norms_of(self._sets, lambda parameter: parameter.grad)
-        if scale is not None:
-            laws, norms = laws.clone(), norms.clone()
+        if scale is not None:  # c and the norms of parameters do not depend on the loss
             laws[1] /= scale.to(laws.dtype)
             norms[1] /= scale.to(norms.dtype)
         shape = (len(self.measure_log.measures), len(self.measure_log.layers))
         values = norms.new_full(shape, torch.nan)
         if self._links:
-            counts = [len(imbalance(link)) for link in self._links]
-            of_laws = distribution(laws, counts).flatten(0, 1).to(values.dtype)
+            of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
             values[: len(LAWS)].index_copy_(1, self._places, of_laws)
+        # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
         values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(len(KINDS), -1)
@@ -374,7 +396,7 @@ class Balancedness(StepCallback):
             return
         (values, laws), self._measured = self._measured, None
         self.measure_log.add(trainer, self._step, values)
-        if self.neurons:
+        if self.neurons:  # half the size, and digits enough to draw
             self.neuron_log.add(trainer, self._step, laws.float())
 
     def _close(self, trainer: L.Trainer) -> None:
@@ -389,19 +411,23 @@ class Balancedness(StepCallback):
         layers = len(relative) // 2
         if not layers:
             return
+        # Attention parameters may start at zero, where no relative change has a distribution.
         rows = {
             "weights": (relative[:layers], relative[:layers], "relative change"),
             "attention": (relative[layers:], absolute[layers:], "change"),
         }
         for kind, (ratios, sizes, form) in rows.items():
-            by_more = np.array([[_share(~(one <= self.changed)) for one in ratios]])
+            by_more, unchanged, statistics = [], [], []
+            for ratio, size in zip(ratios, sizes, strict=True):
+                # Not "greater than", so that a parameter that became NaN counts as changed.
+                by_more.append(_share(~(ratio <= self.changed)))
+                unchanged.append(_share(ratio == 0))
+                statistics.append(_statistics(size))
             text = f"fraction of {kind} changed by more than {self.changed:g}"
-            yield MeasureValues(f"balance_changed_{kind}", steps, by_more, text)
-            unchanged = np.array([[_share(one == 0) for one in ratios]])
+            yield MeasureValues(f"balance_changed_{kind}", steps, np.array([by_more]), text)
             text = f"fraction of {kind} that is unchanged"
-            yield MeasureValues(f"balance_unchanged_{kind}", steps, unchanged, text)
-            statistics = np.array([_statistics(one) for one in sizes]).T
-            for statistic, values in zip(STATISTICS, statistics, strict=True):
+            yield MeasureValues(f"balance_unchanged_{kind}", steps, np.array([unchanged]), text)
+            for statistic, values in zip(STATISTICS, np.array(statistics).T, strict=True):
                 text = f"{statistic} {form} of {kind}"
                 name = f"balance_change_{kind}_{statistic}"
                 yield MeasureValues(name, steps, values[None], text)

@@ -55,18 +55,22 @@ class MeasuringCallback(L.Callback, ABC):
         if stage != "fit":
             return
         name = type(self).__name__
+        # Refused before the first batch, as each of these would otherwise show as wrong numbers.
         if not isinstance(trainer, L.Trainer):  # its strategies and hooks are other classes
             package = type(trainer).__module__.partition(".")[0]
             raise MisconfigurationException(
                 f"{name} needs a Trainer of lightning, and this one is of {package}: write "
                 "'import lightning.pytorch as pl' in place of 'import pytorch_lightning as pl'."
             )
-        same = [other for other in trainer.callbacks if type(other) is type(self)]  # type: ignore[attr-defined]
-        if len(same) > 1:  # they would overwrite each other's files and curves
-            patterns = " and ".join(repr(*other._option.values()) for other in same)
+        patterns = []
+        for other in trainer.callbacks:  # type: ignore[attr-defined]
+            if type(other) is type(self):
+                patterns.append(repr(*other._option.values()))
+        if len(patterns) > 1:
             raise MisconfigurationException(
-                f"{len(same)} {name} callbacks in one training, for {patterns}, would write the "
-                "same files and curves: use one, with a pattern that matches all names."
+                f"{len(patterns)} {name} callbacks in one training, for {' and '.join(patterns)}, "
+                "would write the same files and curves: use one, with a pattern that matches all "
+                "names."
             )
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
             raise MisconfigurationException(
@@ -141,7 +145,7 @@ class StepCallback(MeasuringCallback):
         self.every_n_epochs = every_n_epochs
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._step, self._due = -1, False
+        self._step, self._due = -1, False  # the current step, and if it is one to measure
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -154,10 +158,8 @@ class StepCallback(MeasuringCallback):
             return
         self._step = trainer.global_step
         if self.every_n_epochs:
-            regular = (
-                trainer.current_epoch % self.every_n_epochs == 0
-                and batch_idx < trainer.accumulate_grad_batches
-            )
+            is_first = batch_idx < trainer.accumulate_grad_batches
+            regular = is_first and trainer.current_epoch % self.every_n_epochs == 0
         else:
             regular = self._step % (self.every_n_steps or 1) == 0
         self._due = regular or self._step in (0, self._last_step)
@@ -172,7 +174,8 @@ class StepCallback(MeasuringCallback):
             # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused
             # ones.
             still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
-            self._measure(trainer, loss_scale(trainer) if still_scaled else None)
+            scale = loss_scale(trainer) if still_scaled else None
+            self._measure(trainer, scale)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.global_step != self._step:
@@ -258,6 +261,7 @@ class LayerCallback(StepCallback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
         assert self._driver is not None
+        # Known only now: the loader is made after setup.
         shared = getattr(trainer.train_dataloader, "shared", False)
         self._driver.processes.shared = bool(shared)
 
@@ -267,14 +271,14 @@ class LayerCallback(StepCallback):
         assert self._driver is not None
         begins = trainer.global_step != self._step
         super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
-        if begins:
+        if begins:  # accumulated batches are one step
             self._driver.begin_step()
         if self._due:
             self._driver.attach()
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         assert self._driver is not None
-        if self._measured is None:
+        if self._measured is None:  # a line search moves the parameters between evaluations
             self._driver.keep_parameters()
         self._driver.end_backward(scale)
         values, gradients = self._driver.end_step(loss_scale(trainer))
@@ -304,16 +308,11 @@ class LayerCallback(StepCallback):
         self.measure_log.add(trainer, self._step, values)
         self._driver.begin_step()  # nothing of this step is kept
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        super().on_train_end(trainer, pl_module)
-        self._driver = None
-
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
+    def _close(self, trainer: L.Trainer) -> None:
         if self._driver is not None:
             self._driver.remove()
-        super().on_exception(trainer, pl_module, exception)
+        self._driver = None  # nothing of the model is kept
+        super()._close(trainer)
 
 
 class GradientNorms(LayerCallback):

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from gnn_depth.diagnostics.hooks import uncompiled
 from gnn_depth.diagnostics.moments import sum_of_squares
+from gnn_depth.graph import Graph
 
 
 def in_backward() -> bool:
@@ -41,63 +41,70 @@ class CallArguments:
     """
 
     def __init__(self, module: nn.Module, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-        self.module, self.args, self.named = module, tuple(args), dict(named)
-        self._key: int | str | None = 0 if args else _first_keyword(module, named)
-        self._inner: int | None = None
+        self.module, self._args, self._named = module, tuple(args), dict(named)
+        self._keyword = ""  # of the first argument, if it is not positional
+        if args:
+            self._first = args[0]
+        else:
+            self._keyword = _first_keyword(module, named)
+            self._first = named.get(self._keyword)
+        self._place: int | None = None  # of the state, if the first argument is a tuple
         self.x: Any = None
-        first = self._first()
-        if isinstance(first, tuple | list):
-            for place, item in enumerate(first):
-                if isinstance(item, Tensor):
-                    self._inner, first = place, item
-                    break
-        if isinstance(first, Tensor):
-            self.x = first if first.is_floating_point() else None
-        elif hasattr(first, "dense"):
-            self.x = first
+        state = self._first
+        for place, item in enumerate(self._inside):
+            if isinstance(item, Tensor):
+                self._place, state = place, item
+                break
+        if _is_state(state) or (hasattr(state, "dense") and not isinstance(state, Tensor)):
+            self.x = state
 
-    def _first(self) -> Any:
-        """The first argument; None if it is not known."""
-        if self._key is None:
-            return None
-        return self.args[self._key] if isinstance(self._key, int) else self.named[self._key]
+    @property
+    def _inside(self) -> list[Any]:
+        """What the first argument contains, if it is a tuple."""
+        return list(self._first) if isinstance(self._first, tuple | list) else []
 
     @property
     def has_several_states(self) -> bool:
         """True for a pair of sources and targets, whose edges join different rows."""
-        first = self._first()
-        if not isinstance(first, tuple | list):
-            return False
-        states = [item for item in first if isinstance(item, Tensor) and item.is_floating_point()]
-        return len(states) > 1
+        return sum(map(_is_state, self._inside)) > 1
 
     @property
     def others(self) -> list[Any]:
         """All arguments, those inside a first tuple too."""
-        first = self._first()
-        inside = list(first) if isinstance(first, tuple | list) else []
-        return [*inside, *self.args, *self.named.values()]
+        return [*self._inside, *self._args, *self._named.values()]
+
+    @property
+    def graph(self) -> Graph | None:
+        """The first of our graphs among the arguments."""
+        for item in self.others:
+            if isinstance(item, Graph):
+                return item
+        return None
 
     def without_state(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional and the keyword arguments but the first."""
-        if isinstance(self._key, int):
-            return self.args[1:], self.named
-        return self.args, {name: x for name, x in self.named.items() if name != self._key}
+        named = dict(self._named)
+        named.pop(self._keyword, None)
+        return self._args[1:], named
 
     def with_state(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional and the keyword arguments with another state."""
         first: Any = x
-        if self._inner is not None:
-            items = list(self._first())
-            items[self._inner] = x
+        if self._place is not None:
+            items = self._inside
+            items[self._place] = x
             first = tuple(items)
-        if isinstance(self._key, str):
-            return self.args, self.named | {self._key: first}
-        return (first, *self.args[1:]), self.named
+        if self._keyword:
+            return (), self._named | {self._keyword: first}
+        return (first, *self._args[1:]), self._named
 
 
-def _first_keyword(module: nn.Module, named: Mapping[str, Any]) -> str | None:
-    """The keyword that comes first in a layer's signature; None if the signature does not tell."""
+def _is_state(item: Any) -> bool:
+    return isinstance(item, Tensor) and item.is_floating_point()
+
+
+def _first_keyword(module: nn.Module, named: Mapping[str, Any]) -> str:
+    """The keyword that comes first in a layer's signature; empty if it is not known."""
     try:
         in_order = list(inspect.signature(module.forward).parameters)
     except (TypeError, ValueError):  # compiled code has no signature
@@ -105,8 +112,9 @@ def _first_keyword(module: nn.Module, named: Mapping[str, Any]) -> str | None:
     for name in in_order:
         if name in named:
             return name
-    states = [name for name, x in named.items() if isinstance(x, Tensor) and x.is_floating_point()]
-    return states[0] if len(states) == 1 else None
+    # A layer that takes **kwargs: with one state among them there is no doubt.
+    states = [name for name, x in named.items() if _is_state(x)]
+    return states[0] if len(states) == 1 else ""
 
 
 def first_output(out: Any) -> Any:
@@ -156,8 +164,9 @@ class StateGradient:
 
     def __init__(self, x: Tensor) -> None:
         self.shape = x.shape
+        # A leaf is kept, so that no other tensor gets the id under which it is found again.
         self.leaf = x if x.is_leaf else None
-        self.parts: dict[int, Any] = {}
+        self.parts: dict[int, Any] = {}  # by the number of the backward pass
 
 
 class Call:
@@ -212,7 +221,9 @@ class CallRecorder:
             then complete, also with ``DistributedDataParallel``, and not yet clipped.
     """
 
-    _alone: ClassVar[object] = None  # the only one that sees calls and gradients, if there is one
+    # The only one that sees calls and gradients, if there is one: a probe inside a watched block
+    # runs the layers too, and its calls are no part of the training.
+    _alone: ClassVar[object] = None
 
     def __init__(
         self,
@@ -234,16 +245,14 @@ class CallRecorder:
         self._keeps_calls = keeps_calls
         self.after_backward: Callable[[], None] | None = None
         self._attached = ExitStack()
-        self._leaf_hooks: list[RemovableHandle] = []
+        self._leaf_hooks = ExitStack()  # of a step; those on other tensors are freed with them
         self._trained: list[nn.Parameter] = []
         self._witnesses: list[nn.Parameter] = []
         self.clear()
 
     def clear(self) -> None:
         """Forget all calls, and begin a step."""
-        for handle in self._leaf_hooks:
-            handle.remove()
-        self._leaf_hooks = []
+        self._leaf_hooks.close()
         # New objects: an autograd graph that is kept beyond its step adds to those of that step.
         self.calls: list[Call] = []
         self.unreadable: set[nn.Module] = set()
@@ -253,9 +262,10 @@ class CallRecorder:
         self._of_loss: set[int] = set()  # backward passes of the loss
         self._saw_backward = False
         self._superseded: set[int] = set()  # forward passes whose gradients were reset
+        # How often each gradient had been written when the last pass of the loss ended.
         self._versions: dict[Tensor, int] = {}
-        self._passes = self._depth = 0
-        self._over = True
+        self._passes = self._depth = 0  # forward passes so far, and calls of roots that are open
+        self._over = True  # the next call of a layer begins a forward pass
 
     # Hooks
 
@@ -266,7 +276,11 @@ class CallRecorder:
         """
         self.remove()
         self._trained = [p for p in self._root.parameters() if p.requires_grad]
-        of_layers = {p for layer in self._layers for p in layer.parameters()}
+        of_layers: set[nn.Parameter] = set()
+        for layer in self._layers:
+            of_layers.update(layer.parameters())
+        # Whether gradients were reset shows in the layers' own: those of other parts of the model
+        # may be reset by themselves.
         self._witnesses = [p for p in self._trained if p in of_layers] or self._trained
         for module in self._inputs | self._layers | self._roots:
             handle = module.register_forward_pre_hook(self._enter, with_kwargs=True)
@@ -287,9 +301,7 @@ class CallRecorder:
         for module in self._inputs | self._layers | self._roots:
             if not any(map(_is_ours, module._forward_pre_hooks.values())):
                 module.__dict__.pop("__reduce_ex__", None)
-        for handle in self._leaf_hooks:
-            handle.remove()
-        self._leaf_hooks = []
+        self._leaf_hooks.close()
 
     @staticmethod
     @contextmanager
@@ -324,6 +336,7 @@ class CallRecorder:
                 self._begin_pass(args)
             self._depth += 1
         if is_measured:
+            # A loop written by hand calls the layers of a ModuleList, whose forward never runs.
             if self._over and self._depth == 0:
                 self._begin_pass(())
             self._record(module, CallArguments(module, args, named))
@@ -343,10 +356,11 @@ class CallRecorder:
     def _begin_pass(self, args: tuple[Any, ...]) -> None:
         self._passes += 1
         self._over = False
+        # An input that is optimised, as adversarial examples are, makes a pass one of the loss.
         for x in args:
             if isinstance(x, Tensor) and x.is_leaf and x.requires_grad:
                 handle = x.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
-                self._leaf_hooks.append(handle)
+                self._leaf_hooks.callback(handle.remove)
 
     def _open_call(self, layer: nn.Module) -> Call | None:
         """The last call of a layer whose output is not known."""
@@ -365,6 +379,7 @@ class CallRecorder:
             else:
                 self._measure(call, x, arguments)
         if self._keeps_calls and module in self._layers and x is not None:
+            # The call of its block, which is noted already, or the one noted above.
             of_layer = self._open_call(module)
             if of_layer is not None and of_layer.recorded is None:
                 of_layer.recorded = RecordedCall(arguments)
@@ -374,6 +389,7 @@ class CallRecorder:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
             call.state = self._of_state(state, arguments)
         if not isinstance(x, Tensor) or not x.requires_grad:
+            # Two reasons, of which notes tell the one that holds.
             call.without_autograd = not torch.is_grad_enabled()
             call.is_input = torch.is_grad_enabled()
             return
@@ -385,17 +401,17 @@ class CallRecorder:
         handle = x.register_hook(partial(self._receive, call.gradient))  # type: ignore[no-untyped-call]
         if x.is_leaf:  # other tensors are freed with their hooks
             self._leaves[call.module, id(x)] = call.gradient
-            self._leaf_hooks.append(handle)
+            self._leaf_hooks.callback(handle.remove)
 
     # The backward pass
 
     def _receive(self, gradient: StateGradient, value: Tensor) -> None:
         number = self._in_pass()
-        self._over = True
+        self._over = True  # where no root is called, nothing else ends a forward pass
         if self._of_gradient is None:  # that it came says which forward passes are the loss's
             gradient.parts[number] = None
             return
-        if value.requires_grad:
+        if value.requires_grad:  # with create_graph
             value = value.detach()
         self.half |= value.dtype is torch.float16
         # Only a graph that is kept can be passed again. Leaves collect from several graphs.
@@ -429,6 +445,7 @@ class CallRecorder:
     def _end_pass(self, number: int) -> None:
         if number in self._running:
             del self._running[self._running.index(number) :]
+        # Only the outermost pass completes the gradients: checkpoints run passes inside it.
         if self._running or number not in self._of_loss:
             return
         self._over = True
@@ -450,7 +467,7 @@ class CallRecorder:
 
     def _was_reset(self, parameter: Tensor) -> bool:
         gradient = parameter.grad
-        if gradient is None:
+        if gradient is None:  # zero_grad(set_to_none=True), the default
             return True
         if gradient._version == self._versions[parameter]:
             return False
@@ -467,29 +484,30 @@ class CallRecorder:
 
     def reached(self) -> set[int]:
         """The forward passes to which the loss's gradient has come."""
-        return {
-            call.forward_pass
-            for call in self.calls
-            if call.gradient is not None and self._counts(call.gradient)
-        }
+        found = set()
+        for call in self.calls:
+            if call.gradient is not None and self._counts(call.gradient):
+                found.add(call.forward_pass)
+        return found
 
-    def counted(self) -> list[Call]:
-        """The calls in the forward passes of the loss.
+    def counted(self) -> list[list[Call]]:
+        """The calls of each forward pass of the loss.
 
         A pass that the loss's gradient left out, while it reached others, is not one of them.
         """
         reached = self.reached()
-        if not reached:
-            return [call for call in self.calls if call.forward_pass not in self._superseded]
         passes: dict[int, list[Call]] = {}
         for call in self.calls:
             passes.setdefault(call.forward_pass, []).append(call)
         found = []
         for number, calls in passes.items():
-            left_out = number in self._superseded or all(call.without_autograd for call in calls)
-            left_out = left_out or any(call.gradient is not None for call in calls)
+            left_out = number in self._superseded
+            if reached and not left_out:
+                # A pass in which no state needs a gradient, as behind frozen layers, is not.
+                left_out = all(call.without_autograd for call in calls)
+                left_out = left_out or any(call.gradient is not None for call in calls)
             if number in reached or not left_out:
-                found += calls
+                found.append(calls)
         return found
 
     @property
@@ -511,14 +529,11 @@ class CallRecorder:
         parts = self._counts(gradient)
         if not parts:
             return None
-        if len(parts) == 1:
-            return self._of_gradient(parts[0]) if isinstance(parts[0], Tensor) else parts[0]
-        if not all(isinstance(part, Tensor) for part in parts):
-            return "lost"
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return self._of_gradient(total)
+        vectors = [part for part in parts if isinstance(part, Tensor)]
+        if len(vectors) == len(parts):
+            return self._of_gradient(sum(vectors[1:], vectors[0]))
+        # Statistics of vectors do not tell those of their sum.
+        return parts[0] if len(parts) == 1 else "lost"
 
 
 def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:
@@ -542,14 +557,17 @@ def _reduce_without_hooks(module: nn.Module, protocol: int) -> tuple[Any, ...]:
     """Reduce a module for copy and pickle, without the hooks of recorders."""
     reduced: Any = type(module).__reduce_ex__(module, protocol)
     make, arguments, state, *rest = reduced
-    state = {name: value for name, value in state.items() if name != "__reduce_ex__"}
+    state = dict(state)  # a shallow copy: the module itself keeps its hooks
+    state.pop("__reduce_ex__", None)
     for table in ("_forward_pre_hooks", "_forward_hooks"):
-        hooks = state[table]
-        ours = [key for key, hook in hooks.items() if _is_ours(hook)]
+        ours = [key for key, hook in state[table].items() if _is_ours(hook)]
+        # PyTorch notes in tables of their own which hooks take keywords, or run after errors.
         for of_hooks in (table, f"{table}_with_kwargs", f"{table}_always_called"):
-            kept = state.get(of_hooks)
-            if kept is not None:
-                state[of_hooks] = type(kept)((k, v) for k, v in kept.items() if k not in ours)
+            if of_hooks in state:
+                kept = state[of_hooks].copy()
+                for key in ours:
+                    kept.pop(key, None)
+                state[of_hooks] = kept
     return make, arguments, state, *rest
 
 
@@ -559,8 +577,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     are as before."""
     modes = {part: part.training for part in module.modules()}
     device = next(module.parameters(), torch.empty(0)).device
+    # By default all devices are forked, and warned about where there are many.
+    forked = [device] if device.type == "cuda" else []
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with torch.random.fork_rng(forked):
             module.eval()
             yield
     finally:

@@ -24,7 +24,9 @@ from gnn_depth.diagnostics.layer_statistics import (
 )
 from gnn_depth.diagnostics.moments import RowMoments
 from gnn_depth.graph import Graph
+from gnn_depth.registry import first_of
 
+NAMED = 3  # layers in a note
 # The note for gradients that cannot be added up.
 LOST = (
     "a state got gradients from several backward passes, of which only the last kept its graph: "
@@ -86,9 +88,12 @@ class LayerDriver:
         # For each layer the module whose input is its hidden state: the layer, or its block.
         self._inputs = entrances(model, self._names)
         self.reads = {measure.reads for measure in measures}
-        of_states = [measure.statistic for measure in measures if measure.reads == "states"]
         # Measures share statistics: each is computed once.
-        self._of_states: list[Statistic] = list(dict.fromkeys(of_states))
+        statistics: dict[str | None, dict[Statistic, None]] = {}
+        for measure in measures:
+            statistics.setdefault(measure.reads, {})[measure.statistic] = None
+        self._of_states = list(statistics.get("states", ()))
+        self._of_parameters = list(statistics.get("parameters", ()))
         self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
         self.recorder = CallRecorder(
             model,
@@ -109,9 +114,11 @@ class LayerDriver:
         self.columns = list(range(len(self._names)))
         if by_call:  # a module with two names is one layer
             self.columns = [places[0] for places in self._places.values()]
-        self._is_by_call = False  # True once a layer has been called several times in a pass
+        # True once a layer has been called several times in a pass, and from then on: columns must
+        # mean the same in all steps.
+        self._is_by_call = False
         self._parameters: dict[str, Tensor] = {}  # values of parameters' gradients, by measure
-        self._before: list[list[Tensor]] = []  # copies of each layer's parameters
+        self._before: list[list[Tensor]] = []  # copies of each layer's parameters before the step
         self._scale: Tensor | None = None  # of the loss in the last backward pass
 
     # Columns
@@ -120,7 +127,7 @@ class LayerDriver:
     def layers(self) -> dict[int, str]:
         """The name of each column's layer, by the layer's number, or by that of the call."""
         names = [self._names[place] for place in self.columns]
-        if self._is_by_call:
+        if self._is_by_call:  # the numbers in their names would appear several times
             return dict(enumerate(names, start=1))
         return dict(zip(layer_numbers(names), names, strict=True))
 
@@ -130,18 +137,16 @@ class LayerDriver:
 
     def calls_by_column(self) -> list[list[Call]]:
         """The calls of each column in the forward passes of the loss."""
-        passes: dict[int, list[Call]] = {}
-        for call in self.recorder.counted():
-            passes.setdefault(call.forward_pass, []).append(call)
-        if self._by_call and not self._is_by_call:
-            self._is_by_call = any(_repeats(calls) for calls in passes.values())
-            if self._is_by_call:
-                self.columns = []  # _columns_of adds one for each call
-        found: dict[int, list[Call]] = {column: [] for column in range(len(self.columns))}
-        for calls in passes.values():
-            for column, call in zip(self._columns_of(calls), calls, strict=True):
-                found.setdefault(column, []).append(call)
-        return [found[column] for column in range(len(found))]
+        passes = self.recorder.counted()
+        if self._by_call and not self._is_by_call and any(map(_repeats, passes)):
+            self._is_by_call = True
+            self.columns = []  # _columns_of adds one for each call
+        columns = list(map(self._columns_of, passes))
+        found: list[list[Call]] = [[] for _ in self.columns]
+        for of_pass, calls in zip(columns, passes, strict=True):
+            for column, call in zip(of_pass, calls, strict=True):
+                found[column].append(call)
+        return found
 
     def _columns_of(self, calls: list[Call]) -> list[int]:
         """The column of each call in a forward pass; new calls get new columns."""
@@ -184,24 +189,22 @@ class LayerDriver:
             parameter_scale: The loss scale that is still in the gradients; a scaler replaces it.
         """
         if self._scaler is not None:
+            # Now, as the scaler's update() after the optimizer's step may change its scale.
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
             parameter_scale = self._scale = self._scaler.scale(one)
-        measures = [measure for measure in self.measures if measure.reads == "parameters"]
-        trained = [any(p.requires_grad for p in layer.parameters()) for layer in self._layers]
-        for statistic in dict.fromkeys(measure.statistic for measure in measures):
+        frozen = []
+        for layer in self._layers:
+            frozen.append(not any(parameter.requires_grad for parameter in layer.parameters()))
+        for statistic in self._of_parameters:
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
             # Gradients of parameters are equal on all processes: gather from this one alone.
             gathered = statistic.gather(of_layers, Processes())
-            for measure in measures:
-                if measure.statistic is not statistic:
-                    continue
-                assert measure.compute is not None
-                values = measure.compute(gathered)
+            for name, values in self._values_of("parameters", statistic, gathered).items():
                 # The share of zeros does not depend on the scale.
                 if parameter_scale is not None and statistic is not ZEROS:
                     values = values / parameter_scale
-                untrained = ~torch.tensor(trained, device=values.device)
-                self._parameters[measure.name] = values.masked_fill(untrained, torch.nan)
+                is_frozen = torch.tensor(frozen, device=values.device)
+                self._parameters[name] = values.masked_fill(is_frozen, torch.nan)
 
     def keep_parameters(self) -> None:
         """Copy the parameters before the optimizer's step, if a measure reads updates."""
@@ -231,17 +234,19 @@ class LayerDriver:
             calls += [[] for _ in range(count - len(calls))]  # others have called more layers
         self._take_notes(calls)
         values: dict[str, Tensor] = {}
-        device = self.processes.device
         for number, statistic in enumerate(self._of_states):
             merged = []
             for of_column in calls:
                 parts = [call.state[number] for call in of_column if call.state is not None]
-                merged.append(statistic.merge(parts, device))
-            values |= self._values_of(statistic, statistic.gather(merged, self.processes))
+                merged.append(statistic.merge(parts, self.processes.device))
+            gathered = statistic.gather(merged, self.processes)
+            values |= self._values_of("states", statistic, gathered)
         gradients = None
         if "gradients" in self.reads:
-            gradients = self._gradients(calls, self._scale if loss_scale is None else loss_scale)
-            values |= self._values_of(None, gradients)
+            if loss_scale is None:
+                loss_scale = self._scale
+            gradients = self._gradients(calls, loss_scale)
+            values |= self._values_of("gradients", MOMENTS, gradients)
         for name, of_layers in self._parameters.items():
             values[name] = of_layers[self.columns]
         return values, gradients
@@ -253,24 +258,18 @@ class LayerDriver:
             The values of the measures that read updates; none without copies.
         """
         before, self._before = self._before, []
-        values = {}
-        if before:
-            pairs = zip(self._layers, before, strict=True)
-            ratios = [update_ratio(layer, old) for layer, old in pairs]
-            for measure in self.measures:
-                if measure.reads == "updates" and measure.compute is not None:
-                    values[measure.name] = measure.compute(ratios)[self.columns]
-        return values
+        if not before:
+            return {}
+        ratios = list(map(update_ratio, self._layers, before))
+        values = self._values_of("updates", MOMENTS, ratios)
+        return {name: of_layers[self.columns] for name, of_layers in values.items()}
 
-    def _values_of(self, statistic: Statistic | None, merged: Any) -> dict[str, Tensor]:
-        """The values of all measures of one statistic of states; None stands for the gradients."""
+    def _values_of(self, reads: str, statistic: Statistic, merged: Any) -> dict[str, Tensor]:
+        """The values of all measures that read one statistic of one thing."""
         found = {}
         for measure in self.measures:
-            if statistic is None:
-                fits = measure.reads == "gradients"
-            else:
-                fits = measure.reads == "states" and measure.statistic is statistic
-            if fits and measure.compute is not None:
+            if measure.reads == reads and measure.statistic is statistic:
+                assert measure.compute is not None
                 found[measure.name] = measure.compute(merged)
         return found
 
@@ -283,14 +282,12 @@ class LayerDriver:
         is_known = self.processes.count > 1 or self.recorder.had_loss
         for of_column in calls:
             parts = []
-            gradients = []
-            if is_known:
-                # Calls with the same input share its gradient, which counts once.
-                of_calls = [call.gradient for call in of_column if call.gradient is not None]
-                gradients = list(dict.fromkeys(of_calls))
-            for gradient in gradients:
+            # Calls with the same input share its gradient, which counts once.
+            for gradient in dict.fromkeys(call.gradient for call in of_column):
+                if gradient is None or not is_known:
+                    continue
                 total = self.recorder.total(gradient)
-                if total is None:
+                if total is None:  # the loss does not depend on the state
                     total = RowMoments.of(torch.zeros(gradient.shape, device=device))
                 elif isinstance(total, str):  # "lost"
                     self.notes["lost"] = LOST
@@ -308,10 +305,8 @@ class LayerDriver:
         """All statistics of the hidden state that a layer is called with."""
         edges, sources = None, x
         if self._needs_edges:
-            for item in arguments.others:
-                if isinstance(item, Graph):  # messages may come from nodes of other processes
-                    sources = item.fetch(x.detach())
-                    break
+            if arguments.graph is not None:  # messages may come from nodes of other processes
+                sources = arguments.graph.fetch(x.detach())
             edges = edges_of(sources, arguments, self._edge_index)
             if edges is None:
                 self.notes["edges"] = (
@@ -319,7 +314,8 @@ class LayerDriver:
                 )
         found = []
         for statistic in self._of_states:
-            found.append(statistic.compute(sources if statistic.needs_edges else x, edges))
+            rows = sources if statistic.needs_edges else x
+            found.append(statistic.compute(rows, edges))
         return found
 
     # Notes
@@ -335,11 +331,14 @@ class LayerDriver:
         if not recorder.calls:
             if not recorder.in_transform:
                 notes["called"] = "no layer was called in training mode"
-            return
-        names = list(self.layers.values())
-        missing = [name for name, of_column in zip(names, calls, strict=False) if not of_column]
+            return  # all other notes would follow from this one
+        missing = []
+        # Another process may have called more layers, which have no names here.
+        for name, of_column in zip(self.layers.values(), calls, strict=False):
+            if not of_column:
+                missing.append(name)
         if missing:
-            notes["missing"] = f"not called {{where}}: {some(missing)}."
+            notes["missing"] = f"not called {{where}}: {first_of(missing, NAMED)}."
         unread = self._named(recorder.unreadable)
         if unread:
             notes["unread"] = (
@@ -347,6 +346,7 @@ class LayerDriver:
             )
         if "parameters" in self.reads and not self._parameters:
             notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
+        # Float16 without a scaler would lose most gradients, so there is one that was not given.
         if recorder.half and self._scaler is None:
             notes["scaler"] = (
                 "gradients are float16: if a GradScaler scales the loss, give it to watch as "
@@ -385,17 +385,14 @@ class LayerDriver:
 
     def _named(self, modules: set[nn.Module]) -> str:
         """The names of some modules, as text; empty if there are none."""
-        pairs = zip(self._names, self._inputs, strict=True)
-        return some([name for name, module in pairs if module in modules])
+        found = []
+        for name, module in zip(self._names, self._inputs, strict=True):
+            if module in modules:
+                found.append(name)
+        return first_of(found, NAMED)
 
 
 def _repeats(calls: list[Call]) -> bool:
     """True if a layer is called more than once in a forward pass."""
     modules = [call.module for call in calls]
     return len(set(modules)) < len(modules)
-
-
-def some(names: list[str]) -> str:
-    """At most three names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

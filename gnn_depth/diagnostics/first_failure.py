@@ -99,11 +99,11 @@ class FirstFailure(LayerCallback):
         ``value``, ``threshold``."""
         import pandas as pd
 
-        columns = ["layer", "step", "value", "threshold"]
-        return pd.DataFrame(
-            self.findings().values(), pd.Index(self.findings(), name="failure"), columns
-        )
+        found = self.findings()
+        kinds = pd.Index(found, name="failure")
+        return pd.DataFrame(found.values(), kinds, ["layer", "step", "value", "threshold"])
 
+    # The moments of the gradients tell more than the measure that asks for them.
     def _rows(
         self, values: dict[str, Tensor], gradients: RowMoments | None, device: torch.device
     ) -> Float[Tensor, "3 layers"]:
@@ -139,13 +139,14 @@ class FailureLog:
     def close(self, trainer: L.Trainer) -> None:
         """Examine the remaining steps, and give the loggers what was found."""
         self.look()
-        log_findings(trainer.loggers if trainer.is_global_zero else (), "FirstFailure", self.found)
+        if trainer.is_global_zero:
+            log_findings(trainer.loggers, "FirstFailure", self.found)
 
     def look(self) -> None:
         """Examine the steps added since the last call, and report new failures."""
         new, self._new = self._new, []
         self._looked = time.monotonic()
-        if not new or len(self.found) == len(TEXTS):
+        if not new or len(self.found) == len(TEXTS):  # each kind is reported once
             return
         rows = torch.stack([values for _, values in new]).cpu().numpy()
         steps = [step for step, _ in new]
@@ -193,6 +194,7 @@ def first_failures(
         # Of each kind: the threshold, the value at each step and layer, and where it is a failure.
         failures = {
             "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),
+            # A single row is always equal to its mean.
             "smoothed": (smoothed, share, (count > 1) & (share < smoothed)),
             "expanded": (expanded, growth, differs & (growth > expanded)),
         }
@@ -200,7 +202,7 @@ def first_failures(
     for kind, (limit, values, is_failure) in failures.items():
         if not is_failure.any():
             continue
-        row = int(is_failure.any(1).argmax())
+        row = int(is_failure.any(1).argmax())  # argmax finds the first step
         place = int(is_failure[row].nonzero()[0][-1])  # the first in the backward pass
         where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
         text = TEXTS[kind].format(**where, limit=limit)

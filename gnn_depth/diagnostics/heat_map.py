@@ -37,9 +37,8 @@ def heat_map_figure(measurement: MeasureValues) -> "Figure":
     Args:
         measurement: Values of layers, at one step at least.
     """
-    from matplotlib.backends.backend_agg import (
-        FigureCanvasAgg,
-    )  # slow to import, and few commands draw
+    # Slow to import, and few commands draw.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -52,12 +51,8 @@ def heat_map_figure(measurement: MeasureValues) -> "Figure":
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
     extent = (edges[0], edges[-1], -0.5, count - 0.5)
     _paint(axes, bar, cells, measurement, extent)
-    axes.set_title(
-        f"{'log₁₀ ' * measurement.log10}{measurement.unit}",
-        fontsize=FONT,
-        loc="left",
-        parse_math=False,
-    )
+    title = f"log₁₀ {measurement.unit}" if measurement.log10 else measurement.unit
+    axes.set_title(title, fontsize=FONT, loc="left", parse_math=False)
     axes.set_xlabel("step", fontsize=FONT, labelpad=2)
     axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
     axes.tick_params(labelsize=FONT)
@@ -82,19 +77,17 @@ def _paint(
     zero = np.isneginf(cells) & measurement.log10
     lost = ~np.isfinite(cells) & ~zero
     keys = []
-    for where, colour, name in (
-        (lost, LOST, "not finite, or missing"),
-        (zero, ZERO, "exactly zero"),
-    ):
+    kinds = ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly zero"))
+    for where, colour, label in kinds:
         colours[where] = to_rgba(colour)
         if where.any():
-            keys.append(Patch(color=colour, label=name))
+            keys.append(Patch(color=colour, label=label))
     axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
     axes.figure.colorbar(scale, cax=bar)
     bar.minorticks_off()
     if keys:
-        where = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
-        axes.figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **where)
+        place = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
+        axes.figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **place)
 
 
 def _columns(
@@ -104,6 +97,7 @@ def _columns(
     borders = np.linspace(edges[0], edges[-1], WIDTH + 1)
     first = np.searchsorted(edges[1:-1], borders[:-1], side="right")
     last = np.searchsorted(edges[1:-1], borders[1:], side="left")
+    # In a short training most columns lie within one step: only the others take a mean.
     columns = values[first]
     with np.errstate(invalid="ignore", over="ignore"):
         for place in np.flatnonzero(first < last):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gnn_depth.nn.parts import Layer
-from gnn_depth.registry import hint
+from gnn_depth.registry import first_of, hint
 
 MAX_NAMES = 20  # listed in an error
 
@@ -36,19 +36,23 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
             found[name] = module
     if not found:
         patterns = _patterns(root)
-        shown = sorted(patterns, key=lambda name: name.count("."))[:MAX_NAMES]
-        more = f", and {len(patterns) - len(shown)} more" if len(patterns) > len(shown) else ""
+        # The outer modules first: somebody who does not know the names looks for the layers.
+        patterns.sort(key=lambda name: name.count("."))
+        available = first_of(patterns, MAX_NAMES) or "none"
         raise ValueError(
             f"no module of {type(root).__name__} is called {pattern!r}.{hint(pattern, patterns)} "
-            f"Available: {', '.join(shown) or 'none'}{more}."
+            f"Available: {available}."
         )
     return found
 
 
 def _patterns(root: nn.Module) -> list[str]:
     """The names of all submodules, with a star for each number."""
-    names = dict(root.named_modules(remove_duplicate=False))
-    return list(dict.fromkeys(re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names if name))
+    found: dict[str, None] = {}
+    for name, _ in root.named_modules(remove_duplicate=False):
+        if name:  # the root has none
+            found[re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name)] = None
+    return list(found)
 
 
 def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
@@ -60,29 +64,29 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
         ValueError: There are none.
     """
     found: dict[str, nn.Module] = {}
+    example = f"layers={next(iter(_patterns(root)), 'NAME')!r}"
+    if isinstance(patterns, str):
+        patterns = [patterns]
     if patterns is not None:
-        patterns = [patterns] if isinstance(patterns, str) else patterns
         for pattern in patterns:
             if not isinstance(pattern, str):
                 raise ValueError(f"layers must be names, not {pattern!r}.")
             found |= select(root, pattern)
         if not found:
             raise ValueError(
-                "layers is empty: name one layer at least, such as "
-                f"layers={next(iter(_patterns(root)), 'NAME')!r}, or leave it out."
+                f"layers is empty: name one layer at least, such as {example}, or leave it out."
             )
         return found
     for name, module in root.named_modules(remove_duplicate=False):
-        is_layer = isinstance(module, Layer) or (
-            hasattr(module, "propagate") and hasattr(module, "message")
-        )
+        # PyTorch Geometric's MessagePassing, and others that have its methods.
+        passes_messages = hasattr(module, "propagate") and hasattr(module, "message")
+        is_layer = isinstance(module, Layer) or passes_messages
         if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
             found[name] = module
     if not found:
         raise ValueError(
             f"{type(root).__name__} has no message-passing layers: say which modules are its "
-            "layers, such as "
-            f"layers={next(iter(_patterns(root)), 'NAME')!r}."
+            f"layers, such as {example}."
         )
     return found
 
@@ -100,7 +104,9 @@ def unwrapped(model: nn.Module) -> nn.Module:
         )
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return unwrapped(model.module)
-    return unwrapped(model._orig_mod) if hasattr(model, "_orig_mod") else model  # type: ignore[arg-type]
+    if hasattr(model, "_orig_mod"):  # torch.compile's wrapper
+        return unwrapped(model._orig_mod)  # type: ignore[arg-type]
+    return model
 
 
 class uncompiled:  # noqa: N801 - a context manager
@@ -115,9 +121,8 @@ class uncompiled:  # noqa: N801 - a context manager
 
     def __enter__(self) -> None:
         uncompiled._count += 1
-        if (
-            uncompiled._stance is None and "torch._dynamo" in sys.modules
-        ):  # else nothing is compiled
+        # Nothing is compiled before torch._dynamo is imported, which takes seconds.
+        if uncompiled._stance is None and "torch._dynamo" in sys.modules:
             uncompiled._stance = torch.compiler.set_stance("force_eager")
 
     def __exit__(self, *_: object) -> None:
@@ -138,14 +143,21 @@ def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     for name in names:
         around = modules.get(name.removesuffix(".layer"))
         is_block = name.endswith(".layer") and getattr(around, "takes_hidden_state", False)
-        found.append(around if is_block and around is not None else modules[name])
+        entrance = around if is_block else modules[name]
+        assert entrance is not None
+        found.append(entrance)
     return found
 
 
 def layer_numbers(names: Sequence[str]) -> list[int]:
     """The number of each layer: one plus the last index in its name; if these do not increase, 1,
     2, ..."""
-    found = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name) for name in names]
-    places = [int(of_name[-1]) + 1 for of_name in found if of_name]
+    places = []
+    for name in names:
+        indices = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name)
+        if indices:
+            places.append(int(indices[-1]) + 1)
     in_order = len(places) == len(names) and all(low < high for low, high in pairwise(places))
-    return places if in_order else list(range(1, len(names) + 1))
+    if not in_order:  # those of several lists, say: their numbers would clash
+        return list(range(1, len(names) + 1))
+    return places

@@ -3,12 +3,14 @@
 Statistics merge over batches and processes; a measure is computed from the merged ones.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ from gnn_depth.diagnostics import measures as pure
 from gnn_depth.diagnostics.calls import CallArguments
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.graph import Graph
+from gnn_depth.measurements import MeasureValues
 from gnn_depth.registry import unknown
 
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
@@ -49,8 +52,8 @@ class Processes:
             here = torch.tensor(sizes, device=self.device)
             self._agreed[what] = self.gather(here).amax(0).tolist()
         known = self._agreed[what]
-        fits = len(sizes) == len(known)
-        if not fits or any(size > most for size, most in zip(sizes, known, strict=True)):
+        # Refused here, since processes that gather tensors of other sizes would wait for ever.
+        if len(sizes) != len(known) or any(map(operator.gt, sizes, known)):
             raise ValueError(
                 f"{what} are {list(sizes)}, and were at most {known} in the first measured step: "
                 "several processes cannot compare them."
@@ -96,7 +99,7 @@ class Moments(Statistic):
             packed = processes.gather(moments.widened(width).pack())
             of_each = RowMoments.unpack(packed, len(layers))
             moments = of_each.side_by_side() if processes.shared else of_each.merged()
-        # Without rows there are no values.
+        # Without rows there are no values: a scale of NaN makes all of them NaN.
         return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
 
 
@@ -125,29 +128,40 @@ class Totals(Statistic):
         return torch.stack(list(parts)).sum(0)
 
     def gather(self, layers: Sequence[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
-        here = torch.stack(list(layers))
-        return here if processes.count == 1 else processes.gather(here).sum(0)
+        totals = torch.stack(list(layers))
+        if processes.count > 1:
+            totals = processes.gather(totals).sum(0)
+        return totals
 
 
 class Triangles(Statistic):
     """A triangular matrix with the same singular values."""
 
     def compute(self, x: Tensor, edges: Edges | None) -> Tensor:
-        return pure.triangle(x.flatten(0, -2) if x.ndim > 1 else x[:, None])
+        rows = x.flatten(0, -2) if x.ndim > 1 else x[:, None]
+        return pure.triangle(rows)
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
         if not parts:
             return torch.zeros(0, 0, dtype=torch.float64, device=device)
-        return parts[0] if len(parts) == 1 else pure.triangle(torch.cat(list(parts)))
+        if len(parts) == 1:
+            return parts[0]
+        return pure.triangle(torch.cat(list(parts)))
 
     def gather(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
         if processes.count > 1:
             layers = self._gathered(layers, processes)
-        return [layer if layer.shape[1] else layer.new_full((1, 1), torch.nan) for layer in layers]
+        found = []
+        for layer in layers:
+            if not layer.shape[1]:  # no process has rows: the rank is unknown, not zero
+                layer = layer.new_full((1, 1), torch.nan)
+            found.append(layer)
+        return found
 
     def _gathered(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
         widths = processes.agreed("channels of the layers", [layer.shape[1] for layer in layers])
         flat = []
+        # Processes exchange tensors of one size: rows of zeros do not change singular values.
         for layer, width in zip(layers, widths, strict=True):
             margins = (0, width - layer.shape[1], 0, width - len(layer))
             flat.append(nn.functional.pad(layer, margins).flatten())
@@ -218,6 +232,12 @@ class Measure:
     def __post_init__(self) -> None:
         assert self.log10 or not self.product, "only logarithms of products are sums"
 
+    def values_in(self, steps: np.ndarray, values: np.ndarray, layers: np.ndarray) -> MeasureValues:
+        """Its values in some steps and layers, as files and pictures take them."""
+        return MeasureValues(
+            self.name, steps, values, self.unit, self.log10, layers, self.around_zero
+        )
+
 
 def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
     return totals[:, 0] / totals[:, 1]
@@ -228,13 +248,14 @@ def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
 
 
 def _effective_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
-    return torch.stack([pure.effective_rank(layer) for layer in layers])
+    return torch.stack(list(map(pure.effective_rank, layers)))
 
 
 def _numerical_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
-    return torch.stack([pure.numerical_rank(layer) for layer in layers])
+    return torch.stack(list(map(pure.numerical_rank, layers)))
 
 
+# As factors: a log takes the logarithms of all measures alike.
 def _growth(moments: RowMoments) -> Float[Tensor, "pairs"]:
     return 10 ** pure.log10_growth(pure.log10_similarity(moments))
 
@@ -256,6 +277,7 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
     return moments.scale * (moments.centred / moments.count).sqrt()
 
 
+# The table below is read by its rows: short names for what its rows have in common.
 _state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
 _parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
 _rank = partial(_state, log10=False, statistic=TRIANGLES)
@@ -380,6 +402,7 @@ def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, "
     has none."""
     if not before:
         return torch.full((), torch.nan, dtype=torch.float64)
+    # Of all parameters together: a bias that began at zero would have an infinite ratio.
     changes, sizes = [], []
     for parameter, old in zip(module.parameters(), before, strict=True):
         changes.append(sum_of_squares(parameter.detach() - old))
@@ -396,7 +419,7 @@ def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
         gradient = parameter.grad
         if gradient is None:
             continue
-        if gradient.is_sparse:
+        if gradient.is_sparse:  # entries that are not stored are zero, and many
             gradient = gradient.coalesce().values()
         if statistic is MOMENTS:
             gradient = gradient.flatten()
@@ -419,8 +442,10 @@ def edges_of(
         if edges is None or x.ndim != 2:
             continue
         highest = int(edges.max()) if edges.numel() else -1
-        if highest < len(x):
-            return edges, item.num_nodes if isinstance(item, Graph) else len(x)
+        if highest < len(x):  # else it is an index of other things, such as of pairs to classify
+            # A process that has a part of a graph reads rows of nodes that are not its own.
+            targets = item.num_nodes if isinstance(item, Graph) else len(x)
+            return edges, targets
     return None
 
 

@@ -87,19 +87,21 @@ def local_lipschitz(
     basis, images = _begin(product, x, start, all_reduce)
     for iteration in range(1, max_iterations + 1):
         sigma = float(_norm(images[0], all_reduce))
-        if not 0 < sigma < float("inf"):
-            return Stretch(0.0 if sigma == 0 else float("nan"), None, iteration, sigma == 0)
+        if sigma == 0:  # of a direction that was drawn at random: the function is constant
+            return Stretch(0.0, None, iteration, True)
+        if not math.isfinite(sigma):
+            return Stretch(math.nan, None, iteration, False)
+        # Divided first: the product is with a vector of norm 1, which any type can hold.
         residual = transposed_product(images[0] / sigma) / sigma - basis[0]
         size = float(_norm(residual, all_reduce))
-        if size != size:  # only the product with the transpose is not finite
-            return Stretch(float("nan"), None, iteration, False)
+        if math.isnan(size):  # only the product with the transpose is not finite
+            return Stretch(math.nan, None, iteration, False)
         if size <= 2 * tolerance or iteration == max_iterations:  # twice: an eigenvalue is a square
             break
         new = _orthogonal(residual, basis, all_reduce)
-        basis, images = (
-            torch.stack([basis[0], new, *basis[1:]]),
-            torch.stack([images[0], product(new), *images[1:]]),
-        )
+        # The last move's image is a combination of known images: it costs no product.
+        basis = torch.stack([basis[0], new, *basis[1:]])
+        images = torch.stack([images[0], product(new), *images[1:]])
         basis, images = _best_of(basis, images, all_reduce)
     return Stretch(sigma, basis[0].view_as(x), iteration, size <= 2 * tolerance)
 
@@ -141,7 +143,7 @@ def _begin(
 
 
 def _random(shape: Sequence[int], device: torch.device) -> Tensor:
-    """A direction that is the same in every call."""
+    """A direction that is the same in every call, and leaves the global generator alone."""
     draws = torch.Generator().manual_seed(0)
     return torch.randn(tuple(shape), generator=draws, dtype=torch.float64).to(device)
 
@@ -222,6 +224,7 @@ def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
     """The first right singular vector, from the smaller of the matrix's two products with its
     transpose."""
     wide = torch.nan_to_num(weight.double(), 0.0, 0.0, 0.0)
+    # The scale does not matter, and squares of entries near 1 stay within range.
     wide = wide / wide.abs().amax().clamp_min(torch.finfo(torch.float64).tiny)
     if len(wide) >= wide.shape[1]:
         return torch.linalg.eigh(wide.t() @ wide).eigenvectors[:, -1]
@@ -248,8 +251,9 @@ def layer_constant(
         # Flash attention has no second derivative; the same attention in plain products has one.
         with sdpa_kernel(SDPBackend.MATH):
             return local_lipschitz(function, x, start, **options)
-    except torch.OutOfMemoryError:
+    except torch.OutOfMemoryError:  # a RuntimeError that says nothing about the layer
         raise
+    # What functorch raises of code that it cannot differentiate has no class of its own.
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = lines[0][:REASON].rstrip(". ")
@@ -338,18 +342,25 @@ class LipschitzConstants(StepCallback):
         if self._measured is not None:  # a further evaluation of the step: the inputs are the same
             return
         columns = self._driver.calls_by_column()
-        calls = [next((c.recorded for c in column if c.recorded), None) for column in columns]
+        calls: dict[int, RecordedCall] = {}  # the first one of each layer that was called
+        is_shard = False
+        for place, column in enumerate(columns):
+            for call in column:
+                if call.recorded is not None:
+                    calls.setdefault(place, call.recorded)
+                    is_shard = is_shard or _shard_of(call.recorded) is not None
         self._driver.begin_step()
-        is_shard = any(_shard_of(call) is not None for call in calls if call is not None)
+        # Processes that share one graph compute each constant together: all of them go on.
         if not (trainer.is_global_zero or is_shard) or not any(columns):
             return
-        constants, bounds = [], []
+        values = torch.full((2, len(columns)), math.nan, dtype=torch.float64)
         with CallRecorder.alone(self):
-            for place, call in enumerate(calls):
-                constants.append(self._constant(place, call))
-                bound = None if call is None else call.bound
-                bounds.append(math.nan if bound is None else bound)
-        self._measured = torch.tensor([constants, bounds], dtype=torch.float64)
+            for place, recorded in calls.items():
+                values[0, place] = self._constant(place, recorded)
+                bound = recorded.bound
+                if bound is not None:
+                    values[1, place] = bound
+        self._measured = values
 
     def _record(self, trainer: L.Trainer) -> None:
         assert self._driver is not None
@@ -361,23 +372,18 @@ class LipschitzConstants(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         if self._driver is not None:
             self._driver.remove()
-            self._driver.begin_step()
+        self._driver = None  # nothing of the model is kept
         super()._close(trainer)
 
-    def _constant(self, place: int, call: RecordedCall | None) -> float:
-        if call is None:
-            return math.nan
+    def _constant(self, place: int, call: RecordedCall) -> float:
         start, x = self._starts[place], call.x
-        options: dict[str, Any] = {
-            "max_iterations": self.iterations,
-            "tolerance": self.tolerance,
-        }
+        options: dict[str, Any] = {"max_iterations": self.iterations, "tolerance": self.tolerance}
         graph = _shard_of(call)
         if graph is not None:  # the layer was called with the rows of other processes, too
             x = x[: graph.num_nodes]
             options["function"] = lambda rows: call(graph.fetch(rows))
             options["all_reduce"] = graph.all_reduce
-            if start is None:
+            if start is None:  # part of one direction, which all processes draw alike
                 start = _random((graph.total_nodes, *x.shape[1:]), x.device)[graph.node_numbers]
         elif start is not None and start.shape != x.shape:  # from a batch of another size
             start = None
@@ -385,7 +391,7 @@ class LipschitzConstants(StepCallback):
             with evaluating(call.module):
                 stretch = layer_constant(call, x, start, **options)
         except CannotLinearise as error:
-            if str(error) not in self._warned:
+            if str(error) not in self._warned:  # once for all layers of a class
                 self._warned.add(str(error))
                 rank_zero_warn(f"LipschitzConstants: {error}: its constant is NaN.")
             return math.nan
@@ -398,7 +404,5 @@ class LipschitzConstants(StepCallback):
 
 def _shard_of(call: RecordedCall) -> Graph | None:
     """The graph of which this process has a part, if a layer was called with one."""
-    for item in call.arguments.others:
-        if isinstance(item, Graph) and item.is_shard:
-            return item
-    return None
+    graph = call.arguments.graph
+    return graph if graph is not None and graph.is_shard else None

@@ -3,6 +3,7 @@ folder."""
 
 import time
 from collections.abc import Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def curve_points(
 ) -> dict[str, float]:
     """The points of a measure's curves in one step: those of the layers, and a summary of them."""
     count = len(values)
+    # So many curves can still be told apart.
     shown = np.arange(count)
     if count > MAX_CURVES:
         shown = np.linspace(0, count - 1, THINNED).round().astype(int)
@@ -39,8 +41,11 @@ def curve_points(
     if measure.product:
         with np.errstate(invalid="ignore"):  # the product of zero and infinity
             points["product"] = values.sum()
-    named = {f"{measure.tag}/{name}": float(value) for name, value in points.items()}
-    return {name: value for name, value in named.items() if np.isfinite(value)}
+    return {
+        f"{measure.tag}/{name}": float(value)
+        for name, value in points.items()
+        if np.isfinite(value)  # loggers draw no gap for NaN, or refuse it
+    }
 
 
 class MeasureLog:
@@ -80,8 +85,9 @@ class MeasureLog:
     @property
     def last_step(self) -> int | None:
         """The last step with values, counting those of the training that this one resumes."""
-        steps = self._steps[-1:] + [step for step, _ in self._new]
-        return steps[-1] if steps else None
+        if self._new:
+            return self._new[-1][0]
+        return self._steps[-1] if self._steps else None
 
     def add(
         self, trainer: L.Trainer, step: int, values: Float[Tensor, "measures layers *neurons"]
@@ -108,37 +114,27 @@ class MeasureLog:
         steps = np.array(self._steps, dtype=int)
         found = []
         for place, measure in enumerate(self.measures):
-            values = rows[:, place]
-            found.append(
-                MeasureValues(
-                    measure.name,
-                    steps,
-                    values,
-                    measure.unit,
-                    measure.log10,
-                    self.layers,
-                    measure.around_zero,
-                )
-            )
+            found.append(measure.values_in(steps, rows[:, place], self.layers))
         return found
 
     def state_dict(self) -> dict[str, Any]:
         """All steps and values so far, for a resumed training."""
         self._move()
+        # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
         values = torch.from_numpy(np.stack(self._rows)) if self._rows else torch.empty(0)
         return {"steps": torch.tensor(self._steps), "values": values}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the steps of an earlier part of the training."""
         self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
-        self._passed = len(self._rows)
+        self._passed = len(self._rows)  # the run before has logged them
 
     def _move(self) -> None:
         """Move the newest values to the host, and take logarithms where they are shown."""
         if not self._new:
             return
         steps, values = zip(*self._new, strict=True)
-        rows: np.ndarray = torch.stack(values).cpu().numpy()
+        rows: np.ndarray = torch.stack(values).cpu().numpy()  # the one wait for the device
         log10 = [measure.log10 for measure in self.measures]
         with np.errstate(divide="ignore"):
             rows[:, log10] = np.log10(rows[:, log10])
@@ -173,8 +169,9 @@ class MeasureLog:
             for part in vars(callback).values():
                 if isinstance(part, MeasureLog) and part.shown:
                     logs.append(part)
-        if logs[:1] == [self]:
-            log_layout(trainer.loggers, [measure for log in logs for measure in log.measures])
+        if logs[:1] == [self]:  # a layout replaces the one before it: one log writes that of all
+            measures = chain.from_iterable(log.measures for log in logs)
+            log_layout(trainer.loggers, measures)
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
@@ -188,6 +185,7 @@ class MeasureLog:
                 log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
                 self._drawn = len(self._rows)
         self._saved = time.monotonic()
+        # All values are written anew each time, so a long training writes less often.
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
 
 
@@ -196,10 +194,10 @@ def save_measurements(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> 
     logger's."""
     if not trainer.is_global_zero:
         return
-    for name in ("folder", "log_dir"):
-        for owner in (*trainer.callbacks, *trainer.loggers):  # type: ignore[attr-defined]
-            folder = getattr(owner, name, None)
-            if isinstance(folder, str | Path):
-                for values in measured:
-                    save_values(Path(folder), values)
-                return
+    owners = (*trainer.callbacks, *trainer.loggers)  # type: ignore[attr-defined]
+    for name, owner in product(("folder", "log_dir"), owners):
+        folder = getattr(owner, name, None)
+        if isinstance(folder, str | Path):
+            for values in measured:
+                save_values(Path(folder), values)
+            return

@@ -41,12 +41,13 @@ def log_curves(
 def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, MeasureValues]]) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures; in TensorBoard as ``~heat_map/TAG``, behind the curves of the training."""
-    writers: list[Any] = [
-        logger
-        for logger in loggers
-        if isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image")
-    ]
-    for tag, measurement in measured if writers else ():
+    writers: list[Any] = []
+    for logger in loggers:
+        if isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image"):
+            writers.append(logger)
+    if not writers:  # nothing is drawn for nobody
+        return
+    for tag, measurement in measured:
         name, picture, step = f"heat_map/{tag}", heat_map(measurement), int(measurement.steps[-1])
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
@@ -66,22 +67,22 @@ def log_findings(
     ``source`` says where they come from. A finding has a ``text`` and numbers; the findings are
     given by their kind.
     """
-    for logger in loggers if findings else ():
-        experiment: Any = (
-            None if isinstance(logger, CSVLogger) else getattr(logger, "experiment", None)
-        )
+    if not findings:
+        return
+    for logger in loggers:
+        if isinstance(logger, CSVLogger):  # asking for its experiment would make a folder
+            continue
+        experiment: Any = getattr(logger, "experiment", None)
         if isinstance(logger, TensorBoardLogger):
-            experiment.add_text(
-                source, "\n".join(f"- {finding['text']}" for finding in findings.values())
-            )
+            listed = "\n".join(f"- {finding['text']}" for finding in findings.values())
+            experiment.add_text(source, listed)
         elif isinstance(logger, MLFlowLogger):
             for kind, finding in findings.items():
                 experiment.set_tag(logger.run_id, f"{source}/{kind}", finding["text"])
             experiment.log_dict(logger.run_id, dict(findings), f"{source}.json")
         elif hasattr(experiment, "summary"):  # W&B
-            experiment.summary.update(
-                {f"{source}/{kind}": dict(finding) for kind, finding in findings.items()}
-            )
+            for kind, finding in findings.items():
+                experiment.summary.update({f"{source}/{kind}": dict(finding)})
 
 
 def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
@@ -98,7 +99,7 @@ def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
     for measure in measures:
         section = measure.tag.rpartition("/")[0] or measure.tag
         charts = sections.setdefault(section, {})
-        tag = "~?" + re.escape(measure.tag)
+        tag = "~?" + re.escape(measure.tag)  # charts match tags by a regular expression
         value = f"log₁₀ {measure.unit}" if measure.log10 else measure.unit
         curves = [f"{tag}/{name}$" for name in SUMMARY]
         charts[f"{value}: {SUMMARY_TITLE}"] = ["Multiline", curves]

@@ -150,6 +150,7 @@ def total_average_distance(
         distances = _apart(directions, from_, to).square_().sum(1) / 2
         alone = directed[from_] != directed[to]  # the cosine with a row of zeros is 0
         pairs[1].index_add_(0, to, torch.where(alone, 1.0, distances))
+    # Nodes without neighbours have no average, and do not count.
     count, total = pairs
     averages = total / count.clamp_min(1)
     return _unless_broken(averages.sum(), x), (count > 0).sum().double()
@@ -177,18 +178,19 @@ def numerical_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
     analysis*, J. ACM 2007; zero for zeros.
     """
     values = _singular_values(x)
-    return (values / _positive(values.amax())).square().sum() if len(values) else values.sum()
+    if not len(values):  # amax refuses an empty tensor
+        return values.sum()
+    return (values / _positive(values.amax())).square().sum()
 
 
 def _singular_values(x: Tensor) -> Float[Tensor, "values"]:
     """The singular values, up to a common factor; NaN if an entry is not finite."""
-    wide = _wide(x).nan_to_num(
-        0.0, 0.0, 0.0
-    )  # the decomposition refuses values that are not finite
+    # The decomposition refuses values that are not finite.
+    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)
     if wide.numel():
-        wide = wide / _positive(
-            wide.abs().amax()
-        )  # other libraries than LAPACK may not scale by themselves
+        # Other libraries than LAPACK may not scale by themselves.
+        wide = wide / _positive(wide.abs().amax())
+    # Those of the triangle are the same, and it is much smaller than a matrix of many rows.
     return _unless_broken(torch.linalg.svdvals(triangle(wide)), x)
 
 
@@ -200,7 +202,9 @@ def triangle(x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rank channels"
     stacked matrices.
     """
     wide = _wide(x)
-    return torch.linalg.qr(wide, mode="r").R if len(wide) > wide.shape[1] else wide
+    if len(wide) <= wide.shape[1]:
+        return wide
+    return torch.linalg.qr(wide, mode="r").R
 
 
 def _moments(x: Tensor | RowMoments) -> RowMoments:
@@ -225,9 +229,8 @@ def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor
     not zero."""
     x = _wide(x)
     if x.shape[1]:
-        x = x / _positive(
-            x.abs().amax(1, keepdim=True)
-        )  # so that their squares neither vanish nor overflow
+        # So that the squares of its entries neither vanish nor overflow.
+        x = x / _positive(x.abs().amax(1, keepdim=True))
     norms = x.norm(dim=1, keepdim=True)
     return x / _positive(norms), norms[:, 0] > 0
 

@@ -6,7 +6,8 @@ single process.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import torch
 from jaxtyping import Float
@@ -75,17 +76,19 @@ class RowMoments:
     def _in_float64(cls, rows: Tensor) -> "RowMoments":
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
-        wide = rows.dtype == torch.float64
-        scale = _scale(rows) if wide else rows.new_ones((), dtype=torch.float64)
+        divisor = None
+        scale = rows.new_ones((), dtype=torch.float64)
+        if rows.dtype == torch.float64:
+            divisor = scale = _scale(rows)
         # Sums are of differences from the first row: exactly zero for equal rows, and accurate for
         # nearly equal ones. The first row counts too, so the subtraction below loses no more digits
         # than N has.
-        start = rows[0] / scale if wide else rows[0].double()
-        (total, square), *more = [
-            _sums(part, start, scale if wide else None) for part in _parts(rows)
-        ]
-        for others, squares in more:
-            total, square = total + others, square + squares
+        start = rows[0].double() / scale
+        first, *others = _parts(rows)
+        total, square = _sums(first, start, divisor)
+        for part in others:
+            more, squares = _sums(part, start, divisor)
+            total, square = total + more, square + squares
         shift = total / len(rows)
         return cls(
             torch.full_like(scale, len(rows)), start + shift, square - shift.dot(total), scale
@@ -104,22 +107,19 @@ class RowMoments:
     def stack(cls, moments: Sequence["RowMoments"]) -> "RowMoments":
         """Stack one or more along a new first dimension; means are padded with zeros to equal
         width."""
-        stacked = {
-            f.name: torch.stack([getattr(m, f.name) for m in moments])
-            for f in fields(cls)
-            if f.name != "mean"
-        }
         width = max(one.mean.shape[-1] for one in moments)
-        return cls(mean=torch.stack([one.widened(width).mean for one in moments]), **stacked)
+        wide = [one.widened(width) for one in moments]
+        stacked = {}
+        for name in ("count", "mean", "centred", "scale"):
+            stacked[name] = torch.stack(list(map(attrgetter(name), wide)))
+        return cls(**stacked)
 
     def widened(self, channels: int) -> "RowMoments":
         """The same, with columns of zeros added up to a width."""
         lacking = channels - self.mean.shape[-1]
-        return (
-            replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking)))
-            if lacking
-            else self
-        )
+        if not lacking:
+            return self
+        return replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking)))
 
     def merge(self, other: "RowMoments") -> "RowMoments":
         """The moments of the rows of both."""
@@ -190,6 +190,7 @@ def _in_float32(rows: Tensor) -> RowMoments | None:
     if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
         return None
     counts, means, centred = [], [], []
+    # Parts of nearly equal size, rather than a short last one.
     for part in rows.tensor_split(-(-count // MOST_ROWS)):
         # Mean and variance of every column in one call.
         mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)

@@ -141,6 +141,7 @@ class watch:  # noqa: N801 - a context manager
         if self._state != "new":
             raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
         self._state = "open"
+        # The hooks of a watch that is forgotten would stay on the model for ever.
         self._dropped = weakref.finalize(self, _dropped, self._driver)
         self._begin_step()
         return self
@@ -154,7 +155,7 @@ class watch:  # noqa: N801 - a context manager
                 "watched.step() was never called: call it once after each step of the optimizer.",
             )
         self._state = "ended"
-        del self._driver  # nothing of the model is kept
+        del self._driver  # so that nothing of the model is kept
         self._move()
 
     def step(self) -> None:
@@ -187,6 +188,7 @@ class watch:  # noqa: N801 - a context manager
             if kind == "called":
                 text = f"{text} {{where}}: call model.train() and run the model."
             self._note(kind, text.replace("{where}", f"in step {self._step}"))
+        # A step that called fewer layers, or none, takes no names away.
         layers = self._driver.layers
         if len(layers) >= len(self._layers):
             self._layers = layers
@@ -197,7 +199,7 @@ class watch:  # noqa: N801 - a context manager
 
     def _move(self) -> None:
         """Move the newest values to the host."""
-        for row in self._rows[-BLOCK:]:
+        for row in self._rows[-BLOCK:]:  # those before have been moved
             for name, values in row.items():
                 row[name] = torch.as_tensor(values).cpu().numpy()
 
@@ -245,17 +247,7 @@ class watch:  # noqa: N801 - a context manager
                 with np.errstate(divide="ignore", invalid="ignore"):
                     values = np.log10(values)
             last = count - measure.between
-            found.append(
-                MeasureValues(
-                    measure.name,
-                    steps,
-                    values[:, :last],
-                    measure.unit,
-                    measure.log10,
-                    layers[:last],
-                    measure.around_zero,
-                )
-            )
+            found.append(measure.values_in(steps, values[:, :last], layers[:last]))
         return found
 
     def frame(self) -> "pd.DataFrame":
@@ -281,7 +273,9 @@ class watch:  # noqa: N801 - a context manager
         rows = np.zeros((len(self._rows), 3, count))
         for row, of_step in zip(rows, self._rows, strict=True):
             row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
-        layers = list(self._layers) if count == len(self._layers) else list(range(1, count + 1))
+        layers = list(self._layers)
+        if count != len(layers):  # other processes have more, whose names are not known here
+            layers = list(range(1, count + 1))
         return first_failures(self._steps, rows, layers)
 
     def __repr__(self) -> str:
@@ -289,10 +283,11 @@ class watch:  # noqa: N801 - a context manager
             f"watch of {len(self._layers)} layers, {self._state}: {len(self._steps)} of "
             f"{self._step} steps measured"
         )
-        lines = []
+        lines = [head]
         if "gradients" in self._reads:
-            lines += [finding["text"] for finding in self.findings().values()]
-        return "\n  ".join([head, *lines, *self.notes])
+            for finding in self.findings().values():
+                lines.append(finding["text"])
+        return "\n  ".join([*lines, *self.notes])
 
     def _repr_html_(self) -> str:
         head, *lines = map(html.escape, repr(self).splitlines())

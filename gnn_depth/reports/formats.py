@@ -4,6 +4,7 @@ import html
 import io
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 from rich import box
@@ -38,12 +39,8 @@ def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = F
 
     A table wider than the terminal continues below, with its labels repeated.
     """
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        highlight=False,
-        color_system="standard" if styled else None,
-    )
+    colours: Any = "standard" if styled else None
+    console = Console(file=io.StringIO(), width=width, highlight=False, color_system=colours)
     with console.capture() as captured:
         for place, sheet in enumerate(sheets):
             if place:
@@ -56,7 +53,7 @@ def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = F
             for note in sheet.notes:
                 console.print(Text(note))
     lines = captured.get().replace(SPACE, " ").splitlines()
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(map(str.rstrip, lines)) + "\n"
 
 
 def _blocks(sheet: Sheet, console: Console) -> list[list[int]]:
@@ -79,8 +76,8 @@ def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
     shown = [*range(sheet.labels), *columns]
     starred = set()
     for column in shown:
-        justify = "left" if column < sheet.labels else "right"
-        table.add_column(Text(sheet.head[column]), justify=justify, overflow="fold")  # type: ignore[arg-type]
+        justify: Any = "left" if column < sheet.labels else "right"
+        table.add_column(Text(sheet.head[column]), justify=justify, overflow="fold")
         if any("*" in line[column] for line in sheet.lines):
             starred.add(column)
     for row, line in enumerate(sheet.lines):
@@ -89,7 +86,8 @@ def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
             text, _, note = line[column].partition("\n")
             # Numbers are aligned, whether a star follows or not.
             space = SPACE if column in starred else ""
-            field = Text(text, style="bold" if (row, column) in sheet.best else "")
+            style = "bold" if (row, column) in sheet.best else ""
+            field = Text(text, style)
             if not text.endswith("*"):
                 field.append(space)
             if note:
@@ -105,6 +103,7 @@ def _frame(sheet: Sheet, escape: Callable[[str], str], bold: str, note: str) -> 
     for row, line in enumerate(sheet.lines):
         fields = []
         for column, text in enumerate(line):
+            # Escaped before the format's own signs are added.
             field, _, extra = escape(text).partition("\n")
             if (row, column) in sheet.best:
                 field = bold.format(field)
@@ -123,8 +122,10 @@ def markdown(sheets: Sequence[Sheet]) -> str:
             parts.append(f"**{_escape(sheet.title)}**")
         frame = _frame(sheet, _escape, "**{}**", " ({})")
         rule = ["---"] * sheet.labels + ["---:"] * (len(sheet.head) - sheet.labels)
-        rows = [list(frame), rule, *frame.to_numpy()]
-        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        lines = []
+        for row in (list(frame), rule, *frame.to_numpy()):
+            lines.append(f"| {' | '.join(row)} |")
+        parts.append("\n".join(lines))
         if sheet.notes:
             parts.append("\n".join(f"- {_escape(note)}" for note in sheet.notes))
     return "\n\n".join(parts) + "\n"
@@ -138,6 +139,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
     """Sheets as ``table`` environments for booktabs, with notes in the caption and a label."""
     parts = []
     for sheet in sheets:
+        # The title has no full stop, and the notes have one.
         said = [sheet.title, *sheet.notes]
         caption = " ".join(f"{sentence.rstrip('.')}." for sentence in said if sentence)
         frame = _frame(sheet, latex_text, r"\textbf{{{}}}", r" {{\footnotesize({})}}")
@@ -162,7 +164,7 @@ def html_page(sheets: Sequence[Sheet], title: str) -> str:
     parts = []
     for sheet in sheets:
         frame = _frame(sheet, html.escape, "<b>{}</b>", "<br>{}")
-        with pd.option_context("display.max_colwidth", None):
+        with pd.option_context("display.max_colwidth", None):  # else pandas cuts long fields
             table = frame.to_html(index=False, border=0, escape=False)
         if sheet.title:
             parts.append(f"<h2>{html.escape(sheet.title)}</h2>")

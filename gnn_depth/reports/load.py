@@ -1,10 +1,11 @@
 """Read run folders as tables: results, curves over the epochs, and measures of layers."""
 
 import csv
+import math
 import os
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from gnn_depth import measurements
 from gnn_depth.measurements import FOLDER, MeasureValues
-from gnn_depth.registry import unknown
+from gnn_depth.registry import first_of, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
@@ -48,7 +49,7 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     bad: dict[str, str] = {}
     for top in folders:
         for folder in _run_folders(top):
-            if folder in found or folder in bad:
+            if folder in found or folder in bad:  # folders given may contain each other
                 continue
             try:
                 found[folder] = _read_result(folder)
@@ -57,7 +58,7 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     if bad:
         _warn(f"skipped {first_of(list(bad.values()), SHOWN, '; ')}.")
     if not found:
-        where = ", ".join(repr(str(folder)) for folder in folders)
+        where = ", ".join(map(repr, map(str, folders)))
         raise ReportError(
             f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
         )
@@ -78,14 +79,6 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     return frame
 
 
-def first_of(texts: Sequence[str], most: int, separator: str) -> str:
-    """The first texts, and the number of others: ``a, b and 2 more``."""
-    listed = separator.join(texts[:most])
-    if len(texts) > most:
-        listed += f" and {len(texts) - most} more"
-    return listed
-
-
 def _run_folders(top: str | Path) -> Iterator[str]:
     """Folders of runs below a folder, sorted by name; a run's folder contains no other runs."""
     if not Path(top).is_dir():
@@ -93,10 +86,10 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     for folder, inside, files in os.walk(os.path.normpath(top)):
         has_measures = FOLDER in inside and measurements.measure_names(Path(folder))
         if "result.json" in files or has_measures:
-            inside.clear()
+            inside.clear()  # os.walk goes on with what is left in it
             yield folder
         else:
-            inside[:] = sorted(name for name in inside if name != ARCHIVE)
+            inside[:] = sorted(set(inside) - {ARCHIVE})
 
 
 def _read_result(folder: str) -> dict[str, Any]:
@@ -109,6 +102,7 @@ def _read_result(folder: str) -> dict[str, Any]:
         result["axes"] = {"run": folder}
     if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
+    # Without a lock to tell it by, which is None, a run is not called dead.
     if result["status"] == "running" and is_alive(folder) is False:
         result["status"] = "died"
     for part in (*PARTS, "packages"):
@@ -118,7 +112,7 @@ def _read_result(folder: str) -> dict[str, Any]:
     if not isinstance(per_seed, list) or not all(isinstance(name, str) for name in per_seed):
         raise ValueError("has per_seed that are not a list of options")
     for name in result["axes"]:
-        if name in COLUMNS:
+        if name in COLUMNS:  # its values would replace those of the run
             raise ValueError(f"has an axis {name!r}, which is the name of a column of every run")
     for name, value in result["metrics"].items():
         if value is not None and _number(value) is None:
@@ -128,8 +122,8 @@ def _read_result(folder: str) -> dict[str, Any]:
 
 def _printable(value: Any) -> Any:
     """The value with control characters written out: somebody else's file may hold codes."""
-    if isinstance(value, str) and not value.isprintable():
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+    if isinstance(value, str):
+        return measurements.printable(value)
     if isinstance(value, dict):
         return {_printable(key): _printable(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -141,7 +135,7 @@ def _number(value: Any) -> float | None:
     """A number, or a text that spells one, such as "nan"; None for anything else."""
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):  # a whole number of 400 digits overflows
         return None
     if isinstance(value, int) and abs(value) < LARGEST:
         return int(value)
@@ -159,7 +153,7 @@ def _newest(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for folder in sorted(found, key=rank, reverse=True):
         result = found[folder]
         identity = result.get("identity")
-        if not identity and result.get("config_sha256"):
+        if not identity and result.get("config_sha256"):  # written by an older version
             identity = (result["config_sha256"], result.get("seed"))
         kept.setdefault(identity or folder, folder)
     newest = set(kept.values())
@@ -173,7 +167,9 @@ def _in_order(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     def rank(item: tuple[str, dict[str, Any]]) -> tuple[int, float]:
         place = item[1].get("place")
         of_sweep = sweeps.setdefault(str(item[1].get("sweep")), len(sweeps))
-        return of_sweep, place if isinstance(place, int) else float("inf")
+        if not isinstance(place, int):
+            place = math.inf
+        return of_sweep, place
 
     return dict(sorted(found.items(), key=rank))
 
@@ -181,7 +177,7 @@ def _in_order(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     rows = []
     # Dicts keep names in the order of their first appearance.
-    parts: dict[str, dict[str, None]] = {part: {} for part in PARTS}
+    parts: dict[str, dict[str, None]] = defaultdict(dict)
     for folder, result in found.items():
         row = {name: result.get(name) for name in COLUMNS}
         row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
@@ -199,9 +195,11 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
             parts[part] |= dict.fromkeys(result[part])
     names = {**dict.fromkeys(COLUMNS), **parts["metrics"], **parts["hparams"], **parts["axes"]}
     frame = pd.DataFrame(rows, columns=list(names))
+    # NaN and infinity are text in JSON, and a column with gaps would be one of objects.
     for name in (*NUMBERS, *parts["metrics"]):
         frame[name] = pd.to_numeric(frame[name].map(_number, na_action="ignore"))
-    frame.attrs = {part: list(known) for part, known in parts.items()}
+    for part in PARTS:
+        frame.attrs[part] = list(parts[part])
     # Options that change with the seed: runs with other values of them are repeats.
     per_seed: dict[str, None] = {}
     for result in found.values():
@@ -233,7 +231,7 @@ def read_curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
         path = Path(folder, "metrics.csv")
         if not path.is_file():
             continue
-        values = []
+        values = []  # of this run, all of which count or none
         try:
             text = path.read_text(encoding="utf-8")
             whole, _, _ = text.rpartition("\n")  # drops a row cut off while being written
@@ -279,11 +277,14 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if not tables:
         raise ReportError(unknown("measure", name, known))
     if len(kinds) > 1:
-        listed = [f"{unit!r}{' as log10' * log10}" for unit, log10, _ in sorted(kinds)]
+        listed = []
+        for unit, log10, _ in sorted(kinds):
+            listed.append(f"{unit!r} as log10" if log10 else repr(unit))
         raise ReportError(
             f"measure {name!r} is not the same quantity in all runs: {', '.join(listed)}. Choose "
             "runs of one kind."
         )
+    # The runs' labels become a column, and the rows of each table are not numbered anew.
     long = pd.concat(tables, names=["run", None]).reset_index("run").reset_index(drop=True)
     ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
     return long

@@ -104,6 +104,7 @@ def parse_published(entries: Any, origin: str = "published") -> list[Published]:
 
 def _entry(entry: Any) -> Published:
     entry = _mapping("an entry", entry)
+    # An unknown key may be a misspelt one, without which the numbers mean something else.
     for key in entry:
         if key not in KEYS:
             raise ReportError(unknown("key", str(key), KEYS))
@@ -121,7 +122,7 @@ def _entry(entry: Any) -> Published:
         raise ReportError(unknown("unit", unit, UNITS))
     numbers = {}
     for key, value in _mapping("'values'", entry["values"]).items():
-        match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
+        match = NUMBER.fullmatch(str(value))
         if match is None:
             raise ReportError(
                 f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}."
@@ -134,6 +135,7 @@ def _entry(entry: Any) -> Published:
             )
         width = None
         rounding = _rounding(mean)
+        # The edge of an interval is off by what both printed numbers have lost.
         if half is not None:
             width = float(half) / UNITS[unit]
             rounding += _rounding(half)
@@ -168,14 +170,15 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
     named = list(dict.fromkeys((*table.names, *table.axes)))
     known = dict.fromkeys(named)
-    shared = dict(ours[0]) if ours else {}
     for settings in ours:
         known |= dict.fromkeys(settings)
-        # Settings that all cells share also describe a cell without runs.
-        shared = dict(shared.items() & settings.items())
+    shared: dict[str, str] = {}
+    if ours:  # what all cells share also describes a cell without runs
+        shared = dict(set.intersection(*(set(settings.items()) for settings in ours)))
     fixed = []
     over = []
     for entry in published:
+        # Before any cell: a name that is misspelt must not pass for one that matches nothing.
         axes = {resolve_name(axis, named, list(known)): text for axis, text in entry.where.items()}
         fixed.append(axes)
         over.append(resolve_name(entry.over, named, list(known)))
@@ -212,6 +215,7 @@ def agreement_of(
     if math.isnan(distance):
         return "no value"
     half = number.half or 0.0
+    # First widened to our number of runs, then judged, then given what printing rounded away.
     if interval == "ci" and runs is not None and cell.n < runs:
         half *= math.sqrt(runs / cell.n)
     if half > TOO_WIDE:
@@ -220,7 +224,7 @@ def agreement_of(
     if distance <= half:
         return "inside"
     width = cell.half_width(interval or "std")
-    if width is None:
+    if width is None:  # of a single run
         return "undecided" if number.half is None else "outside"
     if distance > half + width:
         return "outside"

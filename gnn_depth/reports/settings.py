@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from gnn_depth.registry import unknown
-from gnn_depth.reports.load import ReportError, first_of
+from gnn_depth.registry import first_of, unknown
+from gnn_depth.reports.load import ReportError
 from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
 
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
@@ -50,7 +50,7 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
     differing = {}
     for name, texts in _told_apart(frame).items():
         recorded = set(texts) - {""}
-        if len(recorded) > 1:
+        if len(recorded) > 1:  # an old run, which records no options, differs in none
             differing[name] = texts
     return [name for name in differing if not _follows_from_its_part(name, differing)]
 
@@ -62,6 +62,7 @@ def _follows_from_its_part(name: str, differing: Mapping[str, Sequence[str]]) ->
     """
     for part in differing:
         if name.startswith(f"{part}."):
+            # As many pairs as values of the part: no value goes with two of the option.
             pairs = set(zip(differing[part], differing[name], strict=True))
             if len(pairs) == len(set(differing[part])):
                 return True
@@ -74,6 +75,13 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
     # A short name may fit several settings, and most likely means one that varies.
     choices = frame.attrs["axes"] or varying(frame, known) or known
     return resolve_name(name, choices, [*known, *COLUMNS])
+
+
+def full_names(frame: pd.DataFrame, names: str | Sequence[str]) -> Labels:
+    """The full names of one or several axes or hyperparameters."""
+    if isinstance(names, str):
+        names = [names]
+    return tuple(full_name(frame, name) for name in names)
 
 
 def resolve_name(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
@@ -118,6 +126,7 @@ def short_words(names: Sequence[str]) -> Labels:
 
 def is_percent(metric: str) -> bool:
     """True for metrics that are fractions and shown in percent: acc, f1, auroc."""
+    # As a word of its own: "accuracy_gap" of a plugin may be anything.
     return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
 
 
@@ -137,8 +146,10 @@ def main_metric(frame: pd.DataFrame) -> str:
 
 def metric_words(metric: str) -> str:
     """``test accuracy at best validation (%)`` for ``test_acc_at_best_val``."""
-    text = " ".join(WORDS.get(word, word) for word in re.split("[_/]", metric))
-    return f"{text} (%)" if is_percent(metric) else text
+    known = [WORDS.get(word, word) for word in re.split("[_/]", metric)]
+    if is_percent(metric):
+        known.append("(%)")
+    return " ".join(known)
 
 
 def label(value: Any) -> str:
@@ -146,12 +157,14 @@ def label(value: Any) -> str:
     if value is None:
         return ABSENT
     if isinstance(value, float):
-        if math.isnan(value):
+        if math.isnan(value):  # pandas writes None so in a column of numbers
             return ABSENT
         if value.is_integer() and abs(value) < 1e15:
             return str(int(value))  # pandas makes floats of integers in a column with gaps
     text = str(value)
-    return text.lower() if text in ("True", "False") else text
+    if text in ("True", "False"):
+        return text.lower()
+    return text
 
 
 def number(text: str) -> float | None:
@@ -176,11 +189,16 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     distinct = list(dict.fromkeys(labels))
     ranks: list[dict[str, float]] = []  # for each axis, the sort key of each value
     for values in zip(*distinct, strict=True):
-        rank = {value: float(place) for place, value in enumerate(dict.fromkeys(values))}
-        rank[ABSENT] = math.inf
-        sizes = {value: number(value) for value in values if value != ABSENT}
-        if None not in sizes.values():  # all are numbers
+        rank: dict[str, float] = {}
+        sizes = {}
+        for value in values:
+            rank.setdefault(value, len(rank))
+            size = number(value)
+            if size is not None:
+                sizes[value] = size
+        if sizes.keys() >= rank.keys() - {ABSENT}:  # all are numbers
             rank |= sizes
+        rank[ABSENT] = math.inf
         ranks.append(rank)
 
     def places(values: Labels) -> list[float]:
@@ -220,8 +238,8 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
         places[name] = frame[name].map(label).map(order)
     chosen = places.dropna().sort_values(list(places), kind="stable").index
     if chosen.empty:
-        wanted = " and ".join(f"{word}={','.join(values)}" for word, values in where.items())
-        raise ReportError(f"no run has {wanted}.")
+        wanted = [f"{word}={','.join(values)}" for word, values in where.items()]
+        raise ReportError(f"no run has {' and '.join(wanted)}.")
     return frame.loc[chosen]
 
 
@@ -235,6 +253,7 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     has_no_hparams = frame[frame.attrs["hparams"]].isna().all(axis=1)
     columns = {}
     for name in varying(frame, settings(frame)):
+        # The same data may lie elsewhere on another machine.
         is_folder = name.startswith("data.") and name.endswith(".root")
         if name in (*MAY_DIFFER, *frame.attrs["per_seed"]) or is_folder:
             continue
@@ -252,6 +271,7 @@ def grouped(
     The error about other differences ends with the remedy, such as an option of the command, and
     the names of the settings that differ. Without a remedy anything may differ.
     """
+    # Without names all runs are one group, which pandas cannot make.
     columns = [frame[name].map(label) for name in names]
     places: dict[Labels, list[int]] = {}  # the rows of each group
     for run in range(len(frame)):
@@ -272,15 +292,14 @@ def _check_group(
     """Refuse runs that differ in more than their seed, and two runs with the same seed."""
     mixed = {}
     for name, texts in apart.items():
-        values = list(dict.fromkeys(texts[run] for run in runs if texts[run]))
+        values = dict.fromkeys(texts[run] for run in runs)
+        values.pop("", None)  # not recorded
         if len(values) > 1:
-            mixed[name] = values
+            mixed[name] = list(values)
     # If an axis of the sweep differs, other options differ because of it.
-    axes = [name for name in mixed if name in frame.attrs["axes"]]
-    if axes:
-        mixed = {name: mixed[name] for name in axes}
+    axes = {name: values for name, values in mixed.items() if name in frame.attrs["axes"]}
     if mixed:
-        raise ReportError(_explain(mixed, remedy))
+        raise ReportError(_explain(axes or mixed, remedy))
     group = frame.iloc[runs]
     averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
     for seed, repeated in averaged.groupby("seed"):
@@ -294,19 +313,18 @@ def _check_group(
 
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     """The error for runs of one group that differ; ``mixed`` holds the values of each setting."""
-    # The options of a part differ because the part does, so naming the part is enough.
-    roots = []
-    for name in mixed:
-        if not any(name.startswith(f"{part}.") for part in mixed):
-            roots.append(name)
-    differences = []
-    for name in roots:
-        values = list(mixed[name])
-        if len(values) > SHOWN:
-            values = [*values[:SHOWN], "..."]
-        differences.append(f"{name} ({', '.join(values)})")
-    chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
+    roots, differences, choices = [], [], []
+    for name, values in mixed.items():
+        # The options of a part differ because the part does, so naming the part is enough.
+        if any(name.startswith(f"{part}.") for part in mixed):
+            continue
+        shown = list(values)
+        if len(shown) > SHOWN:
+            shown = [*shown[:SHOWN], "..."]
+        roots.append(name)
+        differences.append(f"{name} ({', '.join(shown)})")
+        choices.append(f"{name}={values[0]}")
     return (
         f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
-        f"{' '.join(roots)}, or choose with --where {chosen}."
+        f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."
     )

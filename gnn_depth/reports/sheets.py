@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -66,7 +67,9 @@ def format_value(value: float, metric: str, sign: str = "") -> str:
 def format_mean(mean: float, half: float | None, metric: str) -> str:
     """Mean ± half width of the interval, if there is one."""
     text = format_value(mean, metric)
-    return text if half is None else f"{text} ± {format_value(half, metric)}"
+    if half is None:
+        return text
+    return f"{text} ± {format_value(half, metric)}"
 
 
 def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
@@ -95,9 +98,12 @@ def table_sheet(
         pair = comparison.pairs[place] if comparison else None
         if pair and pair.significant:
             text += "*"
-        fields[place] = _field(text, _note(cell, most))
+        note = _note(cell, most)
+        if note:
+            text += f"\n{note}"
+        fields[place] = text
     notes = _notes(table, most)
-    if caption:
+    if caption:  # the others say what a reader must know
         notes[0] = caption
     if comparison:
         notes += _significance(comparison)
@@ -110,10 +116,6 @@ def table_sheet(
         _best(table, comparison, best),
         label or "tab:" + "-".join(map(last_part, table.names)),
     )
-
-
-def _field(text: str, note: str) -> str:
-    return f"{text}\n{note}" if note else text
 
 
 def _lines(
@@ -133,20 +135,22 @@ def _best(
     A cell without competitors is never best, and neither is one without a value.
     """
     if best == "auto":
+        best = "row"
         if comparison:
-            along_columns = comparison.baseline in table.rows
-        else:
-            along_columns = _are_numbers(table.columns) and not _are_numbers(table.rows)
-        best = "column" if along_columns else "row"
+            if comparison.baseline in table.rows:
+                best = "column"
+        elif _are_numbers(table.columns) and not _are_numbers(table.rows):
+            best = "column"
     competing: dict[Labels | None, dict[tuple[int, int], float]] = {}
     for (row, column), cell in table.cells.items():
         if cell.n and best != "none":
-            rivals = {"row": row, "column": column}.get(best)
+            rivals = {"row": row, "column": column}.get(best)  # None for the whole table
             place = table.rows.index(row), len(table.row_names) + table.columns.index(column)
             competing.setdefault(rivals, {})[place] = cell.mean
     pick = min if lower_is_better(table.metric) else max
     found = set()
     for means in competing.values():
+        # Compared as printed: of two equal numbers one in bold would seem an error.
         winner = format_value(pick(means.values()), table.metric)
         for place, mean in means.items():
             if len(means) > 1 and format_value(mean, table.metric) == winner:
@@ -155,7 +159,8 @@ def _best(
 
 
 def _are_numbers(labels: Sequence[Labels]) -> bool:
-    return all(number(text) is not None for values in labels for text in values if text != ABSENT)
+    texts = set(chain.from_iterable(labels)) - {ABSENT}
+    return None not in map(number, texts)
 
 
 def _head(table: ResultTable) -> Labels:
@@ -166,7 +171,7 @@ def _head(table: ResultTable) -> Labels:
 
 def _note(cell: Cell, most: int) -> str:
     """A note on the number of runs that count, if not all do, and of those that diverged."""
-    if not cell.results:
+    if not cell.results:  # why the field is empty
         return counted(cell.statuses)
     parts = []
     if cell.n < cell.results:
@@ -182,7 +187,9 @@ def _notes(table: ResultTable, most: int) -> list[str]:
     """Sentences on what the numbers are, what all runs share, and which runs do not count."""
     cells = list(table.cells.values())
     least = min((cell.n for cell in cells if cell.n), default=0)
-    seeds = plural(most, "seed") if least == most else f"{least} to {plural(most, 'seed')}"
+    seeds = plural(most, "seed")
+    if least < most:
+        seeds = f"{least} to {seeds}"
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
     what = metric_words(table.metric)
     first = f"{what[:1].upper()}{what[1:]}, {spread} {seeds}"
@@ -197,14 +204,17 @@ def _notes(table: ResultTable, most: int) -> list[str]:
         if name not in table.names and len(values) == 1:
             fixed[name] = values.pop()
     if fixed:
-        named = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
-        notes.append(f"All runs: {', '.join(f'{word}={text}' for word, text in named)}.")
-    runs = [run for cell in cells for run in cell.runs]
-    diverged = [run for run in runs if run.status == "diverged"]
+        shared = list(map("=".join, zip(short_words(tuple(fixed)), fixed.values(), strict=True)))
+        notes.append(f"All runs: {', '.join(shared)}.")
+    diverged, left_out = [], []
+    for run in chain.from_iterable(cell.runs for cell in cells):
+        if run.status == "diverged":
+            diverged.append(run)
+        elif run.status not in RESULTS:
+            left_out.append(run.status)
     if diverged:
         count = sum(run.counts for run in diverged)
         notes.append(f"Diverged: {len(diverged)}; {count} of them count with their last value.")
-    left_out = [run.status for run in runs if run.status not in RESULTS]
     if left_out:
         notes.append(f"Left out: {counted(left_out)}.")
     return notes
@@ -216,6 +226,7 @@ def _significance(comparison: Comparison) -> list[str]:
         f"* p < {SIGNIFICANT} against {baseline}, {TESTS[comparison.test]} over shared seeds, not "
         "corrected for the number of comparisons."
     ]
+    # A cell without a star must not seem to have been tested.
     few = sum(pair is not None and pair.p is None for pair in comparison.pairs.values())
     if few:
         needed = SEEDS_NEEDED[comparison.test]
@@ -232,9 +243,13 @@ def comparison_sheet(table: ResultTable, comparison: Comparison) -> Sheet:
             fields[place] = ""
             continue
         text = format_value(pair.difference, table.metric, sign="+")
-        if pair.p is not None:
-            text += ", p < 0.0001" if pair.p < TINY_P else f", p = {pair.p:.2g}"
-        fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
+        if pair.p is not None and pair.p < TINY_P:
+            text += ", p < 0.0001"
+        elif pair.p is not None:
+            text += f", p = {pair.p:.2g}"
+        if pair.shared < most:
+            text += f"\n{plural(pair.shared, 'seed')}"
+        fields[place] = text
     note = (
         f"Difference of means over shared seeds ({most} unless noted), p value of "
         f"{TESTS[comparison.test]}."
@@ -247,6 +262,7 @@ def agreement_sheet(
     table: ResultTable, found: Sequence[Agreement], published: Sequence[Published] = ()
 ) -> Sheet:
     """Our means next to published numbers; names the sources that match no cell of the table."""
+    # Numbered in the order of the lines; those that match nothing come last.
     used = dict.fromkeys(one.published.source for one in found)
     sources = list(used | dict.fromkeys(entry.source for entry in published))
     lines = []
@@ -298,10 +314,11 @@ def measures_sheet(
     """
     lines: dict[Labels, list[str]] = {}
     for labels in frame[list(axes)].itertuples(index=False, name=None):
-        lines[tuple(label(value) for value in labels)] = []
+        lines[tuple(map(label, labels))] = []
     for name in names:
         values = read_measures(frame, name)
         for labels, line in lines.items():
+            # Compared as labels, since NaN, a missing value, does not equal itself.
             is_here = pd.Series(True, index=frame.index)
             for axis, text in zip(axes, labels, strict=True):
                 is_here &= frame[axis].map(label) == text
@@ -321,7 +338,7 @@ def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
         of_step = of_run[of_run.step == step].set_index("layer").value
         first.append(of_step[of_step.index.min()])
         last.append(of_step[of_step.index.max()])
-    if not first:
+    if not first:  # these runs have no such measure
         return "-"
     texts = []
     for side in (first, last):
@@ -330,5 +347,6 @@ def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logarithms = np.log10(logarithms)
         mean = float(logarithms.mean())
-        texts.append("-" if math.isnan(mean) else f"{10.0**mean:.2g}")
+        text = "-" if math.isnan(mean) else f"{10.0**mean:.2g}"
+        texts.append(text)
     return " -> ".join(texts)

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -38,7 +39,7 @@ def t_half_width(deviation: Any, n: Any) -> Any:
 
     Both may be arrays.
     """
-    from scipy.special import stdtrit
+    from scipy.special import stdtrit  # slow to import, and few tables have intervals
 
     return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
@@ -95,7 +96,7 @@ class Cell:
     @property
     def mean(self) -> float:
         """Mean over the runs that count; NaN without any."""
-        return statistics.fmean(self.values) if self.n else math.nan
+        return statistics.fmean(self.values or [math.nan])
 
     def half_width(self, spread: Spread) -> float | None:
         r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`.
@@ -105,7 +106,9 @@ class Cell:
         if self.n < 2:
             return None
         deviation = statistics.stdev(self.values)
-        return deviation if spread == "std" else float(t_half_width(deviation, self.n))
+        if spread == "std":
+            return deviation
+        return float(t_half_width(deviation, self.n))
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,8 @@ def tabulate(
     says how to keep apart runs that differ in more than their seed, for the message that refuses
     them.
     """
-    row_words = [rows] if isinstance(rows, str) else rows
-    column_words = [columns] if isinstance(columns, str) else columns
-    row_names = tuple(settings.full_name(frame, word) for word in row_words)
-    column_names = tuple(settings.full_name(frame, word) for word in column_words)
+    row_names = settings.full_names(frame, rows)
+    column_names = settings.full_names(frame, columns)
     names = (*row_names, *column_names)
     if not row_names or len(set(names)) < len(names):
         raise ReportError(
@@ -166,19 +167,17 @@ def tabulate(
         raise ReportError(unknown("spread", spread, SPREADS))
     remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
     groups = settings.grouped(frame, names, remedy)
-    count = len(row_names)
+    count = len(row_names)  # labels of rows come first
     row_labels = settings.in_order(labels[:count] for labels in groups)
     column_labels = settings.in_order(labels[count:] for labels in groups)
     cells = {}
     listed = []
-    for row in row_labels:
-        for column in column_labels:
-            runs = groups.get((*row, *column))
-            if runs is None:
-                cells[row, column] = Cell((), {})
-            else:
-                cells[row, column] = _cell(runs, metric)
-                listed.append(runs)
+    for row, column in product(row_labels, column_labels):
+        cells[row, column] = Cell((), {})  # of a combination that nobody ran
+        runs = groups.get((*row, *column))
+        if runs is not None:
+            cells[row, column] = _cell(runs, metric)
+            listed.append(runs)
     return ResultTable(
         metric,
         spread,
@@ -194,10 +193,10 @@ def tabulate(
 
 def _cell(runs: pd.DataFrame, metric: str) -> Cell:
     found = []
-    for seed, status, value, folder in zip(
-        runs["seed"], runs["status"], runs[metric], runs["folder"], strict=True
-    ):
-        found.append(CellRun(None if pd.isna(seed) else int(seed), status, float(value), folder))
+    columns = runs[["seed", "status", metric, "folder"]]
+    for seed, status, value, folder in columns.itertuples(index=False, name=None):
+        number = None if pd.isna(seed) else int(seed)  # of a training by other code
+        found.append(CellRun(number, status, float(value), folder))
     # Runs of a cell differ only in their seed: the first one's settings are those of all.
     shared = {}
     for name in settings.settings(runs):
@@ -213,7 +212,9 @@ def _list_runs(
     """The runs of all cells with their values on the axes, as numbers or text."""
     own = ["seed", "status", metric, "folder"]
     shown = [name for name in dict.fromkeys([*axes, *names]) if name not in own]
+    # Int64, as a run without a seed would make floats of all of them.
     listed = runs[[*shown, *own]].astype({"seed": "Int64"})
+    # Parquet has one type for a column: depths are numbers, and parts are text.
     for name in shown:
         plain = listed[name].convert_dtypes()
         if not is_numeric_dtype(plain):
@@ -230,7 +231,7 @@ def arrange(
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
     Single runs that differ in many settings have a row each.
     """
-    named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
+    named = settings.full_names(frame, [*(rows or ()), *(columns or ())])
     axes = settings.varying_axes(frame) or frame.attrs["axes"]
     free = [name for name in axes if name not in named]
     if rows is None and columns is None and not frame.attrs["axes"] and len(free) > MOST_SETTINGS:
@@ -241,13 +242,13 @@ def arrange(
             stacklevel=2,
         )
         return ["folder"], []
-    if rows is None and not free:
+    if rows is None and not free:  # a table needs rows: any setting that all runs share
         known = settings.settings(frame)
         taken = [*named, *settings.varying(frame, known)]
         free = [name for name in known if name not in taken][:1] or ["name"]
     if columns is None:
         if rows is None:
-            columns = free[1:][-1:]  # rows need an axis, columns do not
+            columns = free[1:][-1:]  # the last axis, if another one is left for the rows
         elif frame.attrs["axes"]:
             columns = free[-1:]
         else:
@@ -315,18 +316,20 @@ def compare(table: ResultTable, baseline: str, test: Test = "wilcoxon") -> Compa
         )
     pairs: dict[tuple[Labels, Labels], PairedDifference | None] = {}
     for (row, column), cell in table.cells.items():
-        base = table.cells[(row, wanted) if in_columns else (wanted, column)]
+        opposite = (row, wanted) if in_columns else (wanted, column)
+        base = table.cells[opposite]
         pairs[row, column] = None if base is cell else compare_cells(cell, base, test)
     return Comparison(wanted, test, pairs)
 
 
 def compare_cells(cell: Cell, base: Cell, test: Test) -> PairedDifference:
     """Compare two cells over the seeds that both have."""
-    shared = sorted(cell.by_seed.keys() & base.by_seed.keys())
+    of_cell, of_base = cell.by_seed, base.by_seed
+    shared = sorted(of_cell.keys() & of_base.keys())
     if not shared:
         return PairedDifference(math.nan, 0, None)
-    ours = np.array([cell.by_seed[seed] for seed in shared])
-    theirs = np.array([base.by_seed[seed] for seed in shared])
+    ours = np.array(list(map(of_cell.get, shared)), dtype=float)
+    theirs = np.array(list(map(of_base.get, shared)), dtype=float)
     p = None
     if len(shared) >= SEEDS_NEEDED[test]:
         tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
@@ -346,7 +349,7 @@ def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
     if sizes.max() <= tolerance:
         return 1.0
     if test == "t":
-        if np.ptp(differences) <= tolerance:
+        if np.ptp(differences) <= tolerance:  # t is infinite
             return 0.0
         return float(stats.ttest_1samp(differences, 0).pvalue)
     # Signed integers in the order of the sizes, equal for ties and 0 for zero, so that rounding
@@ -356,7 +359,10 @@ def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
     levels[order] = np.cumsum(np.diff(sizes[order], prepend=0.0) > tolerance)
     signed = np.sign(differences).astype(int) * levels
     signed = signed[signed != 0]
-    if len(signed) == 1:
+    if len(signed) == 1:  # either sign is as likely
         return 1.0
-    method = stats.PermutationMethod(n_resamples=2**EXACT) if len(signed) <= EXACT else "auto"
+    # SciPy's own exact test knows no ties, which accuracies on few nodes have many of.
+    method: Any = "auto"
+    if len(signed) <= EXACT:
+        method = stats.PermutationMethod(n_resamples=2**EXACT)
     return float(stats.wilcoxon(signed, method=method).pvalue)

@@ -32,15 +32,16 @@ def charts(models: Sequence[tuple[str, Sequence[LayerValues]]]) -> str:
     for symbol in COLUMNS:
         if any(layer.value(symbol) is not None for layer in models[0][1]):
             drawn.append(symbol)
-    rows = -(-len(drawn) // COLUMNS_OF_CHARTS)
+    rows = math.ceil(len(drawn) / COLUMNS_OF_CHARTS)
     if not rows:
         return ""
+    # Text stays text, which can be searched and takes less room than outlines.
     with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(4 * COLUMNS_OF_CHARTS, 2.3 * rows), layout="constrained")
         charts = figure.subplots(rows, COLUMNS_OF_CHARTS, squeeze=False).ravel()
         for spare in charts[len(drawn) :]:
             spare.remove()
-        keys: dict[str, Any] = {}
+        keys: dict[str, Any] = {}  # one legend for all charts, whose lines have the same labels
         for axes, symbol in zip(charts, drawn, strict=False):
             _chart(axes, symbol, models)
             for line in axes.get_lines():
@@ -48,7 +49,7 @@ def charts(models: Sequence[tuple[str, Sequence[LayerValues]]]) -> str:
                     keys[line.get_label()] = line
         figure.legend(keys.values(), keys, loc="outside upper left", ncols=4, frameon=False)
         file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None})  # equal charts, equal files
     return re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
 
 
@@ -65,13 +66,13 @@ def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Layer
             value = layer.value(symbol)
             if value is None:
                 continue
-            is_finite = math.isfinite(value)
             numbers.append(layer.number)
-            heights.append(value if is_finite else math.nan)
-            if is_finite:
+            if math.isfinite(value):
                 values.append(value)
             else:
                 lost.append(layer.number)
+                value = math.nan  # infinity would stretch the axis
+            heights.append(value)
         if index:
             colour = REMEDY_COLOURS[(index - 1) % len(REMEDY_COLOURS)]
             axes.plot(numbers, heights, color=colour, label=name, zorder=2, linewidth=1.0)
@@ -85,6 +86,7 @@ def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Layer
             axes.plot(lost, marks, "x", color=colour, transform=bottom, label="not finite")
     if values and min(values) > 0 and math.log10(max(values) / min(values)) > DECADES:
         axes.set_yscale("log")
+    # A limit far away from all values would only flatten the chart.
     low, high = axes.get_ylim()
     for limit in _limits(symbol, models[0][1]):
         if low <= limit <= high:

@@ -94,23 +94,28 @@ class Criterion:
                 beyond.append(place)
         if not beyond:
             return None
-        first = beyond[-1] if self.backwards else beyond[0]
-        worst = self._worst(values)
-        value = values[worst]
+        first = beyond[-1] if self.backwards else beyond[0]  # where the pass comes to it first
+        value = self.worst_value(layers)
         assert value is not None
+        worst = values.index(value)
         shown = digits(value)
         if shown == f"{self.limit:g}":  # 1.4996 is not "1.5, below 1.5"
             shown = repr(value)
         first, at = layers[first].number, layers[worst].number
-        text = self.text.format(layer=first, worst=at, value=shown, limit=f"{self.limit:g}")
-        pace = _pace(layers, values, worst, self.backwards) if self.is_product else ""
-        return Finding(self.mode, self.symbol, first, at, value, f"{text}.{pace}")
+        text = self.text.format(layer=first, worst=at, value=shown, limit=f"{self.limit:g}") + "."
+        if self.is_product:
+            text += _pace(layers, values, worst, self.backwards)
+        return Finding(self.mode, self.symbol, first, at, value, text)
 
     def worst_value(self, layers: Sequence[LayerValues]) -> float | None:
         """The value of the worst layer; None if no layer has one."""
-        values = self.of(layers)
-        known = any(value is not None and not math.isnan(value) for value in values)
-        return values[self._worst(values)] if known else None
+        known = []
+        for value in self.of(layers):
+            if value is not None and not math.isnan(value):
+                known.append(value)
+        if not known:
+            return None
+        return min(known) if self.below else max(known)
 
     def excess(self, layers: Sequence[LayerValues]) -> float:
         """Powers of ten by which the worst layer exceeds the threshold; negative if no layer
@@ -118,7 +123,7 @@ class Criterion:
         value = self.worst_value(layers)
         if value is None:
             return 0.0
-        if not value > 0:
+        if not value > 0:  # zero is infinitely many powers of ten below the threshold
             return math.inf if self.below else 0.0
         excess = math.log10(value) - math.log10(self.limit)
         return -excess if self.below else excess
@@ -127,19 +132,18 @@ class Criterion:
         """True if a value shows the failure mode."""
         return value < self.limit if self.below else value > self.limit
 
-    def _worst(self, values: Sequence[float | None]) -> int:
-        """The first place with the most extreme value."""
-        known = [value for value in values if value is not None and not math.isnan(value)]
-        return values.index(min(known) if self.below else max(known))
-
 
 def find_problems(layers: Sequence[LayerValues]) -> list[Finding]:
     """All findings, in the order of :data:`CRITERIA`; empty if there are none."""
     broken = _non_finite(layers)
-    if broken is not None:
+    if broken is not None:  # all that follows it is not finite either
         return [broken]
-    findings = [criterion.finding(layers) for criterion in CRITERIA]
-    return [finding for finding in findings if finding is not None]
+    found = []
+    for criterion in CRITERIA:
+        finding = criterion.finding(layers)
+        if finding is not None:
+            found.append(finding)
+    return found
 
 
 def _non_finite(layers: Sequence[LayerValues]) -> Finding | None:
@@ -161,9 +165,9 @@ def _relative(of: Callable[[LayerValues], float | None], backwards: bool) -> Val
     """Each value divided by the value at the layer where the pass begins."""
 
     def multiples(layers: Sequence[LayerValues]) -> list[float | None]:
-        values = [of(layer) for layer in layers]
+        values = list(map(of, layers))
         in_order = reversed(values) if backwards else values
-        start = next((value for value in in_order if value), None)
+        start = next(filter(None, in_order), None)  # a state of zeros has no multiples
         if start is None:
             return [None] * len(values)
         return [None if value is None else value / start for value in values]
@@ -172,7 +176,7 @@ def _relative(of: Callable[[LayerValues], float | None], backwards: bool) -> Val
 
 
 def _each(of: Callable[[LayerValues], float | None]) -> Values:
-    return lambda layers: [of(layer) for layer in layers]
+    return lambda layers: list(map(of, layers))
 
 
 def _cut_off(layers: Sequence[LayerValues]) -> list[float | None]:
@@ -208,8 +212,10 @@ def _pace(
         return ""
     slope = math.log10(value) / distance
     begin = layers[start].gradient if backwards else layers[start].norm
-    left = (SMALLEST if slope < 0 else LARGEST) - math.log10(begin or 1.0)
-    verb, end = ("shrinks", "underflow") if slope < 0 else ("grows", "overflow")
+    verb, end, edge = "grows", "overflow", LARGEST
+    if slope < 0:
+        verb, end, edge = "shrinks", "underflow", SMALLEST
+    left = edge - math.log10(begin or 1.0)
     return (
         f" It {verb} by a factor of {10**slope:.2g} per layer; float32 would {end} after "
         f"{left / slope:.0f} layers."
@@ -227,6 +233,7 @@ def digits(value: float | None) -> str:
 NORM = _relative(lambda r: r.norm, backwards=False)
 GRADIENT = _relative(lambda r: r.gradient, backwards=True)
 MU = _relative(lambda r: r.gradient_mu, backwards=True)
+# In the order of the passes: what goes wrong forwards is often the reason of what follows it.
 CRITERIA = (
     Criterion(
         "dying_signal",

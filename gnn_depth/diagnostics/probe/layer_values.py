@@ -172,24 +172,26 @@ def measure_layers(
         driver.processes = Processes(device=loss.device)
         driver.end_backward()
         measured, _ = driver.end_step()
-        columns = driver.calls_by_column()
-        calls = [column[0] if column else None for column in columns]
+        modules = driver.modules()
+        calls: list[RecordedCall | None] = []  # the first one of each column
         values = []
-        for place, number in enumerate(driver.layers):
+        several = []
+        for place, (number, column) in enumerate(
+            zip(driver.layers, driver.calls_by_column(), strict=True)
+        ):
+            call = column[0] if column else None
             of_layer = {name: measured[one][place].item() for name, one in MEASURED.items()}
-            values.append(_values_of(number, driver.modules()[place], calls[place], of_layer))
+            values.append(_values_of(number, modules[place], call, of_layer))
+            calls.append(None if call is None else call.recorded)
+            if call is not None and call.returns_several:
+                several.append(number)
         values, notes = _with_balance(values, getattr(model, stack, model))
         if scales is not None:
-            recorded = [None if call is None else call.recorded for call in calls]
-            values, reasons = _with_constants(values, recorded, scales, edge_index)
-            notes = [*reasons, *_missing_bounds(values, recorded), *notes]
-    if len(values) > len(set(driver.modules())):
-        kinds = len(set(driver.modules()))
-        notes.append(f"{len(values)} calls of {kinds} layers in a pass: each call has a row.")
-    several = []
-    for value, call in zip(values, calls, strict=True):
-        if call is not None and call.returns_several:
-            several.append(value.number)
+            values, reasons = _with_constants(values, calls, scales, edge_index)
+            notes = [*reasons, *_missing_bounds(values, calls), *notes]
+    layer_count = len(set(modules))
+    if len(values) > layer_count:
+        notes.append(f"{len(values)} calls of {layer_count} layers in a pass: each call has a row.")
     if several:
         notes.append(f"F(X) of {_numbered(several)}: the first tensor of the tuple it returns.")
     return loss.item(), values, notes
@@ -207,6 +209,7 @@ def _left_as_it_was(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
+        # Feature norms with batch statistics update their running ones.
         with torch.no_grad():
             for buffer, before in buffers.items():
                 buffer.copy_(before)
@@ -217,13 +220,11 @@ def _batch_statistics(model: nn.Module) -> Iterator[None]:
     """Let feature norms use batch statistics, as in training: an untrained model has no useful
     running statistics."""
     norms = [module for module in model.modules() if isinstance(module, FeatureNorm | _BatchNorm)]
-    for module in norms:
-        module.train()
+    nn.ModuleList(norms).train()
     try:
         yield
     finally:
-        for module in norms:
-            module.eval()
+        nn.ModuleList(norms).eval()
 
 
 @torch.no_grad()
@@ -231,16 +232,15 @@ def _values_of(
     number: int, module: nn.Module, call: Call | None, measured: dict[str, float]
 ) -> LayerValues:
     """The values of a layer that need no further pass."""
-    known: dict[str, Any] = {}
+    if call is None or call.recorded is None:
+        return LayerValues(number, type(module).__name__)
+    known: dict[str, Any] = {"norm": measured["norm"], "mu": measured["mu"]}
+    # A driver's NaN may be a value that is not finite: what cannot be measured is None here.
+    if call.gradient is not None:
+        known |= {"gradient": measured["gradient"], "gradient_mu": measured["gradient_mu"]}
     if any(parameter.requires_grad for parameter in module.parameters()):
         known["weight_gradient"] = measured["weight_gradient"]
-    recorded = None if call is None else call.recorded
-    if call is None or recorded is None:
-        return LayerValues(number, type(module).__name__)
-    known |= {name: measured[name] for name in ("norm", "mu")}
-    if call.gradient is not None:
-        known |= {name: measured[name] for name in ("gradient", "gradient_mu")}
-    x = recorded.x
+    x = call.recorded.x
     if x.numel():
         known["zeros"] = (x == 0).all(-1).double().mean().item()
     if min(x.shape) <= WIDEST:
@@ -257,6 +257,7 @@ def _with_constants(
 ) -> tuple[list[LayerValues], list[str]]:
     """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds;
     and say which constants cannot be measured."""
+    # Of each scale its own, as directions change with the scale where a layer is not linear.
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
     failed: dict[str, list[int]] = {}
@@ -268,24 +269,18 @@ def _with_constants(
         try:
             for scale, guess in guesses.items():
                 x = call.x if scale == 1 else scale * call.x
-                stretch = layer_constant(call, x, guess.of(call), tolerance=TOLERANCE)
-                guess.learn(stretch)
-                constants[scale] = stretch.value
+                found = layer_constant(call, x, guess.of(call), tolerance=TOLERANCE)
+                guess.learn(found)
+                constants[scale] = found.value
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(layer.number)
             constants = {}
         edges = edges_of(call.x, call.arguments, edge_index)
-        energy = None if edges is None else dirichlet_energy(call.x, edges[0]).item()
-        scaled = [pair for pair in constants.items() if pair[0] in scales and pair[0] != 1]
-        complete.append(
-            replace(
-                layer,
-                energy=energy,
-                stretch=constants.get(1.0),
-                scaled=tuple(scaled),
-                bound=call.bound,
-            )
-        )
+        if edges is not None:
+            layer = replace(layer, energy=dirichlet_energy(call.x, edges[0]).item())
+        stretch = constants.pop(1.0, None)
+        scaled = tuple(constants.items())
+        complete.append(replace(layer, stretch=stretch, scaled=scaled, bound=call.bound))
     notes = []
     for reason, numbers in failed.items():
         notes.append(f"No constant for {_numbered(numbers)}: {reason}.")
@@ -339,11 +334,11 @@ def _with_balance(layers: Sequence[LayerValues], stack: Any) -> tuple[list[Layer
         links = stack.links()
         reason = stack.why_no_law() if links else "it has no neurons that can be rescaled"
     except ValueError as error:
-        reason = str(error).partition(":")[0].rstrip(".")
+        reason = str(error).partition(":")[0].rstrip(".")  # the rest is advice for the callback
     if reason:
         return list(layers), [f"No balance: {reason}."]
     laws = laws_of(links, lambda parameter: parameter.grad)
-    found: dict[int, tuple[float, float]] = {}
+    found: dict[int, tuple[float, float]] = {}  # by the place of the layer whose input they are
     # A law is NaN where a link has fewer neurons than another.
     for link, c, delta in zip(links, *laws, strict=True):
         sizes = size(link)

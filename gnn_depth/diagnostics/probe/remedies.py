@@ -54,7 +54,7 @@ def add_remedy(failure_mode: str, kind: str, name: str, **options: Any) -> None:
     if kind not in KINDS:
         raise ValueError(registry.unknown("kind of a remedy", kind, KINDS))
     others = [part for part in REMEDIES[failure_mode] if (part.kind, part.name) != (kind, name)]
-    REMEDIES[failure_mode] = [*others, RemedyPart(kind, name, options)]
+    REMEDIES[failure_mode] = [*others, RemedyPart(kind, name, options)]  # the last word counts
 
 
 def _add_all(failure_mode: str, **names: str) -> None:
@@ -148,17 +148,22 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
     found = []
     for kind in KINDS:
         registered = registry.registered(kind)
-        present = _present(kind, options)
-        classes = [_class(kind, part) for part in present]
-        none = registered.get("none")
-        kept = [part for part, cls in zip(present, classes, strict=True) if cls is not none]
+        classes = []
+        kept = []  # the parts of this kind that the model has
+        for present in _present(kind, options):
+            classes.append(_class(kind, present))
+            if classes[-1] is not registered.get("none"):
+                kept.append(present)
         joins = kind in LISTS and bool(kept)
         for name, cls in registered.items():
             against, extra = _entries(kind, name, findings)
-            if not against or cls in classes:
+            if not against or cls in classes:  # a model that has the part is not helped by it
                 continue
             part: Any = {"name": name, **extra} if extra else name
-            changed = {**options, kind: [*kept, part] if joins else part}
+            if joins:
+                part = [*kept, part]
+            changed = {**options, kind: part}
+            # A shallow model fits where a deep one does, and is built quickly.
             depth = min(SHALLOW, options.get("num_layers", SHALLOW))
             try:
                 build({**changed, "num_layers": depth})
@@ -166,7 +171,8 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
                 continue
             arguments = _arguments(kind, name, extra, joins)
             found.append(Remedy(kind, name, arguments, against, changed))
-    return sorted(found, key=lambda remedy: (-len(remedy.against), remedy.against))
+    found.sort(key=lambda remedy: (-len(remedy.against), remedy.against))
+    return found
 
 
 def _present(kind: str, options: Mapping[str, Any]) -> list[Any]:
@@ -180,7 +186,7 @@ def _present(kind: str, options: Mapping[str, Any]) -> list[Any]:
 def _class(kind: str, part: Any) -> object:
     """The class that a config names by a registered name or a class path."""
     path = str(part)
-    if isinstance(part, Mapping):
+    if isinstance(part, Mapping):  # with options
         path = str(part.get("name", part.get("class_path", "")))
     return registry.registered(kind).get(path) or locate(path)
 
@@ -200,7 +206,7 @@ def _entries(
 
 
 def _arguments(kind: str, name: str, extra: Mapping[str, Any], joins: bool) -> str:
-    if joins:
+    if joins:  # a plus adds to a list, and takes its options in one word
         if not extra:
             return f"--model.{kind}+ {name}"
         fields = "".join(f", {key}: {value}" for key, value in extra.items())
@@ -223,10 +229,13 @@ def tried(
         layers = measure(build(remedy.options))
         probes.append(RemedyProbe(remedy.arguments, layers, find_problems(layers)))
     shown = {finding.symbol for finding in unchanged.findings}
-    criteria = [criterion for criterion in CRITERIA if criterion.symbol in shown]
 
     def problems(probe: RemedyProbe) -> tuple[int, float]:
-        excess = sum(criterion.excess(probe.layers) for criterion in criteria)
+        # Of two that leave equally many problems, the one that comes nearer to solving them.
+        excess = 0.0
+        for criterion in CRITERIA:
+            if criterion.symbol in shown:
+                excess += criterion.excess(probe.layers)
         return len(probe.findings), excess
 
     return [unchanged, *sorted(probes, key=problems)]

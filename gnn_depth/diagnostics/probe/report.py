@@ -34,6 +34,10 @@ BALANCE_LEGEND = (
     "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory "
     "says it does."
 )
+TRIALS_LEGEND = (
+    "Each model was probed once, at initialisation. Values are those of the worst layer: ||X|| "
+    "relative to the first layer, ||G|| and mu(G) relative to the last. * beyond the limit."
+)
 NO_PROBLEM = (
     "No problem found in a single forward and backward pass. Training can fail all the same: one "
     "pass does not show a learning rate that does not fit, states that grow alike while the "
@@ -94,7 +98,7 @@ class Report:
         if self.tried:
             blocks += [
                 self._trials().to_string(line_width=width),
-                _filled([self._trials_legend()], width),
+                _filled([TRIALS_LEGEND], width),
             ]
         return "\n\n".join(blocks)
 
@@ -118,6 +122,7 @@ class Report:
         have."""
         findings = {}
         for number, finding in enumerate(self.findings, start=1):
+            # Numbered, as a mode may be found twice.
             findings[f"{number}_{finding.mode}"] = asdict(finding)
         log_findings(loggers, "probe", findings)
 
@@ -132,12 +137,10 @@ class Report:
             for trial in self.tried[1 : 1 + DRAWN]:
                 models.append((trial.arguments.replace("--model.", ""), trial.layers))
             legend += " Colours: the remedies that leave the fewest problems."
-        body = [_paragraph(line) for line in self._conclusions()]
-        body += [charts(models), _paragraph(legend)]
+        body = [*map(_paragraph, self._conclusions()), charts(models), _paragraph(legend)]
         if self.tried:
-            body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
-        body.append(_scrolled(self._table(self.layers)))
-        body += [_paragraph(line) for line in self._legend()]
+            body += [_scrolled(self._trials()), _paragraph(TRIALS_LEGEND)]
+        body += [_scrolled(self._table(self.layers)), *map(_paragraph, self._legend())]
         return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
@@ -153,13 +156,15 @@ class Report:
         groups: dict[tuple[int, ...], list[str]] = {}
         for remedy in self.remedies:
             groups.setdefault(remedy.against, []).append(remedy.arguments.replace(" ", JOIN))
-        if groups:
-            yield "Parts that are meant to help" + (
-                ":" if self.tried else "; --try measures whether they do:"
-            )
+        if groups and self.tried:
+            yield "Parts that are meant to help:"
+        elif groups:
+            yield "Parts that are meant to help; --try measures whether they do:"
+        treated: set[int] = set()
         for against, arguments in groups.items():
-            yield f"{', '.join(str(place + 1) for place in against)}: {', '.join(arguments)}"
-        treated = {place for against in groups for place in against}
+            numbers = [str(place + 1) for place in against]
+            yield f"{', '.join(numbers)}: {', '.join(arguments)}"
+            treated.update(against)
         for place in range(len(self.findings)):
             if place not in treated:
                 yield f"{place + 1}: {NO_REMEDY}"
@@ -168,11 +173,14 @@ class Report:
         """A row for each layer, with the columns that have values."""
         fields: dict[str, list[str]] = {}
         for head in COLUMNS:
+            # Which columns there are does not depend on the layers that are shown.
             if any(layer.value(head) is not None for layer in self.layers):
                 fields[head] = [digits(layer.value(head)) for layer in layers]
-        for scale in dict.fromkeys(scale for layer in self.layers for scale, _ in layer.scaled):
-            constants = [dict(layer.scaled).get(scale) for layer in layers]
-            fields[f"at {scale:g} X"] = [digits(value) for value in constants]
+        scales: dict[float, None] = {}
+        for layer in self.layers:
+            scales |= dict.fromkeys(dict(layer.scaled))
+        for scale in scales:
+            fields[f"at {scale:g} X"] = [digits(dict(layer.scaled).get(scale)) for layer in layers]
         numbers = [layer.number for layer in layers]
         return pd.DataFrame(fields, index=numbers).rename_axis(columns="layer")
 
@@ -190,18 +198,24 @@ class Report:
         between."""
         if len(self.layers) <= MOST_ROWS:
             return self.layers
-        numbers = {layer.number: place for place, layer in enumerate(self.layers)}
         last = len(self.layers) - 1
-        wanted = {0, last, *(numbers[finding.layer] for finding in self.findings)}
+        wanted = {0, last}
+        failing = {finding.layer for finding in self.findings}
+        for place, layer in enumerate(self.layers):
+            if layer.number in failing:
+                wanted.add(place)
         free = max(MOST_ROWS - len(wanted), 2)
-        wanted |= {round(step * last / (free + 1)) for step in range(1, free + 1)}
+        for step in range(1, free + 1):
+            wanted.add(round(step * last / (free + 1)))
         return [self.layers[place] for place in sorted(wanted)]
 
     def _trials(self) -> pd.DataFrame:
         """The number of problems with each remedy, and the worst layer's values."""
         tried = self.tried or ()
-        symbols = {finding.symbol for trial in tried for finding in trial.findings}
         fields = {"problems": [str(len(trial.findings)) for trial in tried]}
+        symbols: set[str] = set()  # of the problems that any of them has
+        for trial in tried:
+            symbols.update(finding.symbol for finding in trial.findings)
         for criterion in CRITERIA:
             if criterion.symbol not in symbols:
                 continue
@@ -209,18 +223,12 @@ class Report:
             for trial in tried:
                 value = criterion.worst_value(trial.layers)
                 is_beyond = value is not None and criterion.is_beyond(value)
-                cells.append(digits(value) + ("*" if is_beyond else " "))
+                mark = "*" if is_beyond else " "  # a blank, so that numbers stay aligned
+                cells.append(digits(value) + mark)
             sign = "<" if criterion.below else ">"
             fields[f"{criterion.symbol} {sign} {criterion.limit:g}"] = cells
         rows = [trial.arguments or "as it is" for trial in tried]
         return pd.DataFrame(fields, rows).rename_axis(columns="with")
-
-    def _trials_legend(self) -> str:
-        return (
-            "Each model was probed once, at initialisation. Values are those of the worst layer: "
-            "||X|| relative to the first layer, ||G|| and mu(G) relative to the last. * beyond the "
-            "limit."
-        )
 
 
 def product_text(values: Sequence[float | None]) -> str:
@@ -233,7 +241,8 @@ def product_text(values: Sequence[float | None]) -> str:
         return "nan"
     if 0 in known:
         return "0"
-    exponent = sum(math.log10(value) for value in known)
+    # Of hundreds of layers the product itself is beyond the range of floats.
+    exponent = sum(map(math.log10, known))
     return f"10^{exponent:.2f}" if abs(exponent) > 3 else f"{10**exponent:.3g}"
 
 
@@ -247,10 +256,8 @@ def _filled(lines: Iterator[str] | Sequence[str], width: int, indent: str = "") 
 def _paragraph(text: str) -> str:
     """A paragraph in which options, joined by no-break spaces, are code that can be copied."""
     option = re.compile(r"(?<!\S)--[^\s,]+(?:\xa0[^\s,]+)*")
-    marked = option.sub(
-        lambda found: f"<code>{found[0]}</code>".replace(JOIN, " "), html.escape(text)
-    )
-    return f"<p>{marked}</p>"
+    marked = option.sub(r"<code>\g<0></code>", html.escape(text))
+    return f"<p>{marked.replace(JOIN, ' ')}</p>"
 
 
 def _scrolled(table: pd.DataFrame) -> str:

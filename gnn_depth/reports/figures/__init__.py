@@ -51,7 +51,7 @@ def check_options(kind: str, options: Collection[str]) -> None:
     """Refuse an unknown kind of figure, and unknown options."""
     if kind not in KINDS:
         raise ReportError(unknown("kind of figure", kind, KINDS))
-    known = list(inspect.signature(KINDS[kind]).parameters)
+    known = list(inspect.signature(KINDS[kind]).parameters)  # the functions are the one list
     accepted = [name for name in known if name not in ("frame", "published")]
     for name in options:
         if name not in accepted:

@@ -92,6 +92,7 @@ class HeatMap:
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
         """Masks of the values that have no place on a colour scale, by name; no empty ones."""
+        # The logarithm of an exact zero is no error, and is drawn otherwise than one.
         zero = np.isneginf(self.values) & self.log10
         found = {}
         lost = ~np.isfinite(self.values) & ~zero
@@ -138,7 +139,7 @@ class Chart:
     @property
     def colours(self) -> ColourScale:
         """The one scale of all points and heat maps."""
-        parts = [np.array([])]
+        parts = [np.array([])]  # a chart of lines has no coloured parts
         around_zero = False
         for panel in self.panels:
             parts += [points.colour for points in panel.points]

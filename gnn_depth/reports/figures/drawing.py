@@ -101,7 +101,7 @@ def draw_chart(chart: Chart, title: str = "", size: Size | None = None) -> Figur
             width = COLUMN if chart.columns == 1 else PAGE
             size = (width, chart.rows * PANEL_HEIGHT)
         figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+        FigureCanvasAgg(figure)  # which measures text, for legends that fit
         axes = _axes(figure, chart, size[0] / chart.columns, size[1] / chart.rows)
         legend: dict[str, Artist] = {}
         colours = chart.colours
@@ -110,7 +110,7 @@ def draw_chart(chart: Chart, title: str = "", size: Size | None = None) -> Figur
         for ax, panel in zip(axes, chart.panels, strict=True):
             if panel.lines:
                 ax.grid(axis="y")
-            elif panel.points:
+            elif panel.points:  # whose places on both axes are read
                 ax.grid()
             for line in panel.lines:
                 artist = _draw_line(ax, line, chart.x)
@@ -147,6 +147,7 @@ def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axe
             axes.set_xscale("log")
         if chart.y.log:
             axes.set_yscale("log")
+        # Nothing is below it, also where the last row is not full.
         lowest = place + chart.columns >= len(chart.panels)
         axes.tick_params(labelbottom=lowest)
         if lowest:
@@ -163,7 +164,8 @@ def _ticks(target: Any, axis: Axis, width: float) -> None:
         places, names = zip(*axis.ticks, strict=True)
         target.set_ticks(places, labels=names)
         target.set_ticks([], minor=True)
-        if sum(len(name) + 2 for name in names) * LETTER * SMALL > 0.8 * width:
+        letters = len("".join(names)) + 2 * len(names)
+        if letters * LETTER * SMALL > 0.8 * width:  # they would run into each other
             for label in target.get_ticklabels():
                 label.set(rotation=30, ha="right", rotation_mode="anchor")
     elif axis.log:
@@ -221,19 +223,20 @@ def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
         linestyle = "none"
     elif line.dashes:
         linestyle = (0, line.dashes)
-    is_open = line.part in ("start", "published")
+    look: dict[str, Any] = {"color": pen.colour, "linestyle": linestyle}
+    if line.part == "start":
+        look["linewidth"] = 1.0
+    if line.part in ("start", "published"):  # open markers
+        look["markerfacecolor"] = "white"
     (artist,) = ax.plot(
         line.x,
         line.y,
-        color=pen.colour,
-        linestyle=linestyle,
-        linewidth=1.0 if line.part == "start" else None,
         marker=pen.marker,
         markevery=marked(line),
-        markerfacecolor="white" if is_open else pen.colour,
         markeredgewidth=0.8,
         label=line.label,
         zorder=3,
+        **look,
     )
     return artist
 
@@ -290,6 +293,7 @@ def _draw_points(
         if points.label:
             legend.setdefault(points.label, _key(pen.marker, pen.colour))
         return ax.scatter(points.x, points.y, c=pen.colour, **look)
+    # Matplotlib would leave out points whose colour is NaN.
     there = np.isfinite(points.colour)
     colours = points.colour[there]
     drawn = ax.scatter(points.x[there], points.y[there], c=colours, **look, **shade)
@@ -342,6 +346,7 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
     if title:
         figure.suptitle(wrapped(title, width, TITLE), fontsize=TITLE)
     below = 0.0
+    length = 3.4 if chart.panels[0].lines else 1.4  # enough of a line to tell its dashes
     for columns in range(min(len(handles), LEGEND_COLUMNS), 0, -1):  # as many as fit into the width
         legend = figure.legend(
             list(handles.values()),
@@ -352,7 +357,7 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
             bbox_to_anchor=(0.5, 0.0),
             borderaxespad=0.0,
             frameon=False,
-            handlelength=3.4 if chart.panels[0].lines else 1.4,
+            handlelength=length,
             columnspacing=1.4,
         )
         extent = legend.get_window_extent()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import (
     Labels,
     counted,
-    full_name,
+    full_names,
     grouped,
     in_order,
     is_percent,
@@ -49,6 +49,7 @@ class Grouping:
         Names of runs stand alone.
         """
         titles = []
+        # The values of the panel's axes come first, then those of the line's.
         for name, value in zip(self.panel, values, strict=False):
             titles.append(value if name == "name" else f"{words(name)}={value}")
         return ", ".join(titles), ", ".join(values[len(self.panel) :])
@@ -77,14 +78,15 @@ def choose_grouping(
     has_lines: bool = True,
 ) -> Grouping:
     """The grouping by some axes; None stands for all that vary and are not used otherwise."""
-    panels = tuple(full_name(frame, word) for word in panel or ())
-    lines = tuple(full_name(frame, word) for word in line or ())
+    panels = full_names(frame, panel or ())
+    lines = full_names(frame, line or ())
     taken = [*used, *panels, *lines]
     for name in taken:
         if taken.count(name) > 1:
             raise ReportError(
                 f"axis {name!r} is used twice: use it for the x axis, for panels or for lines."
             )
+    # What nobody asked for and yet differs must be told apart, not averaged.
     rest = tuple(name for name in varying_axes(frame) if name not in taken)
     if panel is None:
         panels = rest
@@ -100,7 +102,7 @@ def groups(frame: pd.DataFrame, by: Grouping, check: bool = True) -> list[Group]
     """
     remedy = by.remedy if check else None
     found = grouped(with_result(frame), (*by.panel, *by.line), remedy)
-    styles: dict[str, int] = {}
+    styles: dict[str, int] = {}  # the same line looks the same in all panels
     made = []
     for labels in in_order(found):
         panel, line = by.split(labels)
@@ -111,28 +113,27 @@ def groups(frame: pd.DataFrame, by: Grouping, check: bool = True) -> list[Group]
 
 def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[Panel, ...]:
     """Collect titles and what is drawn under them into panels; too many to read are refused."""
-    inside: dict[str, list[Line | Points | HeatMap]] = {}
+    panels: dict[str, Panel] = {}
     labels = set()
     for title, part in drawn:
-        inside.setdefault(title, []).append(part)
-        if not isinstance(part, HeatMap):
+        panel = panels.get(title, Panel(title))
+        if isinstance(part, HeatMap):
+            panel = replace(panel, map=part)
+        elif isinstance(part, Line):
+            panel = replace(panel, lines=(*panel.lines, part))
             labels.add(part.label)
-    for count, most, what in (
-        (len(inside), MAX_PANELS, "panels"),
-        (len(labels), MAX_LINES, "lines"),
-    ):
+        else:
+            panel = replace(panel, points=(*panel.points, part))
+            labels.add(part.label)
+        panels[title] = panel
+    limits = ((len(panels), MAX_PANELS, "panels"), (len(labels), MAX_LINES, "lines"))
+    for count, most, what in limits:
         if count > most:
             raise ReportError(
                 f"{count} {what} are too many for one figure (at most {most}): choose runs with "
                 "--where."
             )
-    panels = []
-    for title, parts in inside.items():
-        lines = tuple(part for part in parts if isinstance(part, Line))
-        points = tuple(part for part in parts if isinstance(part, Points))
-        maps = [part for part in parts if isinstance(part, HeatMap)]
-        panels.append(Panel(title, lines, points, maps[0] if maps else None))
-    return tuple(panels)
+    return tuple(panels.values())
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,15 +156,15 @@ def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
         if place is not None:
             places.append(place)
     if len(places) < len(values):
-        places = [float(place) for place in range(len(values))]
+        places = list(map(float, range(len(values))))
         ticks = tuple(zip(places, values, strict=True))
         return Axis(words(name), ticks, categories=True), places
-    whole = places[-1] - places[0] or 1.0
+    whole = places[-1] - places[0] or 1.0  # of a single value
     steps = pd.Series(places).diff().dropna()
     log = min(places) > 0 and bool((steps / whole < CROWDED).any())
-    scaled = [math.log(place) for place in places] if log else places
+    scaled = list(map(math.log, places)) if log else places
     whole = scaled[-1] - scaled[0] or 1.0
-    kept: list[int] = []
+    kept: list[int] = []  # places whose tick does not overlap the one before it
     for at, place in enumerate(scaled):
         if not kept or (place - scaled[kept[-1]]) / whole >= CROWDED:
             kept.append(at)

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -97,7 +98,7 @@ class MeasuredRuns:
         """The first or the last measured step of each run alone, or all steps."""
         if when == "both":
             return self
-        place = self.reached.argmax(axis=1)
+        place = self.reached.argmax(axis=1)  # the first step that is reached
         if when == "end":
             place = len(self.steps) - 1 - self.reached[:, ::-1].argmax(axis=1)
         values = self.values[np.arange(self.runs), place][:, None]
@@ -116,6 +117,7 @@ def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
                 found[folder] = one
     if not found:
         return None
+    # All runs on the steps that any of them reached: some measure more often, or end earlier.
     first_folder, first = next(iter(found.items()))
     steps = np.unique(np.concatenate([one.steps for one in found.values()]))
     # A measure of whole layers has one neuron.
@@ -136,7 +138,7 @@ def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
     label = first.unit or first.name
     if first.log10:
         label = f"log₁₀ {label}"
-    elif not first.unit:
+    elif not first.unit:  # a name, as words
         label = label.replace("_", " ")
     return MeasuredRuns(label, first.log10, first.around_zero, steps, first.layers, values, reached)
 
@@ -157,6 +159,7 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     for name in wanted:
         if name not in found:
             raise ReportError(unknown("measure", name, found))
+    # A run has many measures: rather the first one than an error, but not without a word.
     if not wanted and len(found) > 1 and counts == [1]:
         others = " or ".join(found[1:])
         text = f"this figure shows one measure, {found[0]}. Another one: --measure {others}."
@@ -165,7 +168,9 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     chosen = list(wanted) or found
     if len(chosen) not in counts:
         needs = " or ".join(plural(count, "measure") for count in counts)
-        have = f"--measure names {len(chosen)}" if wanted else f"the runs have {len(found)}"
+        have = f"the runs have {len(found)}"
+        if wanted:
+            have = f"--measure names {len(chosen)}"
         raise ReportError(
             f"this figure shows {needs}, and {have}. Choose with --measure: {', '.join(found)}."
         )
@@ -180,14 +185,15 @@ def measured_groups(
     made = []
     without = early = zeros = lost = total = 0
     for group in groups(frame, by):
-        without += len(group.runs)
         one = measured(group.runs["folder"], name)
         if one is None:
+            without += len(group.runs)
             continue
         one = one.at(when)
         made.append((group, one))
-        without -= one.runs
+        without += len(group.runs) - one.runs
         early += int((~one.reached[:, -1]).sum())
+        # Steps that a run never came to are not lost.
         there = one.values[one.reached]
         is_zero = np.isneginf(there) & one.log10
         total += there.size
@@ -195,6 +201,7 @@ def measured_groups(
         lost += int((~np.isfinite(there) & ~is_zero).sum())
     if not made:
         raise ReportError(f"no run came to a step at which {name!r} was measured.")
+    # By versions that measured otherwise, say: one axis would show two quantities.
     labels = sorted({one.label for _, one in made})
     if len(labels) > 1:
         raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
@@ -222,7 +229,7 @@ def heatmap(
         drawn.append((group.panel, cells))
     panels = into_panels(drawn)
     runs = _seeds(made, "Median over seeds")
-    if not runs and len(panels) > 1:
+    if not runs and len(panels) > 1:  # a single panel needs no note
         runs = "One run per panel."
     colour = Axis(made[0][1].label)
     return Chart(STEP, LAYER, panels, colour=colour, caption=sentences(runs, missing))
@@ -256,16 +263,14 @@ def layers(
     drawn = []
     for group, one in made:
         # Over all steps and runs, or over the runs at the only step.
-        finite = _finite(one.of_layers)
+        finite = _finite(one.of_layers)  # an edge at infinity would hide the rest
         with _without_nan_warnings():
             band = np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
         if when == "both":
             end, start = one.at("end").typical[0], one.at("start").typical[0]
-            both = (
-                Line(group.line, one.layers, end, (band,), group.style, "end"),
-                Line(group.line, one.layers, start, (), group.style, "start"),
-            )
-            drawn += [(group.panel, line_of_both) for line_of_both in both]
+            solid = Line(group.line, one.layers, end, (band,), group.style, "end")
+            dotted = Line(group.line, one.layers, start, (), group.style, "start")
+            drawn += [(group.panel, solid), (group.panel, dotted)]
         else:
             bands = (band,) if one.runs > 1 else ()
             only = Line(group.line, one.layers, one.typical[0], bands, group.style)
@@ -292,7 +297,7 @@ def history(
     """
     by = choose_grouping(frame, panel, line)
     made, missing = measured_groups(frame, measure, by)
-    every = sorted({int(layer) for _, one in made for layer in one.layers})
+    every = np.unique(np.concatenate([one.layers for _, one in made])).tolist()
     for layer in layers:
         if layer not in every:
             raise ReportError(f"layer {layer} was not measured. Available: {span(every)}.")
@@ -301,11 +306,10 @@ def history(
         places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
         shown = [every[place] for place in places]
     drawn = []
-    for layer in shown:
-        for group, one in made:
-            if layer in one.layers:
-                title = ", ".join(filter(None, [group.panel, f"layer {layer}"]))
-                drawn.append((title, _distribution(group, one, layer)))
+    for layer, (group, one) in product(shown, made):
+        if layer in one.layers:
+            title = ", ".join(filter(None, [group.panel, f"layer {layer}"]))
+            drawn.append((title, _distribution(group, one, layer)))
     caption = _pooled([one for _, one in made])
     if len(shown) < len(every):
         shown_layers = ", ".join(map(str, shown))
@@ -319,16 +323,18 @@ def _pooled(made: Sequence[MeasuredRuns]) -> str:
     counts = [one.runs * one.neurons for one in made]
     if max(counts) == 1:
         return ""
-    origin = "one of each run"
-    if any(one.neurons > 1 for one in made):
-        runs = span(one.runs for one in made)
-        origin = "neurons of 1 run" if runs == "1" else f"neurons of {runs} runs"
+    runs = span(one.runs for one in made)
+    origin = f"neurons of {runs} runs"
+    if all(one.neurons == 1 for one in made):
+        origin = "one of each run"
+    elif runs == "1":
+        origin = "neurons of 1 run"
     return f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
 
 
 def _distribution(group: Group, one: MeasuredRuns, layer: int) -> Line:
     at = int(np.flatnonzero(one.layers == layer)[0])
-    by_step = one.values[:, :, at].transpose(1, 0, 2)
+    by_step = one.values[:, :, at].transpose(1, 0, 2)  # steps, runs, neurons
     values = _finite(by_step.reshape(len(one.steps), -1))
     with _without_nan_warnings():
         mean = np.nanmean(values, axis=1)
@@ -356,17 +362,21 @@ def scatter(
         raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
     chosen = measures_shown(results, measure, [1, 2])
-    if not measure:
+    if not measure:  # in the order of x and y
         chosen.sort(key=lambda name: "grad" in name)
     layers = _layers_of_scatter(chosen, at)
     labels: list[str] = []
     rows, kept = [], []
     for run, folder in results["folder"].items():
-        found = [measured([folder], name) for name in chosen]
-        ones = [one for one in found if one is not None]
-        if len(ones) == len(chosen):
-            labels = labels or [one.label for one in ones]
-            rows.append([_at_layer(one, layer) for one, layer in zip(ones, layers, strict=True)])
+        named, row = [], []
+        for name, layer in zip(chosen, layers, strict=True):
+            one = measured([folder], name)
+            if one is not None:
+                named.append(one.label)
+                row.append(_at_layer(one, layer))
+        if len(row) == len(chosen):
+            labels = labels or named
+            rows.append(row)
             kept.append(run)
     if not rows:
         both = "both " if len(chosen) == 2 else ""
@@ -388,6 +398,7 @@ def scatter(
         what = "the measure or the metric is not finite"
     by = choose_grouping(frame, panel, line)
     drawn = []
+    # Unchecked, as each run is a point of its own: nothing is averaged.
     for group in groups(results, by, check=False):
         runs = results.index.get_indexer(group.runs.index)
         points = Points(group.line, x[runs], y[runs], reached[runs], group.style)
@@ -405,7 +416,7 @@ def _layers_of_scatter(measures: Sequence[str], at: Sequence[str] | None) -> Seq
     if at is None:
         if len(measures) == 2:
             return ("last", "first")
-        return ("first",) if "grad" in measures[0] else ("last",)
+        return ["first" if "grad" in measures[0] else "last"]
     for layer in at:
         if layer not in PLACES:
             raise ReportError(unknown("layer", layer, PLACES))

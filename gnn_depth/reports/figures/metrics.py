@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from gnn_depth.registry import unknown
+from gnn_depth.registry import first_of, unknown
 from gnn_depth.reports.figures.charts import COLOURS, Axis, Chart, Line
 from gnn_depth.reports.figures.grouping import (
     Grouping,
@@ -22,7 +22,7 @@ from gnn_depth.reports.figures.grouping import (
     tally,
     with_result,
 )
-from gnn_depth.reports.load import ReportError, first_of, read_curves
+from gnn_depth.reports.load import ReportError, read_curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
 from gnn_depth.reports.settings import (
     Labels,
@@ -62,7 +62,7 @@ def depth(
     _check_spread(spread)
     metric = metric or main_metric(with_result(frame))
     if x is None:
-        known = {last_part(name) for name in settings(frame)}
+        known = set(map(last_part, settings(frame)))
         x = "depth"
         if "num_layers" in known and "depth" not in known:
             x = "num_layers"
@@ -80,25 +80,23 @@ def depth(
     for column in table.columns:
         title, label = by.split(column)
         shift = 0.0
-        if axis.categories:
+        if axis.categories:  # else the bars of several lines would hide each other
             middle = (len(styles) - 1) / 2
             shift = (styles[label] - middle) * min(DODGE, 0.8 / len(styles))
-        # A combination that nobody ran is no gap in the line.
-        rows = [row for row in table.rows if table.cells[row, column].runs]
-        cells = [table.cells[row, column] for row in rows]
-        mean = factor * np.array([cell.mean for cell in cells])
-        bands: Bands = ()
-        if spread != "none":
-            half = np.array([cell.half_width(spread) for cell in cells], dtype=float)
-            bands = _band(mean, factor * half)
-        x_of_line = np.array([places[row] for row in rows]) + shift
-        drawn.append((title, Line(label, x_of_line, mean, bands, styles[label])))
-        for row, cell in zip(rows, cells, strict=True):
+        points = []
+        for row in table.rows:
+            cell = table.cells[row, column]
+            if not cell.runs:  # a combination that nobody ran is no gap in the line
+                continue
+            half = cell.half_width(spread) if spread != "none" else None
+            points.append((places[row] + shift, cell.mean, half))
             if not cell.n:
                 name = ", ".join([*column, f"{axis.label} {row[0]}"])
                 empty.append(f"{name} ({counted(cell.statuses)})")
+        x_of_line, mean, band = _with_band(points, factor)
+        drawn.append((title, Line(label, x_of_line, mean, band, styles[label])))
     drawn += _published_lines(compare_published(table, published), by, styles, places, factor)
-    counts = [cell.n for cell in table.cells.values() if cell.n]
+    counts = {cell.n for cell in table.cells.values()} - {0}
     what = "One run per point."
     if max(counts, default=1) > 1:
         what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
@@ -111,6 +109,14 @@ def depth(
 def _check_spread(spread: str) -> None:
     if spread not in BAND_SPREADS:
         raise ReportError(unknown("spread", spread, BAND_SPREADS))
+
+
+def _with_band(
+    points: Sequence[tuple[float, float, float | None]], factor: float
+) -> tuple[np.ndarray, np.ndarray, Bands]:
+    """Places, means and the band of points that are a place, a mean and a half width each."""
+    x, mean, half = np.array(points, dtype=float).T  # None becomes NaN
+    return x, factor * mean, _band(factor * mean, factor * half)
 
 
 def _band(mean: np.ndarray, half: np.ndarray, least: float = -math.inf) -> Bands:
@@ -128,20 +134,22 @@ def _published_lines(
     factor: float,
 ) -> list[tuple[str, Line]]:
     """Published numbers: for each line and source, open markers in the line's colour."""
-    sources = list(dict.fromkeys(one.published.source for one in found))
+    sources: dict[str, int] = {}  # and their places, which tell their markers apart
+    for one in found:
+        sources.setdefault(one.published.source, len(sources))
     together: dict[tuple[str, str, str], list[Agreement]] = {}
     for one in sorted(found, key=lambda one: places[one.row]):
         title, label = by.split(one.column)
         together.setdefault((title, label, one.published.source), []).append(one)
     drawn = []
     for (title, label, source), some in together.items():
-        x = np.array([places[one.row] for one in some])
-        mean = factor * np.array([one.number.mean for one in some])
-        half = factor * np.array([one.number.half for one in some], dtype=float)
+        points = [(places[one.row], one.number.mean, one.number.half) for one in some]
+        x, mean, band = _with_band(points, factor)
         # The table has the whole citation.
         name = ", ".join(filter(None, [label, source.split(",")[0]]))
-        style = styles[label] + len(COLOURS) * (1 + sources.index(source))
-        drawn.append((title, Line(name, x, mean, _band(mean, half), style, "published")))
+        # The next turns of the palette have the same colour and other markers.
+        style = styles[label] + len(COLOURS) * (1 + sources[source])
+        drawn.append((title, Line(name, x, mean, band, style, "published")))
     return drawn
 
 
@@ -177,7 +185,7 @@ def convergence(
     for group in groups(frame, by):
         mine = found[found["run"].isin(group.runs.index)]
         table = mine.pivot(index="epoch", columns="run", values="value")
-        if table.empty:
+        if table.empty:  # these runs have no such metric
             continue
         kept = table.loc[: _end(table, group.runs["status"])]
         cut = cut or len(kept) < len(table)
@@ -187,29 +195,25 @@ def convergence(
         if spread != "none":
             half = kept.std(axis=1).to_numpy()
             if spread == "ci":
+                # Of a single run the deviation is NaN, whatever it is divided by.
                 half = t_half_width(half, np.maximum(kept.count(axis=1).to_numpy(), 2))
             bands = _band(mean, half, least)
-        drawn.append(
-            (group.panel, Line(group.line, kept.index.to_numpy(), mean, bands, group.style))
-        )
+        line_of_group = Line(group.line, kept.index.to_numpy(), mean, bands, group.style)
+        drawn.append((group.panel, line_of_group))
     if not drawn:
         raise ReportError(f"no run has a value of {tag!r}.")
-    what = ""
+    said = []
     if max(counts) > 1:
-        what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
+        said.append(f"{MEANS[spread]} over seeds, {count_of(counts)}.")
     elif len(drawn) > 1:
-        what = "One run per line."
+        said.append("One run per line.")
     if cut:
-        what += " A line ends where the first of its runs finished."
+        said.append("A line ends where the first of its runs finished.")
     if zeros:
-        what += f" Exactly zero, and not drawn: {zeros} of {len(found)} values."
-    return Chart(
-        Axis("epoch", whole=True),
-        metric_axis(tag, log),
-        into_panels(drawn),
-        by.legend,
-        caption=sentences(what.strip(), tally(frame)),
-    )
+        said.append(f"Exactly zero, and not drawn: {zeros} of {len(found)} values.")
+    epochs, caption = Axis("epoch", whole=True), sentences(*said, tally(frame))
+    panels = into_panels(drawn)
+    return Chart(epochs, metric_axis(tag, log), panels, by.legend, caption=caption)
 
 
 def _has_decades(metric: str, values: pd.Series) -> bool:
