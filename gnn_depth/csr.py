@@ -42,8 +42,10 @@ class EdgeRows:
     def __init__(self, source: Tensor, target: Tensor, shape: tuple[int, int], heads: int) -> None:
         self.shape = (shape[0] * heads, shape[1] * heads)
         longest = max(*self.shape, source.numel() * heads)
-        dtype = torch.int32 if longest <= LONGEST_INT32 else torch.int64
-        # The edges are sorted by target already.
+        dtype = torch.int64
+        if longest <= LONGEST_INT32:
+            dtype = torch.int32
+        # The edges are sorted by target already, so with one head this order is theirs.
         ptr = pointers(target, shape[0])
         self.ptr = _pointers_of_heads(ptr, heads).to(dtype)
         self.source = _of_heads(source.to(dtype), heads)
@@ -54,6 +56,7 @@ class EdgeRows:
             numbers = torch.arange(self.inverse.numel(), dtype=dtype, device=source.device)
             self.order = _scattered(numbers, self.inverse)
             self.source = self.source[self.order]
+        # Stable, so that a source's edges stay sorted by target, and sums come in that order.
         transposed_ptr = pointers(source, shape[1])
         transposed = torch.argsort(source, stable=True)
         self.transposed_ptr = _pointers_of_heads(transposed_ptr, heads).to(dtype)
@@ -147,7 +150,7 @@ class PaddedRows:
 
 def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int = 4) -> PaddedRows:
     """Cut the rows of a CSR into slices; ``order`` is the edge of each entry, None if in order."""
-    slices = (ptr.diff().long() + width - 1) // width
+    slices = (ptr.diff().long() + width - 1) // width  # of each node, rounded up
     first_slice = torch.zeros_like(ptr, dtype=torch.long)
     first_slice[1:] = slices.cumsum(0)
     node = torch.repeat_interleave(torch.arange(len(slices), device=ptr.device), slices)
@@ -157,7 +160,9 @@ def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int
     real = entry < ptr[node + 1, None]
     # Padding must point somewhere, here to the first entry, until its value is replaced below.
     entry = entry.where(real, 0)
-    edge = entry if order is None else order[entry]
+    edge = entry
+    if order is not None:
+        edge = order[entry]
     return PaddedRows(
         node=node.to(ptr.dtype),
         neighbour=neighbour[entry].where(real, 0),
@@ -172,6 +177,7 @@ def _borders(first_slice: Tensor) -> tuple[tuple[int, int], ...]:
     """Nodes, with their first slices, that divide the slices into parts of about equal size."""
     nodes, total = len(first_slice) - 1, int(first_slice[-1])
     count = min(MOST_PARTS, max(1, total // SMALLEST_PART))
+    # A border lies between nodes, never in one: its sum is one loop's.
     even = torch.arange(1, count, device=first_slice.device) * (total // count)
     borders = sorted({0, *torch.searchsorted(first_slice, even).tolist(), nodes})
     return tuple(zip(borders, first_slice[borders].tolist(), strict=True))

@@ -60,7 +60,8 @@ class Graph:
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
     ) -> None:
-        num_sources = num_nodes if num_sources is None else num_sources
+        if num_sources is None:
+            num_sources = num_nodes
         _check_edges(edge_index, num_nodes, num_sources)
         _check_graphs(node_to_graph, num_nodes)
         _check_of_edges("edge_weight", edge_weight, edge_index.shape[1])
@@ -68,7 +69,9 @@ class Graph:
         self.num_nodes = num_nodes
         self.num_sources = num_sources
         self.node_to_graph = node_to_graph
-        self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
+        self.num_graphs = 1
+        if node_to_graph is not None:
+            self.num_graphs = int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
         self._set_edges(edge_index, edge_weight, edge_attr)
 
@@ -79,15 +82,21 @@ class Graph:
         self.source = edge_index[0][order].contiguous()
         self.target = edge_index[1][order].contiguous()
         self.ptr = pointers(self.target, self.num_nodes)
-        self.edge_weight = None if edge_weight is None else edge_weight.detach()[order].contiguous()
-        self.edge_attr = None if edge_attr is None else edge_attr.detach()[order].contiguous()
+        # Detached: what is derived from them is kept from step to step, without a gradient.
+        self.edge_weight = self.edge_attr = None
+        if edge_weight is not None:
+            self.edge_weight = edge_weight.detach()[order].contiguous()
+        if edge_attr is not None:
+            self.edge_attr = edge_attr.detach()[order].contiguous()
         self._derived: dict[object, object] = {}
 
     def _order(self, edge_index: Tensor) -> Tensor:
+        # Stable, so that repeated edges keep the order of their weights and features.
         return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
 
     def _replace(self, **changes: Any) -> Any:
         """Copy the graph with some attributes replaced, and nothing derived from it yet."""
+        # Not through the constructor, which would check and sort the edges again.
         graph = type(self).__new__(type(self))
         graph.__dict__.update(self.__dict__, _derived={}, **changes)
         return graph
@@ -103,28 +112,13 @@ class Graph:
         """
         if isinstance(graph, Graph):
             return graph
+        # By identity, weakly: the graph goes when its edge_index does.
         known, state = _KNOWN.get(graph, (None, None))  # type: ignore[no-untyped-call]
+        # The same edges may be given with more isolated nodes.
         if known is None or known.num_nodes != num_nodes or not _is_unchanged(graph, state):
             known = cls(graph, num_nodes)
             _KNOWN[graph] = known, _state_of(graph)
         return known
-
-    @classmethod
-    def from_data(cls, data: Any) -> "Graph":
-        """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side
-        by side.
-
-        Args:
-            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` or ``edge_attr`` if its
-                edges have weights or features, and ``batch`` if it holds several graphs.
-
-        Raises:
-            ValueError: It has no ``edge_index``, or an edge names a node out of range.
-        """
-        if getattr(data, "edge_index", None) is None:
-            raise ValueError(f"{data!r} has no edge_index: a graph needs one, of shape (2, edges).")
-        of_edges = {name: getattr(data, name, None) for name in OF_EDGES}
-        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None), **of_edges)
 
     @property
     def num_edges(self) -> int:
@@ -133,12 +127,14 @@ class Graph:
     @property
     def whole(self) -> "Graph":
         """The graph that this is a block of, or the graph itself."""
-        return self if self._whole is None else self._whole
+        return self._whole or self
 
     @property
     def edge_channels(self) -> int:
         """Number of features of an edge; 0 if edges have none."""
-        return 0 if self.edge_attr is None else self.edge_attr.shape[1]
+        if self.edge_attr is None:
+            return 0
+        return self.edge_attr.shape[1]
 
     def of_edges(self, chosen: Tensor | slice) -> dict[str, Any]:
         """Weights and features of some edges, if there are any, as arguments of another graph."""
@@ -195,11 +191,13 @@ class Graph:
         if self._whole is not None:
             return self._whole.with_self_loops().prefix(self.num_nodes)
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
+        # Loops that are there go and come back at the end, so that each node has exactly one.
         is_proper = self.source != self.target
         edge_index = torch.cat([self.edge_index[:, is_proper], loops], 1)
         weight = features = None
         if self.edge_weight is not None:
             of_loops = self.edge_weight.new_ones(self.num_nodes)
+            # Of several loops at a node, one weight stays.
             of_loops[self.target[~is_proper]] = self.edge_weight[~is_proper]
             weight = torch.cat([self.edge_weight[is_proper], of_loops])
         if self.edge_attr is not None:
@@ -208,7 +206,7 @@ class Graph:
             count = torch.bincount(ends, minlength=self.num_nodes).clamp_min(1)
             features = torch.cat([proper, total / count[:, None]])
         graph: Graph = self._replace()
-        graph._set_edges(edge_index, weight, features)
+        graph._set_edges(edge_index, weight, features)  # sorts them anew
         return graph
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
@@ -232,11 +230,19 @@ class Graph:
 
     def _gcn_weights(self) -> Tensor:
         if self.edge_weight is None:
+            # In float64, rounded once at the end; a shard fetches the roots of its other sources.
             scale = self.in_degree.double().clamp_min(1).rsqrt()
             return self.fetch(scale)[self.source] * scale[self.target]
+        # A node whose edges all weigh 0 gets nothing, rather than NaN.
         degree = self.weighted_in_degree
         scale = torch.where(degree > 0, degree.rsqrt(), 0)
         return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
+
+    def sum_weights(self, dtype: torch.dtype) -> Tensor:
+        """Weight :math:`w_{ij}` of each edge, shape (edges,); 1 where edges have none."""
+        if self.edge_weight is None:
+            return torch.ones(self.num_edges, dtype=dtype, device=self.device)
+        return self.edge_weight.to(dtype)
 
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge, shape (edges,)."""
@@ -265,6 +271,7 @@ class Graph:
         return self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
 
     def _block(self, num_nodes: int) -> "Graph":
+        # Sorted by target, the edges into the first nodes are the first edges.
         num_edges = int(self.ptr[num_nodes])
         source = self.source[:num_edges]
         num_sources = num_nodes
@@ -276,7 +283,7 @@ class Graph:
             source=source,
             target=self.target[:num_edges],
             ptr=self.ptr[: num_nodes + 1],
-            _whole=self._whole or self,
+            _whole=self.whole,
             **self.of_edges(slice(num_edges)),
         )
         if self.node_to_graph is not None:
@@ -332,7 +339,9 @@ class Graph:
         # Sorted by source, the edges of an undirected graph are those sorted by target, mirrored.
         if not torch.equal(self.source[order], self.target):
             return None
-        return order if torch.equal(self.target[order], self.source) else None
+        if not torch.equal(self.target[order], self.source):
+            return None
+        return order
 
     @property
     def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -345,7 +354,7 @@ class Graph:
 
     def _one_way(self) -> tuple[Tensor, Tensor, Tensor]:
         assert self.reverse is not None
-        kept = self.source <= self.target
+        kept = self.source <= self.target  # a self-loop is its own reverse
         pair = kept.cumsum(0).to(self.reverse) - 1
         return self.source[kept], self.target[kept], torch.where(kept, pair, pair[self.reverse])
 
@@ -359,6 +368,7 @@ class Graph:
             _ = self.one_way
         if self.node_to_graph is not None:
             _ = self.graph_sizes
+        # A copy: they may derive something from this graph in turn.
         for kept in list(self._derived.values()):
             if isinstance(kept, Graph):
                 kept.derive()
@@ -473,6 +483,7 @@ def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} "
             f"{tuple(edge_index.shape)}."
         )
+    # Sources and targets have limits of their own: only a block has more sources.
     sizes = torch.tensor([[num_sources], [num_nodes]], device=edge_index.device)
     outside = (edge_index < 0) | (edge_index >= sizes)
     bad = outside.any(0).nonzero()
@@ -501,6 +512,7 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
         raise ValueError(
             f"{name} must be floats of shape {wanted}, not {values.dtype} {tuple(values.shape)}."
         )
+    # A weight below zero has no root of a degree, and no share in a mean.
     is_allowed = values.isfinite()
     if name == "edge_weight":
         is_allowed &= values >= 0
@@ -513,6 +525,7 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
     if node_to_graph is None:
         return
+    # A gap would be a graph without nodes, whose mean does not exist.
     fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0 and node_to_graph.min() >= 0
     if not fits or (torch.bincount(node_to_graph) == 0).any():
         raise ValueError(

@@ -28,29 +28,39 @@ class Range:
     def __contains__(self, number: float) -> bool:
         if not isfinite(number) or not self.low <= number <= self.high:
             return False
-        return not (self.above and number == self.low) and not (self.below and number == self.high)
+        is_excluded = (self.above and number == self.low) or (self.below and number == self.high)
+        return not is_excluded
 
     def __str__(self) -> str:
         has_low, has_high = isfinite(self.low), isfinite(self.high)
         if has_low and has_high and not self.above and not self.below:
             return f"from {self.low} to {self.high}"
         ends = []
-        if has_low:
-            ends.append(f"{'above' if self.above else 'at least'} {self.low}")
-        if has_high:
-            ends.append(f"{'below' if self.below else 'at most'} {self.high}")
+        if has_low and self.above:
+            ends.append(f"above {self.low}")
+        elif has_low:
+            ends.append(f"at least {self.low}")
+        if has_high and self.below:
+            ends.append(f"below {self.high}")
+        elif has_high:
+            ends.append(f"at most {self.high}")
         return " and ".join(ends) or "finite"
 
     def refusal(self, name: str, value: Any) -> str | None:
         """Why a number, also as text, or one of a list is not accepted; None if it is, or if it is
         not a number."""
-        for item in value if isinstance(value, list | tuple) else [value]:
+        items = value
+        if not isinstance(value, list | tuple):
+            items = [value]
+        for item in items:
+            # By way of text, as in a file: True is no number, "0.5" is one.
             try:
                 number = float(f"{item}")
             except ValueError:
                 continue
             if number not in self:
                 wanted = str(self)
+                # "at least 0" does not tell what is wrong with infinity.
                 if not isfinite(number) and wanted != "finite":
                     wanted = f"finite and {wanted}"
                 return f"{name} must be {wanted}, not {item}."
@@ -80,8 +90,7 @@ Finite = Annotated[float, Range()]
 
 def is_path(annotation: Any) -> bool:
     """True if a type such as ``FilePath | None`` names a file or folder."""
-    inside = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
-    return isinstance(annotation, PathMarker) or any(map(is_path, inside))
+    return isinstance(annotation, PathMarker) or any(map(is_path, _inside(annotation)))
 
 
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
@@ -106,11 +115,16 @@ def range_in(annotation: Any) -> Range | None:
     """The range inside an annotation such as ``list[Count] | None``; None if it declares none."""
     if isinstance(annotation, Range):
         return annotation
-    for inside in (*get_args(annotation), *getattr(annotation, "__metadata__", ())):
+    for inside in _inside(annotation):
         found = range_in(inside)
         if found is not None:
             return found
     return None
+
+
+def _inside(annotation: Any) -> tuple[Any, ...]:
+    """The types that a type is made of, and the metadata of ``Annotated``."""
+    return *get_args(annotation), *getattr(annotation, "__metadata__", ())
 
 
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
@@ -122,7 +136,7 @@ def in_range(init: Callable[P, None]) -> Callable[P, None]:
         if get_origin(hint) is Literal:
             words[name] = get_args(hint)
     if not ranges and not words:
-        return init
+        return init  # nothing to check, and no frame more in a traceback
 
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:

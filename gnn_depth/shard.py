@@ -59,10 +59,12 @@ class Shard(Graph):
         one_each = [1] * processes
         wanted = _exchanged(torch.tensor(self._receives), one_each, one_each, group)
         self._sends: list[int] = wanted.tolist()
+        # The positions that the others want, as numbers of the rows here that are sent to them.
         self._sent_rows = _exchanged(halo, self._sends, self._receives, group) - first
         numbers_sent = numbers[self._sent_rows]
         numbers_of_halo = _exchanged(numbers_sent, self._receives, self._sends, group)
         self.numbers = torch.cat([numbers, numbers_of_halo])
+        # Sources here count from 0; those elsewhere follow, in the order of the halo.
         is_here = (source >= first) & (source < after)
         position_in_halo = torch.searchsorted(halo, source)
         local = torch.where(is_here, source - first, len(numbers) + position_in_halo)
@@ -111,11 +113,14 @@ class Shard(Graph):
         return _all_reduce(sums, self.group)
 
     def collect(self, x: Shaped[Tensor, "sources *rest"]) -> Shaped[Tensor, "nodes *rest"]:
+        # The sums for the halo belong to other processes, whose sums for ours come back.
         return x[: self.num_nodes] + _fetch(x[self.num_nodes :], self, True)
 
     def max(self, x: Tensor) -> float:
-        # A process without numbers still takes part.
-        largest = x.max() if x.numel() else x.new_full((), -torch.inf)
+        # A process without numbers still takes part: the others wait for it.
+        largest = x.new_full((), -torch.inf)
+        if x.numel():
+            largest = x.max()
         dist.all_reduce(largest, dist.ReduceOp.MAX, self.group)
         return largest.item()
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
@@ -264,16 +263,6 @@ def test_sizes_of_graphs_are_counted_once_and_a_block_has_none_of_those_beyond_i
     assert three.graph_sizes is three.graph_sizes
     assert three.graph_sizes.tolist() == [3, 2, 1]
     assert three.prefix(3).graph_sizes.tolist() == [2, 1, 0]
-
-
-def test_a_graph_is_made_of_data_and_of_a_batch_of_them(graph):
-    data = Data(edge_index=graph.edge_index, num_nodes=9)
-    of_data = Graph.from_data(data)
-    assert torch.equal(of_data.edge_index, graph.edge_index)
-    assert (of_data.num_nodes, of_data.node_to_graph) == (9, None)
-    assert Graph.from_data(Batch.from_data_list([data, data])).graph_sizes.tolist() == [9, 9]
-    with pytest.raises(ValueError, match="edge_index"):
-        Graph.from_data(Data(num_nodes=9))
 
 
 def test_the_graph_of_an_edge_index_is_made_once_and_dies_with_it(graph):

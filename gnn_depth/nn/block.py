@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import SparseFeatures, dropout
+from gnn_depth.nn.functional import SparseFeatures, dropout, first_rows
 from gnn_depth.nn.parts import Layer, Skip
 from gnn_depth.nn.placement import FeatureNorms
 from gnn_depth.torch_internals import has_hooks
@@ -61,6 +61,7 @@ class States:
 
     def copy(self) -> "States":
         """A copy; states that are added to it are not added here."""
+        # The list is copied, the tensors are not.
         return States(self.keeps_first, self.keeps_all, self.first, list(self.all), self.carried)
 
 
@@ -139,7 +140,7 @@ class PlainBlock(Block):
         """The next hidden state, by one kernel where the layer has one: the same numbers."""
         # Hooks want to see their module called.
         is_watched = has_hooks(self.layer) or has_hooks(self.skip)
-        whole = None
+        whole = None  # dropout of the input is no part of the kernel
         if not (is_watched or (self.dropout and self.training)):
             is_residual = self.skip.adds_input is True
             whole = self.layer.whole_block(x, graph, self.activation is F.relu, is_residual)
@@ -158,8 +159,11 @@ def make_block(
 ) -> Block:
     """Make the block of these parts: see :class:`Block`."""
     has_norms = len(norms) > 0 or len(norms_after_skip) > 0
+    # Decided here, once, and not in every pass.
     is_plain = not has_norms and skip.adds_input is not None
-    kind = PlainBlock if is_plain and activation in (no_activation, F.relu) else Block
+    kind = Block
+    if is_plain and activation in (no_activation, F.relu):
+        kind = PlainBlock
     return kind(layer, norms, activation, skip, norms_after_skip, dropout)
 
 
@@ -186,12 +190,6 @@ def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
     if isinstance(x, SparseFeatures):
         return x.dropout(p, training, graph.node_numbers)
     return dropout(x, p, training, graph.node_numbers)
-
-
-def first_rows(x: Tensor, count: int) -> Tensor:
-    """The first rows of a tensor; the tensor itself if it has no more rows."""
-    # A slice of everything would allocate a tensor of zeros in the backward pass.
-    return x if x.shape[0] <= count else x[:count]
 
 
 def no_activation(x: Tensor) -> Tensor:

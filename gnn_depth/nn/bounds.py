@@ -99,13 +99,15 @@ def of_attention(
         return None
     alpha *= max(1.0, abs(slope))  # a LeakyReLU stretches by its steeper side
     of_values = spectral_norm(value, at_most=at_most)
-    factor = 2 if len(scored) == 2 else math.sqrt(8)  # quadratic scores have three weights
+    factor = 2.0
+    if len(scored) == 3:  # quadratic scores
+        factor = math.sqrt(8)
     of_scores = factor * alpha * spectral_norm(*scored, at_most=at_most)
     count = graph.in_degree.double()
     has_choice = count > 1  # the softmax over one edge is constant
     spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
     square = (spread * of_values + of_scores * has_choice.double()).square()
-    # What reads a source: the targets of its edges.
+    # A source is read by the targets of its edges.
     square_of_source = square.new_zeros(graph.num_sources)
     square_of_source.index_add_(0, graph.source, square[graph.target])
     reads_itself = torch.zeros_like(has_choice)
@@ -119,7 +121,8 @@ def of_propagation(graph: Graph) -> float:
     """The bound of the norm of a graph convolution's propagation, with the self-loops that the
     layer adds."""
     weight = graph.gcn_weights(torch.float64)
-    share = weight.square() * graph.weighted_in_degree[graph.target]  # 1 / d_j, of a block too
+    # A block does not know d_j, the degrees of its sources: w^2 / (d_i d_j), times d_i, over w.
+    share = weight.square() * graph.weighted_in_degree[graph.target]  # 1 / d_j
     if graph.edge_weight is not None:  # w / d_j
         share = torch.where(weight > 0, share / graph.edge_weight.double(), 0)
     total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
@@ -145,10 +148,11 @@ def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
     if not stacked.numel() or not stacked.any():
         return 0.0
     largest = stacked.abs().max().item()
-    if not largest < math.inf:
+    if not largest < math.inf:  # so written that NaN is caught too
         return math.inf
     scaled = stacked / largest  # its squares stay within range
-    # About ten times as fast as computing singular values, and as exact for the largest one.
+    # The root of the largest eigenvalue of the smaller product of the matrix with its transpose:
+    # about ten times as fast as computing singular values, and as exact for the largest one.
     if len(scaled) < scaled.shape[1]:
         scaled = scaled.t()
     gram = scaled.t() @ scaled

@@ -24,7 +24,9 @@ def make_decoder(
                 f"jump max compares states of one width, and these have {list(widths)}: use cat or "
                 "last."
             )
-        width = sum(widths) if jump == "cat" else widths[-1]
+        width = widths[-1]
+        if jump == "cat":
+            width = sum(widths)
         return nn.Linear(width, out_channels)
     if jump != "last":
         raise ValueError(
@@ -56,9 +58,11 @@ def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, 
     """
     if jump == "last":
         return states[-1]
-    rows = [state[: states[-1].shape[0]] for state in states]
+    count = states[-1].shape[0]
+    rows = [state[:count] for state in states]
     if jump == "cat":
         return torch.cat(rows, 1)
+    # Where several layers have the maximum, amax shares the gradient among them.
     return torch.stack(rows).amax(0)
 
 
@@ -70,6 +74,7 @@ def pooled(
     if graph.node_to_graph is None:
         one_row: Tensor = getattr(torch, reduction)(x, 0, keepdim=True)
         return one_row
+    # scatter_reduce wants an index for every number.
     index = graph.node_to_graph[:, None].expand_as(x)
     out = x.new_zeros(graph.num_graphs, x.shape[1])
     return out.scatter_reduce(0, index, x, reduction, include_self=False)

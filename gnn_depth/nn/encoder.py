@@ -30,6 +30,7 @@ def make_encoder(
             "encoder embedding needs integer features, but these are not: use linear or none."
         )
     if encoder == "linear":
+        # Not torch's: it also takes sparse features.
         return Linear(in_channels, hidden_channels), hidden_channels
     return nn.Identity(), in_channels
 

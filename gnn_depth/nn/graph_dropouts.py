@@ -78,6 +78,7 @@ class DropNode(GraphDropout):
     def __call__(self, graph: Graph) -> Graph:
         if self.p == 0:
             return graph
+        # One number for a node, whether it sends or receives: the targets are the first sources.
         stays = graph.draw_sources() >= self.p
         return graph.keeping(stays[graph.source] & stays[graph.target])
 
@@ -102,7 +103,9 @@ class DropMessage(GraphDropout):
     of_messages = True
 
     def __call__(self, graph: Graph) -> Graph:
-        return graph.dropping_messages(self.p) if self.p else graph
+        if self.p == 0:
+            return graph
+        return graph.dropping_messages(self.p)
 
 
 @register("graph_dropout", "drop_sens")
@@ -123,6 +126,7 @@ class DropSens(GraphDropout):
     def __call__(self, graph: Graph) -> Graph:
         if self.p == 0:
             return graph
+        # From the degrees before any edge is dropped, so every pass has the same.
         probability = graph.once(("drop_sens", self.p), lambda: self._probabilities(graph))
         is_loop = graph.source == graph.target
         return graph.keeping((graph.draw_edges() >= probability) | is_loop)

@@ -1,13 +1,32 @@
 """Linear map of dense or sparse features, with an optional weight norm."""
 
-from jaxtyping import Float
+import torch
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.segments import targets
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
-from gnn_depth.nn.parts import WeightNorm
+from gnn_depth.nn.parts import Matrix, Outputs, WeightNorm
+
+
+def make_bias(channels: int, wanted: bool) -> nn.Parameter | None:
+    """A vector of zeros for a layer to add to its output; None for a layer without a bias."""
+    if not wanted:
+        return None
+    return nn.Parameter(torch.zeros(channels))
+
+
+def weights_of(*maps: nn.Linear | None) -> tuple[Tensor, ...]:
+    """The matrices of some linear maps, for a weight chain; a layer may lack some of the maps."""
+    return tuple(each.weight for each in maps if each is not None)
+
+
+def mapped(x: Tensor | SparseFeatures, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The map :math:`W x_i + b` of dense or sparse features."""
+    if isinstance(x, SparseFeatures):
+        return x.linear(weight, bias)
+    return linear(x, weight, bias)
 
 
 class Linear(nn.Linear):
@@ -22,24 +41,21 @@ class Linear(nn.Linear):
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__(in_channels, out_channels, bias)
+        # Known from the start, so that checkpoints and compiled code see one kind of module.
         self.register_module("weight_norm", None)
 
     @property
-    def normed_weight(self) -> Float[Tensor, "outputs inputs"]:
+    def normed_weight(self) -> Matrix:
         """The matrix of the map: the parameter, normalised if there is a norm."""
         if self.weight_norm is None:
             return self.weight
         return self.weight_norm(self.weight)
 
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        if isinstance(x, SparseFeatures):
-            return x.linear(self.normed_weight, self.bias)
-        return linear(x, self.normed_weight, self.bias)
+        return mapped(x, self.normed_weight, self.bias)
 
-    def of_targets(
-        self, x: Tensor | SparseFeatures, graph: Graph
-    ) -> Float[Tensor, "targets outputs"]:
+    def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Outputs:
         """Apply the map to the features of the targets, which on a block are the first rows."""
-        if isinstance(x, SparseFeatures):
+        if isinstance(x, SparseFeatures):  # all rows: a part of them would have to be sorted anew
             return targets(self(x), graph)
         return self(targets(x, graph))

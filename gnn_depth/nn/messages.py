@@ -18,6 +18,7 @@ def sum_messages(
     """
     if not graph.message_dropout:
         return aggregate(weights, x, graph)
+    # Every entry is dropped by itself, so here the messages must exist: edges x channels.
     sent = at_source(x.flatten(1), graph).view(-1, *x.shape[1:])
     messages = drop_entries(weights[..., None] * sent, graph)
     return segment_sum(messages.flatten(1), graph).view(-1, *x.shape[1:])
@@ -27,5 +28,6 @@ def drop_entries(
     messages: Float[Tensor, "edges *channels"], graph: Graph
 ) -> Float[Tensor, "edges *channels"]:
     """Drop entries of messages with the graph's ``message_dropout``; scale up the others."""
+    # A graph has this dropout in training alone, and a shard's edges keep their numbers.
     flat = dropout(messages.flatten(1), graph.message_dropout, True, graph.edge_numbers)
     return flat.view(messages.shape)

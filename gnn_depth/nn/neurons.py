@@ -62,13 +62,17 @@ class WeightRole(NamedTuple):
 
     def by_neuron(self, entries: Tensor) -> Tensor:
         """The sums of numbers for each entry of the parameter, shape (neurons,)."""
-        return entries.flatten() if self.axis is None else entries.sum(1 - self.axis)
+        if self.axis is None:
+            return entries.flatten()
+        return entries.sum(1 - self.axis)
 
     def by_entry(self, neurons: Tensor) -> Tensor:
         """A number for each neuron, in a shape that multiplies the entries of the parameter."""
         if self.axis is None:
             return neurons.reshape(self.parameter.shape)
-        return neurons.reshape((-1, 1) if self.axis == 0 else (1, -1))
+        if self.axis == 0:
+            return neurons[:, None]
+        return neurons[None, :]
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,8 @@ def links(stack: Any) -> list[Link]:
     chains = [layer.weight_chain() for layer in layers]
     of_skips = [_chain_of_skip(skip) for skip in skips]
 
+    # A state is the sum of a layer's output and what its skip connection adds, so the weights of
+    # both lead into it.
     def into(state: int) -> Iterator[WeightRole]:
         if state == 0:
             yield from _into_first(stack.encoder)
@@ -160,7 +166,9 @@ def links(stack: Any) -> list[Link]:
 def hidden_states(stack: Any) -> list[int]:
     """The states that are neither inputs nor outputs of the stack."""
     # Without encoder the first state is the input features.
-    first = 1 if isinstance(stack.encoder, nn.Identity) else 0
+    first = 0
+    if isinstance(stack.encoder, nn.Identity):
+        first = 1
     return list(range(first, len(stack.skips) + 1))
 
 
@@ -211,7 +219,9 @@ def _joins_known_neurons(skip: Skip | type[Skip]) -> bool:
 
 def _state_added(skip: Skip, position: int) -> int:
     """The state that the skip connection after a layer adds to the update."""
-    return 0 if skip.adds == "first" else position
+    if skip.adds == "first":
+        return 0
+    return position
 
 
 def _groups(
@@ -228,9 +238,12 @@ def _groups(
                 group[state] = kept
 
     for position, layer in enumerate(layers):
+        # A matrix between both states can take up the difference of their scales; without it
+        # neuron i of one is added to neuron i of the other.
         if position < len(skips) and skips[position].adds and not of_skips[position].incoming:
             join(_state_added(skips[position], position), position + 1)
-        first = layers.index(layer)  # of its positions, if it is shared
+        # A shared layer has one matrix for all its positions; index finds the first of them.
+        first = layers.index(layer)
         join(first, position)
         join(first + 1, position + 1)
         if layer.reads_first:  # their neurons correspond to those of the layer's input
@@ -242,6 +255,7 @@ def _groups(
     members: dict[int, list[int]] = {}
     for state, name in enumerate(group):
         members.setdefault(name, []).append(state)
+    # A group with an input or output of the stack cannot be rescaled without changing it.
     hidden = set(hidden_states(stack))
     return [states for states in members.values() if hidden.issuperset(states)]
 

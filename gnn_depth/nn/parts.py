@@ -7,7 +7,7 @@ part's constructor are its options.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -18,9 +18,14 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 from gnn_depth.ranges import Count, Probability, in_range
-from gnn_depth.registry import described
+from gnn_depth.registry import described, registered
 
+T = TypeVar("T")
+#: The numbers that layers take and return, those that norms of features do, and weights.
 Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
+Outputs: TypeAlias = Float[Tensor, "targets outputs"]
+Features: TypeAlias = Float[Tensor, "nodes channels"]
+Matrix: TypeAlias = Float[Tensor, "outputs inputs"]
 
 
 class Part:
@@ -58,6 +63,17 @@ class WeightChain:
     outgoing: tuple[Tensor, ...] = ()
     attention: tuple[Tensor, ...] = ()
     bias: tuple[Tensor, ...] = ()
+
+
+def present(*items: T | None) -> tuple[T, ...]:
+    """The items that are not None: of a layer's optional parameters, those that it has."""
+    return tuple(item for item in items if item is not None)
+
+
+def declaring(kind: str, promise: str) -> list[str]:
+    """The names of a kind's parts whose class makes a promise, such as ``takes_edge_weights``."""
+    known: dict[str, Any] = registered(kind)
+    return [name for name, cls in known.items() if getattr(cls, promise)]
 
 
 @runtime_checkable
@@ -119,15 +135,13 @@ class Layer(Part, nn.Module, ABC):
         return self.heads * self.out_channels
 
     @abstractmethod
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]: ...
+    def forward(self, x: Inputs, graph: Graph) -> Outputs: ...
 
     @abstractmethod
     def reset_parameters(self) -> None:
         """Draw the parameters as PyTorch Geometric does for this layer."""
 
-    def whole_block(
-        self, x: Inputs, graph: Graph, relu: bool, residual: bool
-    ) -> Float[Tensor, "targets outputs"] | None:
+    def whole_block(self, x: Inputs, graph: Graph, relu: bool, residual: bool) -> Outputs | None:
         r"""A block without norms and dropout around this layer, if one kernel computes it.
 
         Args:
@@ -139,7 +153,7 @@ class Layer(Part, nn.Module, ABC):
         Returns:
             :math:`[x +] \phi(\mathrm{layer}(x))`, or None (default).
         """
-        return None
+        return None  # then the stack runs layer, activation and skip connection one by one
 
     def weight_chain(self) -> WeightChain:
         """The weights that lead into and out of the layer's neurons, for initialisations and
@@ -167,8 +181,10 @@ class Layer(Part, nn.Module, ABC):
         """
 
     def extra_repr(self) -> str:
-        heads = f", heads={self.heads}" if self.heads > 1 else ""
-        return f"{self.in_channels}, {self.out_channels}{heads}"
+        text = f"{self.in_channels}, {self.out_channels}"
+        if self.heads > 1:
+            text += f", heads={self.heads}"
+        return text
 
 
 class AttentionLayer(Layer):
@@ -197,15 +213,18 @@ class AttentionLayer(Layer):
         self, in_channels: int, out_channels: int, heads: Count = 1, split_heads: bool = False
     ) -> None:
         if split_heads and out_channels % heads:
-            near = out_channels // heads * heads
-            widths = f"{near} or {near + heads}" if near else f"{heads}"
+            below = out_channels // heads * heads
+            widths = f"{below + heads}"
+            if below:
+                widths = f"{below} or {widths}"
             raise ValueError(
                 f"{heads} heads cannot share a width of {out_channels}: it is not divisible by "
                 f"{heads}. Choose a width of {widths}, another number of heads, or split_heads "
                 "false."
             )
-        width_of_head = out_channels // heads if split_heads else out_channels
-        super().__init__(in_channels, width_of_head, heads)
+        if split_heads:
+            out_channels //= heads
+        super().__init__(in_channels, out_channels, heads)
         self.score_norms = nn.ModuleList()
 
     def add_score_norm(self, norm: "ScoreNorm") -> None:
@@ -215,6 +234,7 @@ class AttentionLayer(Layer):
             ValueError: The norm has no formula for this kind of score, or the scores also read edge
                 features.
         """
+        # The bounds of the norms hold for scores of the ends' features alone.
         if self.edge_channels:
             raise ValueError(
                 f"{type(norm).__name__} divides scores by the size of node features, and with edge "
@@ -241,6 +261,7 @@ class AttentionLayer(Layer):
     def scales_targets(self) -> bool:
         """True if the score norms together multiply all scores of a node's edges by one factor,
         :meth:`target_factor`. Hooks on a norm want to see it called."""
+        # Factors multiply; a norm that shifts a score ends that.
         for norm in self.score_norms:
             if not norm.scales_targets:
                 return False
@@ -255,7 +276,9 @@ class AttentionLayer(Layer):
         for norm in self.score_norms:
             scaling: ScoreNorm = norm  # type: ignore[assignment]
             factor = scaling.target_factor(score, graph)
-            total = factor if total is None else total * factor
+            if total is not None:
+                factor = total * factor
+            total = factor
         return total
 
 
@@ -288,9 +311,7 @@ class FeatureNorm(Norm):
         self.channels = channels
 
     @abstractmethod
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]: ...
+    def forward(self, x: Features, graph: Graph) -> Features: ...
 
 
 class ScoreNorm(Norm):
@@ -353,10 +374,10 @@ class WeightNorm(Norm):
         self.num_layers = num_layers
 
     @abstractmethod
-    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Matrix) -> Matrix:
         """The matrix that the layer reads."""
 
-    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Matrix) -> None:
         """Compute the norm's own state for a newly drawn matrix."""
 
     def set_bound(self, bound: float) -> None:
@@ -407,9 +428,7 @@ class Skip(Part, nn.Module, ABC):
         self.width = out_channels
 
     @abstractmethod
-    def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
-    ) -> Any:
+    def forward(self, update: Features, states: Sequence[Tensor], graph: Graph) -> Any:
         """Join the update with earlier states.
 
         A skip that ``carries`` takes a fourth argument, the second state, shape (nodes, channels)
@@ -440,6 +459,7 @@ class Init(Part, ABC):
     needs_data: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
+        # It would skip what follows a draw, and the norms would keep the state of old matrices.
         if "__call__" in vars(cls):
             raise TypeError(
                 f"{cls.__name__} overrides __call__: override draw(stack), which it calls."
@@ -451,9 +471,11 @@ class Init(Part, ABC):
         matrices."""
         try:
             self.draw(stack)
-        finally:
+        finally:  # also after a refusal, which may come when some matrices are drawn
             stack.reset_weight_norms()
-        stack.uncalibrated = self if self.needs_data else None
+        stack.uncalibrated = None
+        if self.needs_data:
+            stack.uncalibrated = self
 
     def calibrate(self, stack: Any, x: Tensor, graph: Graph) -> None:
         """Adjust the drawn parameters of a ``DeepGNN`` in place; only for ``needs_data``.

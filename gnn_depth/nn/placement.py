@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import (
     AttentionLayer,
     FeatureNorm,
+    Features,
     HasLipschitzBound,
     Layer,
     NormFactory,
@@ -24,9 +24,7 @@ from gnn_depth.registry import described, registered
 class FeatureNorms(nn.ModuleList):
     """The feature norms of one layer, applied in order."""
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         for norm in self:
             x = norm(x, graph)
         return x
@@ -42,7 +40,8 @@ class WeightNorms:
     def __init__(self, placed: Iterable[tuple[Linear, Any]] = ()) -> None:
         self._by_shape: dict[Any, list[Linear]] = {}
         self._whole: dict[Any, list[WeightNorm]] = {}  # norms that limit a layer as a whole
-        self._key = object()  # of the bounds, which the graph keeps
+        # The graph keeps the bounds, under a key that no other stack on this graph has.
+        self._key = object()
         for linear, layer in placed:
             self._by_shape.setdefault(linear.weight.shape, []).append(linear)
             if linear.weight_norm is not None and linear.weight_norm.whole_layer:
@@ -92,6 +91,7 @@ class NormPlacement:
             FeatureNorm: [],
             WeightNorm: [],
         }
+        # Sorted by class: they are made later, when widths and heads are known.
         for make in factories:
             cls = part_class(make)
             for base, placed in self._norms.items():
@@ -155,7 +155,7 @@ def _normed_maps(layer: Layer) -> list[Linear]:
 
     They are those of its weight chain, or all maps if it has none.
     """
-    wanted: set[int] = set()
+    wanted: set[int] = set()  # by identity: comparing tensors compares their numbers
     try:
         chain = layer.weight_chain()
         wanted.update(id(matrix) for matrix in (*chain.incoming, *chain.outgoing))
@@ -167,6 +167,7 @@ def _normed_maps(layer: Layer) -> list[Linear]:
     for module in layer.modules():
         if isinstance(module, Linear) and id(module.weight) in wanted:
             found.append(module)
+    # A matrix outside a Linear would stay as it is without a word.
     if not wanted or wanted - {id(linear.weight) for linear in found}:
         raise ValueError(
             f"{described(type(layer))} has no place for a norm of weights: keep its matrices in "

@@ -46,7 +46,9 @@ def _project(in_channels: int, out_channels: int) -> nn.Module:
 
 def _weights(project: nn.Module) -> tuple[Tensor, ...]:
     """The matrix of a projection, if it has one."""
-    return (project.weight,) if isinstance(project, nn.Linear) else ()
+    if isinstance(project, nn.Linear):
+        return (project.weight,)
+    return ()
 
 
 @register("skip", "none")
@@ -69,8 +71,11 @@ class _Adding(Skip):
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
-        width_read = widths[0] if self.reads == "first" else widths[-1]
+        width_read = widths[-1]
+        if self.reads == "first":
+            width_read = widths[0]
         self.project = _project(width_read, out_channels)
+        # Not with a projection: then it is no longer the input itself that is added.
         if self.is_sum and isinstance(self.project, nn.Identity):
             self.adds_input = True
 
@@ -318,7 +323,7 @@ class GradientGating(Skip):
         p: The power of the differences, 1 or more.
     """
 
-    takes_blocks = False
+    takes_blocks = False  # the gate reads the updates of the neighbours
 
     def __init__(
         self,
@@ -331,6 +336,7 @@ class GradientGating(Skip):
         self.project = _project(widths[-1], out_channels)
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+        # One number for each edge and channel: powers of differences have no smaller form.
         difference = update.index_select(0, graph.target) - update.index_select(0, graph.source)
         # Where neighbours agree, the difference is 0, and so is its gradient: abs gives 0 there.
         total = segment_sum(difference.abs().pow(self.p), graph)
@@ -385,6 +391,7 @@ class GraphCON(Skip):
         velocity: Tensor | None = None,
     ) -> tuple[Rows, Rows]:
         x = self.project(states[-1])
+        # The velocity has the width of the state that it came with.
         if velocity is None:
             y = x
         elif velocity.shape[1] == x.shape[1]:
@@ -444,8 +451,11 @@ class Ordered(Skip):
         kept: Tensor | None = None,
     ) -> tuple[Rows, Rows]:
         x = states[-1]
+        # A softmax summed along the chunks rises from 0 to 1: later chunks keep more of the node.
         opened = self.gate(torch.cat([x, update], 1)).softmax(1).cumsum(1)
-        gate = opened if kept is None else kept + (1 - kept) * opened
+        gate = opened
+        if kept is not None:  # it only grows, so a node never takes back what it has kept
+            gate = kept + (1 - kept) * opened
         of_channels = gate.repeat_interleave(self.width // self.chunks, 1)
         return self.norm(of_channels * x + (1 - of_channels) * update), gate
 
@@ -472,7 +482,7 @@ class FeedForward(_Adding):
         norm: Apply a layer norm to H before the feed-forward block.
     """
 
-    adds = None
+    adds = None  # the feed-forward block mixes the neurons after the sum
 
     def __init__(
         self,
@@ -483,12 +493,15 @@ class FeedForward(_Adding):
     ) -> None:
         super().__init__(widths, out_channels)
         self.dropout = dropout
-        self.norm = nn.LayerNorm(out_channels) if norm else nn.Identity()
+        self.norm: nn.Module = nn.Identity()
+        if norm:
+            self.norm = nn.LayerNorm(out_channels)
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         hidden = self.project(states[-1]) + update
+        # Normed before the block, so that the sum itself passes on unchanged.
         inner = torch.relu(self.inner(self.norm(hidden)))
         dropped = drop_features(inner, self.dropout, self.training, graph.node_numbers)
         return hidden + self.outer(dropped)
@@ -514,7 +527,7 @@ class GatedLocal(Skip):
         super().__init__(widths, out_channels)
         self.gate = nn.Linear(widths[-1], out_channels)
         self.norm = nn.LayerNorm(out_channels)
-        self.beta = nn.Parameter(torch.zeros(out_channels))
+        self.beta = nn.Parameter(torch.zeros(out_channels))  # both halves weigh the same at first
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         gated = self.norm(torch.relu(self.gate(states[-1])) * update)

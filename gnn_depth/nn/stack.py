@@ -17,13 +17,12 @@ from gnn_depth.nn.block import (
     Hidden,
     States,
     drop,
-    first_rows,
     make_block,
     no_activation,
 )
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
-from gnn_depth.nn.functional import elu, sparse_features
+from gnn_depth.nn.functional import elu, first_rows, sparse_features
 from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
@@ -37,6 +36,7 @@ from gnn_depth.nn.parts import (
     NormFactory,
     Skip,
     SkipFactory,
+    declaring,
 )
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
@@ -45,7 +45,7 @@ from gnn_depth.nn.variants.compile import CompiledFunction, compile_blocks
 from gnn_depth.nn.variants.inverse import make_inverse
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
-from gnn_depth.registry import described, registered
+from gnn_depth.registry import described
 
 Activation = Literal[
     "celu",
@@ -120,7 +120,7 @@ class DeepGNN(nn.Module):
         layers: The layer of each block.
         skips, norms: The skip connection and the feature norms after each layer; without a decoder
             the last layer has none.
-        compiled: What :meth:`compile_layers` has made; None before.
+        compiled: The compiled function that :meth:`compile_layers` has made; None before.
         uncalibrated: An initialisation that waits for the first pass, as it ``needs_data``.
 
     Raises:
@@ -186,8 +186,10 @@ class DeepGNN(nn.Module):
                 "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
             )
         self.activation: Callable[[Tensor], Tensor] = no_activation
-        if activation != "identity":
-            self.activation = elu if activation == "elu" else getattr(F, activation)
+        if activation == "elu":  # ours has a kernel
+            self.activation = elu
+        elif activation != "identity":
+            self.activation = getattr(F, activation)
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
@@ -203,14 +205,16 @@ class DeepGNN(nn.Module):
         self.uncalibrated: Init | None = None
         self.register_load_state_dict_post_hook(_cancel_calibration)  # type: ignore[no-untyped-call]
 
-        # Of the features that forward checks; an embedding checks its columns itself.
-        self._width = in_channels if encoder != "embedding" else None
+        self._width: Any = None  # of the features; an embedding checks its columns itself
+        if encoder != "embedding":
+            self._width = in_channels
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
+        # A reversible stack is built like one of the width of a group.
         groups = max(reversible, 1)
         hidden_channels = group_width(hidden_channels, reversible)
         widths = [width // groups]  # of all hidden states, or of one group of their channels
         placement = NormPlacement(norm)
-        known: dict[tuple[int, int], Layer] = {}
+        known: dict[tuple[int, int], Layer] = {}  # by input and output width, to share
         layers: list[Layer] = []
         skips: list[Skip] = []
         norms: list[FeatureNorms] = []
@@ -218,11 +222,14 @@ class DeepGNN(nn.Module):
         for position in range(num_layers):
             is_last = position == num_layers - 1
             gives_output = is_last and decoder == "none"
-            channels = out_channels if gives_output else hidden_channels
+            channels = hidden_channels
+            if gives_output:
+                channels = out_channels
             shape = widths[-1], channels
             if not share_layers or shape not in known:
                 known[shape] = self._place_layer(layer(*shape), placement)
             here = known[shape]
+            # A layer may refuse its place, or read what it says.
             here.enter_stack(position + 1, widths[0])
             layers.append(here)
             if gives_output:  # nothing follows the layer
@@ -233,7 +240,9 @@ class DeepGNN(nn.Module):
             joined = skip(list(widths), here.width)
             skips.append(joined)
             widths.append(joined.width)
-            phi = no_activation if is_last and not last_activation else self.activation
+            phi = self.activation
+            if is_last and not last_activation:
+                phi = no_activation
             if norm_after_skip:
                 norms.append(placement.on_features(joined.width))
                 blocks.append(make_block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
@@ -244,7 +253,7 @@ class DeepGNN(nn.Module):
         self._weight_norms = placement.on_weights(layers)
         self.blocks = Blocks(blocks)
         output_widths = [groups * width for width in widths[1:]]
-        if inverse_steps:
+        if inverse_steps:  # the last state of the way back is beside it
             output_widths[-1] *= 2
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
         # These lists are not modules of the stack: their items are modules of its blocks.
@@ -259,6 +268,7 @@ class DeepGNN(nn.Module):
         is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
         #: True if the first layer alone reads the features, and reads sparse ones.
         self._first_takes_sparse = layers[0].takes_sparse and not is_read_again
+        # Variants take the blocks as they are, so they come last; each refuses the others.
         if inverse_steps:
             make_inverse(self, inverse_steps)
         if reversible:
@@ -270,8 +280,7 @@ class DeepGNN(nn.Module):
 
     def _place_layer(self, layer: Layer, placement: NormPlacement) -> Layer:
         if self.graph_dropout.of_messages and not layer.drops_messages:
-            known: dict[str, Any] = registered("layer")
-            names = ", ".join(name for name, cls in known.items() if cls.drops_messages)
+            names = ", ".join(declaring("layer", "drops_messages"))
             raise ValueError(
                 f"{described(type(self.graph_dropout))} drops entries of messages, and "
                 f"{described(type(layer))} does not say that it does so. Layers that do: {names}."
@@ -309,7 +318,10 @@ class DeepGNN(nn.Module):
             thinned = graph
         else:
             graph = self._check_inputs(x, graph)
-            thinned = self.graph_dropout(graph) if self.training else graph
+            thinned = graph
+            if self.training:
+                thinned = self.graph_dropout(graph)
+            # Norms that limit a layer depend on the edges that it sums over, so after the dropout.
             self._weight_norms.update_state(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
         states = States(self._keeps_first, self._keeps_all)
@@ -325,7 +337,7 @@ class DeepGNN(nn.Module):
                 f"x has {x.shape[-1]} features, and the stack was made for "
                 f"in_channels={self._width}."
             )
-        graph = Graph.of(graph, len(x))
+        graph = Graph.of(graph, len(x))  # a graph that was given stays as it is
         if len(x) != graph.num_nodes:
             raise ValueError(
                 f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}."
@@ -340,7 +352,7 @@ class DeepGNN(nn.Module):
             )
         if graph.is_shard:
             self.check_shards()
-        if self.uncalibrated is not None:
+        if self.uncalibrated is not None:  # after all checks: it may run the stack
             self.calibrate(x, graph)
         return graph
 
@@ -361,7 +373,9 @@ class DeepGNN(nn.Module):
         self.uncalibrated = None  # the initialisation may run the stack
         # What is computed in inference mode has no gradient.
         with torch.inference_mode(False), torch.no_grad():
-            waiting.calibrate(self, x.clone() if x.is_inference() else x, graph)
+            if x.is_inference():
+                x = x.clone()
+            waiting.calibrate(self, x, graph)
         self.reset_weight_norms()
 
     def _encode(self, x: Tensor, graph: Graph) -> Hidden:
@@ -371,7 +385,9 @@ class DeepGNN(nn.Module):
         if has_encoder or (self._first_takes_sparse and not graph.is_shard):
             features = sparse_features(x)
         encoded = self.encoder(self._drop_outer(features, self.encoder, graph))
-        return self.activation(encoded) if self.first_activation else encoded
+        if self.first_activation:
+            encoded = self.activation(encoded)
+        return encoded
 
     def _decode(
         self, x: Tensor, states: States, graph: Graph, num_outputs: int | None, pool: Pool | None
@@ -471,8 +487,7 @@ def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) ->
     for layer in layers:
         if getattr(layer, declared):
             continue
-        known: dict[str, Any] = registered("layer")
-        names = ", ".join(name for name, cls in known.items() if getattr(cls, declared))
+        names = ", ".join(declaring("layer", declared))
         raise ValueError(
             f"the edges of this graph have {what}, and {described(type(layer))} does not read "
             f"them. Layers that do: {names}, and pyg with a convolution that takes "

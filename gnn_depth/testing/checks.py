@@ -82,7 +82,7 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
     __tracebackhide__ = True
     cls = class_of("norm", norm, FeatureNorm, ScoreNorm, WeightNorm)
     of_norm: Callable[..., list[Subject]] = subjects.of_weight_norm
-    expected = COMMON
+    expected = COMMON  # a matrix has no nodes to renumber or leave out
     if issubclass(cls, FeatureNorm):
         of_norm, expected = subjects.of_feature_norm, OF_GRAPHS
     elif issubclass(cls, ScoreNorm):
@@ -186,7 +186,7 @@ def touched(drawing: Drawing) -> None:
     try:
         same_parameters.holds(drawing)
     except Violation:
-        return  # no two draws are alike anyway
+        return  # no two draws are alike anyway, and "seed" reports that
     one, other = drawing.drawn(before=0.5), drawing.drawn(before=-0.25)
     _assert_equal(one, other, f"{drawing}, drawn over other numbers")
 
@@ -197,6 +197,7 @@ def finite_start(drawing: Drawing) -> None:
     stack, graph = drawing.drawn(), mixed()
     with seeded(2):
         out = stack(torch.randn(graph.num_nodes, 5), graph)
+    # Labels of every class; which node has which does not matter.
     torch.autograd.backward(F.cross_entropy(out, torch.arange(graph.num_nodes) % 3))
     for name, parameter in stack.named_parameters():
         assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, str(drawing))
@@ -278,6 +279,7 @@ def fewer(thinning: Thinning) -> None:
         raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
     if thin.node_to_graph is not graph.node_to_graph:
         raise Violation(f"{thinning}: nodes belong to other graphs of the batch than before.")
+    # By counts, as edges may repeat: dropping one of three is allowed, adding one is not.
     added = (_edge_counts(thin) > _edge_counts(graph)).nonzero()
     if len(added):
         target, source = divmod(int(added[0]), graph.num_nodes)
@@ -293,6 +295,7 @@ def _edge_counts(graph: Graph) -> Tensor:
 @as_property("seed", "Draw with torch's functions and their default generator only.")
 def same_edges(thinning: Thinning) -> None:
     """The same seed of torch drops the same edges."""
+    # Of two graphs, as a graph may keep what was drawn for it.
     one = thinning.thinned(thinning.build())
     other = thinning.thinned(thinning.build())
     if not torch.equal(one.edge_index, other.edge_index):
@@ -352,6 +355,7 @@ def loss(batch: TaskBatch) -> None:
     value = task.loss(out, y)
     (gradient,) = torch.autograd.grad(value, out)
     assert_finite({"the loss": value, "its gradient": gradient}, "20 rows")
+    # A mean does not change if every row comes twice; a sum doubles.
     assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
     assert_close(task.prediction(batch.out)[:, :0], batch.out[:, :0], "the prediction of 20 rows")
 
@@ -362,9 +366,9 @@ def loss(batch: TaskBatch) -> None:
 def metrics(batch: TaskBatch) -> None:
     """Two batches have the metrics of the whole; ``best`` and ``words`` name metrics."""
     task, whole, parts = batch.task, batch.task.metrics(), batch.task.metrics()
-    assert {task.best, *task.words} <= {*task.metric_names()}, (
-        f"the metrics are {', '.join(task.metric_names())}"
-    )
+    names = task.metric_names()
+    assert {task.best, *task.words} <= {*names}, f"the metrics are {', '.join(names)}"
+    # Batches of 7 and 13 rows: a mean of batches would not be that of the rows.
     for rows, updated in ((slice(None), whole), (slice(7), parts), (slice(7, None), parts)):
         for metric in updated.values():
             metric.update(*task.compared(batch.out[rows], batch.y[rows]))
@@ -389,6 +393,7 @@ def check_task(
         with seeded(0):
             out = torch.randn(20, outputs, dtype=torch.float64)
             labels = torch.randint(2, (20, outputs))
+        # One kind of target for each word that ``targets`` of a task may be.
         y = {
             "classes": torch.arange(20) % outputs,
             "labels": labels,

@@ -99,7 +99,9 @@ def blocks(subject: Subject) -> None:
         out = subject.run(part, inputs, graph, training)
         for nodes in (1, 5):
             block = graph.prefix(nodes)
-            rows = block.num_sources if subject.takes_sources else nodes
+            rows = nodes
+            if subject.takes_sources:
+                rows = block.num_sources
             few = subject.run(part, [x[:rows] for x in inputs], block, training)
             assert_close(few, out[:nodes], f"{where}, the first {nodes} of {graph.num_nodes} nodes")
 
@@ -116,7 +118,7 @@ def sparse(subject: Subject) -> None:
     if not getattr(part, "takes_sparse", False):
         return
     (x,) = subject.inputs(graph)
-    x = x * (x > 0)
+    x = x * (x > 0)  # half of it zeros
     wanted = subject.run(part, [x], graph)
     with seeded(2):
         got = subject.apply(part, [sparse_form(x)], graph)  # type: ignore[list-item]
@@ -138,6 +140,7 @@ def finite_outputs(subject: Subject) -> None:
         "a graph without edges": without_edges(),
         "a graph of one node": without_edges(1),
     }
+    # In float32, where squares of 1e-30 are zero.
     for place, graph in graphs.items():
         part, drawn = subject.part(torch.float32), subject.inputs(graph, torch.float32)
         extremes = {
@@ -160,7 +163,9 @@ def finite_outputs(subject: Subject) -> None:
                     found[f"the gradient of input {number}"] = leaf.grad
                 for name, parameter in parameters_of(part).items():
                     found[f"the gradient of {name}"] = parameter.grad
-                mode = "training" if training else "evaluation"
+                mode = "evaluation"
+                if training:
+                    mode = "training"
                 assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
 
@@ -172,6 +177,7 @@ def gradient(subject: Subject) -> None:
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     parameters = parameters_of(part)
+    # In gradcheck's order, whose messages number them.
     names = [*(f"input {i}" for i in range(len(inputs))), *parameters]
 
     def function(*values: Tensor) -> Tensor:  # gradcheck moves the part's own parameters
@@ -216,7 +222,7 @@ def state(subject: Subject) -> None:
     saved = io.BytesIO()
     torch.save(part.state_dict(), saved)
     saved.seek(0)
-    again = subject.part(seed=17)
+    again = subject.part(seed=17)  # drawn otherwise, so what is not loaded differs
     again.load_state_dict(torch.load(saved, weights_only=True))
     out = subject.run(again, inputs, graph)
     assert_close(out, subject.run(part, inputs, graph), f"{subject}, loaded into a new part")
@@ -233,6 +239,7 @@ def ddp(subject: Subject) -> None:
     before = {name: id(parameter) for name, parameter in part.named_parameters()}
     out = subject.run(part, subject.inputs(graph), graph, training=True)
     after = {name: id(parameter) for name, parameter in part.named_parameters()}
+    # By identity: DDP and optimizers hold the objects, not the names.
     changed = sorted({name for name, _ in before.items() ^ after.items()})
     if changed:
         raise Violation(
@@ -257,6 +264,7 @@ def compiles(subject: Subject) -> None:
     """torch.compile takes the part as a whole, and outputs and gradients stay the same."""
     graph = mixed()
     inputs = subject.inputs(graph)
+    # fullgraph: a part that breaks the graph would run, but slowly.
     torch.compiler.reset()
     compiled = torch.compile(subject.part(), backend="aot_eager", fullgraph=True)
     results: list[list[Tensor]] = []
@@ -266,8 +274,13 @@ def compiles(subject: Subject) -> None:
         with _quiet(), native.plain():
             out = subject.run(each, leaves, graph, training=True)
             torch.autograd.backward(out.square().sum())
-        gradients = [torch.zeros_like(x) if x.grad is None else x.grad for x in leaves]
-        results.append([out.detach(), *gradients])
+        found = [out.detach()]
+        for x in leaves:
+            gradient = x.grad
+            if gradient is None:  # the part does not read this input
+                gradient = torch.zeros_like(x)
+            found.append(gradient)
+        results.append(found)
         graph.derive()
     eager, of_compiled = results
     for got, wanted in zip(of_compiled, eager, strict=True):
@@ -316,6 +329,7 @@ def repeat(subject: Subject) -> None:
     assert_close(second, first, f"{subject}, a second pass after another seed", 0)
     for name, value in part.state_dict().items():
         assert_close(value, before[name], f"{subject}, {name} after a pass in evaluation", 0)
+    # Not in run(), which seeds and restores the generator.
     numbers = torch.get_rng_state()
     with torch.no_grad():
         subject.apply(part.eval(), [x.clone() for x in inputs], graph)
@@ -331,7 +345,6 @@ def repeat(subject: Subject) -> None:
 @as_property(
     "chain",
     "Name every weight and bias of a neuron in weight_chain(), or delete that method.",
-    once=True,
 )
 def chain(subject: Subject) -> None:
     """A declared weight chain obeys the conservation law of its neurons.
@@ -350,9 +363,7 @@ def chain(subject: Subject) -> None:
     _check_law(layer=subject.make)
 
 
-@as_property(
-    "adds", "Name every matrix between the states in weight_chain(), or set adds = None.", once=True
-)
+@as_property("adds", "Name every matrix between the states in weight_chain(), or set adds = None.")
 def adds(subject: Subject) -> None:
     """The neurons that a skip connection joins obey the conservation law, if it ``adds`` a state.
 
@@ -367,7 +378,6 @@ def adds(subject: Subject) -> None:
 @as_property(
     "invertible",
     "Return states[-1] plus a function of the update, or set invertible = False.",
-    once=True,
 )
 def invertible(subject: Subject) -> None:
     """The joined state is the layer's input plus a function of the update, if ``invertible``.
@@ -378,10 +388,12 @@ def invertible(subject: Subject) -> None:
     if not part.invertible:
         return
     graph = mixed()
-    update, *states = subject.inputs(graph)
-    moved = [*states[:-1], states[-1] + 1]
-    outs = [subject.run(part, [update, *each], graph, training=True) for each in (states, moved)]
-    assert_close(outs[1], outs[0] + 1, f"{subject}, the input plus one")
+    update, *earlier, x = subject.inputs(graph)
+    if x.shape != update.shape:  # a matrix between them changes the width, and is not promised
+        return
+    out = subject.run(part, [update, *earlier, x], graph, training=True)
+    moved = subject.run(part, [update, *earlier, x + 1], graph, training=True)
+    assert_close(moved, out + 1, f"{subject}, the input plus one")
 
 
 def _check_parameters(layer: Any) -> None:
@@ -413,7 +425,9 @@ def _check_law(**parts: Any) -> None:
         stack = DeepGNN(5, 3, num_layers=3, hidden_channels=OUT, **parts).double().eval()
         with torch.no_grad():
             for parameter in stack.parameters():  # biases too: zeros hide a term that is missing
-                parameter.normal_().mul_(parameter.shape[-1] ** -0.5 if parameter.dim() else 1)
+                parameter.normal_()
+                if parameter.dim():  # a matrix keeps the size of what it maps
+                    parameter.mul_(parameter.shape[-1] ** -0.5)
         if stack.why_no_law() is not None:
             return
         graph = mixed()
@@ -425,6 +439,7 @@ def _check_law(**parts: Any) -> None:
             weight = share.parameter
             if weight.grad is not None:
                 largest = max(largest, float((weight.detach() * weight.grad).abs().max()))
+        # Relative to the largest term: the two sides are sums of such terms.
         off = defect(link, lambda parameter: parameter.grad).detach().abs()
         if not float(off.max()) <= 1e-8 * largest:
             raise Violation(

@@ -59,6 +59,7 @@ class TwoGraphs(NamedTuple):
 def two_graphs(mirrored: bool = False) -> TwoGraphs:
     """The mixed graph and a smaller one in one batch; if mirrored, edges go both ways."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
+    # Alternating, so that a part that takes graphs as consecutive rows is found out.
     node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
@@ -106,7 +107,9 @@ class Subject:
         self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1
     ) -> tuple[Tensor, ...]:
         """Random inputs, the same for the same seed."""
-        rows = graph.num_sources if self.takes_sources else graph.num_nodes
+        rows = graph.num_nodes
+        if self.takes_sources:
+            rows = graph.num_sources
         if self.rows is not None:
             rows = self.rows
         drawn = []
@@ -169,18 +172,20 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
     every node.
     """
     make = partial(cls, **options)
-    return [
-        Subject(
+    width = HEADS * CHANNELS
+    found = []
+    for score in cls.serves:
+        subject = Subject(
             f"scores of kind {score.__name__}",
             make,
             build=lambda: make(HEADS),
-            widths=(HEADS * CHANNELS, HEADS * CHANNELS),
+            widths=(width, width),
             apply=partial(_weighted_sum, score),
-            width=HEADS * CHANNELS,
+            width=width,
             takes_sources=True,
         )
-        for score in cls.serves
-    ]
+        found.append(subject)
+    return found
 
 
 def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
@@ -205,8 +210,9 @@ def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor,
 def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subject]:
     """Matrices of nine neurons, with five inputs or twelve."""
     make = partial(cls, **options)
-    return [
-        Subject(
+    found = []
+    for inputs in (5, 12):  # a tall one and a wide one
+        subject = Subject(
             f"a matrix of {inputs} inputs",
             make,
             build=partial(_for_matrix, make, inputs),
@@ -216,12 +222,12 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
             width=inputs,
             prepare=_update_state,
         )
-        for inputs in (5, 12)
-    ]
+        found.append(subject)
+    return found
 
 
 def _update_state(part: Any, inputs: Sequence[Tensor]) -> None:
-    """As the stack does before a pass; only the forward of a norm is compiled, not this."""
+    """Update a norm's state, as the stack does before a pass; compiled is only its forward."""
     getattr(part, "_orig_mod", part).update_state([part], [inputs[0]])
 
 
@@ -257,7 +263,8 @@ def _joined(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
     With a second state, the one after two layers, which also depends on the second state.
     """
     update, *every = inputs
-    states = {"nothing": [], "input": every[-1:], "first": every[:1], "all": every}[part.reads]
+    known = {"nothing": [], "input": every[-1:], "first": every[:1], "all": every}
+    states = known[part.reads]
     if not part.carries:
         return part(update, states, graph)
     _, carried = part(update, states, graph, None)

@@ -31,30 +31,28 @@ class Property(Generic[T]):
     name: str  # in ``except_for``
     holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
     remedy: str  # advice to the author of the part
-    once: bool = False  # checking one subject is enough
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
         """The report of the first subject that fails, or raises an error; None if none does."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
         try:
-            for subject in subjects()[: 1 if self.once else None]:
+            for subject in subjects():
                 where = str(subject)
                 self.holds(subject)
         except Violation as violation:
             return f"  {self.name}: {claim}\n    {violation}\n    {self.remedy}"
         except Exception as error:
+            # Messages of torch may run over pages.
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             reason = f"{where}: {type(error).__name__}: {' '.join(lines[:3])}"
             return f"  {self.name}: {claim}\n    {reason}\n    {_raised_at(error, cls)}"
         return None
 
 
-def as_property(
-    name: str, remedy: str, once: bool = False
-) -> Callable[[Callable[[T], None]], Property[T]]:
+def as_property(name: str, remedy: str) -> Callable[[Callable[[T], None]], Property[T]]:
     """Make a property of the function below, which tries it."""
-    return lambda holds: Property(name, holds, remedy, once)
+    return lambda holds: Property(name, holds, remedy)
 
 
 def check_properties(
@@ -69,7 +67,9 @@ def check_properties(
     The user called the function of the name ``call``; a property that is excepted must not hold.
     """
     __tracebackhide__ = True  # pytest: the message is enough
-    excepted = (except_for,) if isinstance(except_for, str) else tuple(except_for)
+    excepted = tuple(except_for)
+    if isinstance(except_for, str):  # a string is a sequence of letters too
+        excepted = (except_for,)
     names = [item.name for item in properties]
     for name in excepted:
         if name not in names:
@@ -81,6 +81,7 @@ def check_properties(
             f"{described(cls)} does not conform; its other properties rely on this "
             f"one:\n\n{failures[first.name]}"
         )
+    # Parts are made anew by each property, so the subjects may be shared.
     made = subjects()
     for item in others:
         failures[item.name] = item.failure(cls, lambda: made)
@@ -101,7 +102,9 @@ def check_properties(
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
     """The class of a part, which is given as a class or by its registered name."""
-    cls = get(kind, part) if isinstance(part, str) else part
+    cls = part
+    if isinstance(part, str):
+        cls = get(kind, part)
     if not (isinstance(cls, type) and issubclass(cls, bases)):
         wanted = " or ".join(base.__name__ for base in bases)
         raise ValueError(
@@ -123,7 +126,9 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
     largest = float(off.max())
     # Not largest > ...: that would let a NaN pass.
     if not largest <= tolerance * max(1.0, float(wanted.abs().max())):
-        of_rows = off.flatten(1).amax(1) if off.dim() > 1 else off
+        of_rows = off
+        if off.dim() > 1:
+            of_rows = off.flatten(1).amax(1)
         raise Violation(f"{where}: off by {largest:.2g} in row {int(of_rows.argmax())}.")
 
 

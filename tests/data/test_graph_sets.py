@@ -40,6 +40,10 @@ def drawn(number, y, nodes=None):
     return Data(x=torch.randn(size, 3, generator=draws), edge_index=edges, y=y)
 
 
+def graph_of(data):
+    return Graph(data.edge_index, data.num_nodes, data.batch)
+
+
 @pytest.fixture
 def graphs():
     return [drawn(number, torch.tensor([number % 3])) for number in range(12)]
@@ -53,16 +57,16 @@ def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, o
     torch.manual_seed(0)
     stack = DeepGNN(3, 4, layer="sage", norm="pair", num_layers=3, hidden_channels=8).double()
     batch = next(iter(DataLoader(graphs, batch_size=12)))
-    together = stack(batch.x.double(), Graph.from_data(batch), pool=pool)
-    alone = [stack(one.x.double(), Graph.from_data(one), pool=pool) for one in graphs]
+    together = stack(batch.x.double(), graph_of(batch), pool=pool)
+    alone = [stack(one.x.double(), graph_of(one), pool=pool) for one in graphs]
     torch.testing.assert_close(together, torch.cat(alone))
     states = {}
     handle = stack.decoder.register_forward_pre_hook(
         lambda module, inputs: states.update(pooled=inputs[0])
     )
-    stack(batch.x.double(), Graph.from_data(batch), pool=pool)
+    stack(batch.x.double(), graph_of(batch), pool=pool)
     pooled = states["pooled"]
-    stack(batch.x.double(), Graph.from_data(batch))
+    stack(batch.x.double(), graph_of(batch))
     handle.remove()
     torch.testing.assert_close(pooled, of_pyg(states["pooled"], batch.batch))
 

@@ -74,7 +74,7 @@ def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the
     edges, features, x = featured
     y = torch.arange(NODES) % 2
     one = Data(x=x.float(), edge_index=edges, edge_attr=features, y=y)
-    graph = Graph.from_data(one)
+    graph = Graph(edges, NODES, edge_attr=features)
     of_edge = {(s, t): row for s, t, row in zip(*edges.tolist(), features, strict=True)}
     nodes = torch.tensor([6, 1, 3, 0])
     part = induced_subgraph(graph, nodes)

@@ -8,6 +8,7 @@ from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,
+    first_rows,
     graph_mean,
     padded,
     segment_max,
@@ -33,6 +34,7 @@ __all__ = [
     "edge_additive",
     "edge_dot",
     "elu",
+    "first_rows",
     "graph_mean",
     "head_dots",
     "linear",

@@ -12,12 +12,10 @@ devices, under transforms and for second derivatives, and a kernel that computes
 
 # N nodes, S sources, E edges, H heads, C channels
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.dropout import draw_mask, dropout_by
@@ -45,8 +43,9 @@ def attend(
         training: False drops none.
     """
     dropout = draw_mask(scores, p, training)
-    function = _attend_by_kernel if _serve(graph, dropout, scores, x) else _attend
-    return function(scores, x, graph, dropout)
+    if _serve(graph, dropout, scores, x):
+        return _attend_by_kernel(scores, x, graph, dropout)
+    return _attend(scores, x, graph, dropout)
 
 
 def attend_linear(
@@ -73,8 +72,9 @@ def attend_linear(
     """
     dropout = draw_mask(x, p, training)
     given = (x, att_dst, att_src, factor)
-    function = _attend_linear_by_kernel if _serve(graph, dropout, *given) else _attend_linear
-    return function(*given, graph, negative_slope, dropout)
+    if _serve(graph, dropout, *given):
+        return _attend_linear_by_kernel(*given, graph, negative_slope, dropout)
+    return _attend_linear(*given, graph, negative_slope, dropout)
 
 
 def attend_additive(
@@ -101,9 +101,13 @@ def attend_additive(
         factor: f; 1 by default.
     """
     dropout = draw_mask(x_src, p, training)
-    given = (None if x_dst is x_src else x_dst, x_src, att, factor)
-    function = _attend_additive_by_kernel if _serve(graph, dropout, *given) else _attend_additive
-    return function(*given, graph, negative_slope, dropout)
+    own: Tensor | None = x_dst
+    if x_dst is x_src:
+        own = None
+    given = (own, x_src, att, factor)
+    if _serve(graph, dropout, *given):
+        return _attend_additive_by_kernel(*given, graph, negative_slope, dropout)
+    return _attend_additive(*given, graph, negative_slope, dropout)
 
 
 # ---- As compositions of other primitives --------------------------------------------------------
@@ -149,6 +153,7 @@ def _attend_additive(
 def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor:
     if factor_NH is None:
         return scores_EH
+    # A factor may be wider than scores of 16 bits.
     return (scores_EH * at_target(factor_NH, graph)).to(scores_EH.dtype)
 
 
@@ -157,18 +162,17 @@ def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor
 
 def _serve(graph: Graph, dropout: kernels.Mask, *values: Tensor | None) -> bool:
     """True if a kernel computes with these tensors."""
-    if torch.compiler.is_compiling() or torch_internals.in_forward_mode():
-        return False
-    # Positions of a shard's edges in the whole graph are not known to a kernel.
+    # A kernel does not know the positions of a shard's edges in the whole graph, which decide what
+    # is dropped; and a scale of 1 / (1 - p) does not exist for p = 1.
     if graph.is_shard or dropout.p == 1:
         return False
-    return kernels.serve(graph, *(value for value in values if value is not None))
+    return kernels.serve_fused(graph, *values)
 
 
-_attend_by_kernel = by_kernel(_attend, kernels.attend, kernels.attend_backward, 2)
+_attend_by_kernel = by_kernel(_attend, kernels.attend_forward, kernels.attend_backward, 2)
 _attend_linear_by_kernel = by_kernel(
-    _attend_linear, kernels.attend_linear, kernels.attend_linear_backward, 4
+    _attend_linear, kernels.attend_linear_forward, kernels.attend_linear_backward, 4
 )
 _attend_additive_by_kernel = by_kernel(
-    _attend_additive, kernels.attend_additive, kernels.attend_additive_backward, 4
+    _attend_additive, kernels.attend_additive_forward, kernels.attend_additive_backward, 4
 )

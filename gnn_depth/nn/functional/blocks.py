@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.rules import by_kernel
@@ -17,26 +16,25 @@ from gnn_depth.nn.native import kernels
 
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
-    if not _is_transformed() and kernels.serve_values(x):
+    if kernels.serve_fused(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
 
 
-_elu_by_kernel = by_kernel(F.elu, kernels.elu, kernels.elu_backward, 1)
+_elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)
 
 
 def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
     """True if :func:`convolution` is one kernel for these tensors."""
-    if _is_transformed() or x.dim() != 2 or x.dtype != torch.float32 or weights.requires_grad:
+    # The kernel returns no gradient of the edges' weights.
+    if x.dim() != 2 or x.dtype != torch.float32 or weights.requires_grad:
         return False
+    # It adds row i of x to row i of the output, and fetches no rows of other processes.
     if graph.is_shard or graph.num_sources != graph.num_nodes:
         return False
     if weight.shape[0] not in kernels.WIDTHS or weight.shape[1] not in kernels.WIDTHS:
         return False
-    given = [x, weight, weights]
-    if bias is not None:
-        given.append(bias)
-    return kernels.serve(graph, *given)
+    return kernels.serve_fused(graph, x, weight, weights, bias)
 
 
 def convolution(
@@ -61,8 +59,7 @@ def convolution(
         residual: Add the features themselves.
     """
     if fuses(x, weight, bias, weights, graph):
-        given = (x, weight, bias, weights)
-        return _by_kernel(*given, graph, relu, residual)
+        return _by_kernel(x, weight, bias, weights, graph, relu, residual)
     return _convolution(x, weight, bias, weights, graph, relu, residual)
 
 
@@ -80,11 +77,9 @@ def _convolution(
         y = y + bias
     if relu:
         y = y.relu()
-    return x + y if residual else y
+    if residual:
+        y = x + y
+    return y
 
 
-_by_kernel = by_kernel(_convolution, kernels.block, kernels.block_backward, 4)
-
-
-def _is_transformed() -> bool:
-    return not torch.compiler.is_compiling() and torch_internals.in_forward_mode()
+_by_kernel = by_kernel(_convolution, kernels.block_forward, kernels.block_backward, 4)

@@ -48,7 +48,7 @@ def dropout_by(seed: Tensor | None, x: Tensor, p: float, rows: Tensor | None = N
     """:func:`dropout` with the mask of given random numbers; None drops nothing."""
     if seed is None or (x.numel() == 0 and rows is None):
         return x
-    if p == 1:
+    if p == 1:  # there is no factor 1 / (1 - p)
         return x * 0
     return _dropout(x, seed, p, rows)
 
@@ -56,7 +56,9 @@ def dropout_by(seed: Tensor | None, x: Tensor, p: float, rows: Tensor | None = N
 def draw_mask(x: Tensor, p: float, training: bool) -> kernels.Mask:
     """A mask for a tensor."""
     seed = draw_seed(x, p, training)
-    return kernels.NO_DROPOUT if seed is None else kernels.Mask(seed, p, _threshold(p))
+    if seed is None:
+        return kernels.NO_DROPOUT
+    return kernels.Mask(seed, p, _threshold(p))
 
 
 def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
@@ -91,8 +93,8 @@ class _Dropout(Function):
         if torch.compiler.is_compiling():
             is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
             return x * (is_kept * (1 / (1 - p)))
-        if rows is None and kernels.serve_values(x):
-            return kernels.drop(x, kernels.Mask(seed, p, _threshold(p)))
+        if rows is None and kernels.serve(None, x):
+            return kernels.drop_by_hash(x, kernels.Mask(seed, p, _threshold(p)))
         # The same as kept(), in place, which is faster.
         bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
@@ -113,10 +115,12 @@ class _Dropout(Function):
 
 def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     """0, 1, 2, ... in the shape of x, as int32; or the positions of rows with other numbers."""
-    columns = x.shape[-1] if x.dim() else 1
+    columns = 1
+    if x.dim():
+        columns = x.shape[-1]
     if rows is None:
         rows = torch.arange(x.numel() // columns, dtype=torch.int32, device=x.device)
-    rows = rows.int()
+    rows = rows.int()  # larger positions wrap around, and repeat masks, as documented
     if x.device.type == "cpu" and columns <= len(_COLUMNS):
         column = _COLUMNS[:columns]
     else:

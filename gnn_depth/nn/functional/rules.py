@@ -22,9 +22,10 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     dtype = x.dtype
     if weights is not None:
         dtype = torch.promote_types(dtype, weights.dtype)
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    wide = torch.promote_types(dtype, torch.float32)
     if weights is not None:
         weights = weights.to(wide).contiguous()
+    # One pass over memory: gathering rows and adding them up would write edges x channels first.
     return torch_internals.embedding_bag(x.to(wide).contiguous(), index, ptr, weights).to(dtype)
 
 
@@ -61,7 +62,9 @@ def with_jvp(
             if tangent is None:
                 continue
             term = call(*inputs[:position], tangent, *inputs[position + 1 :], *ctx.others)
-            total = term if total is None else total + term
+            if total is not None:
+                term = total + term
+            total = term
         return total
 
     def forward(ctx: Any, *inputs: Any) -> Any:
@@ -76,6 +79,7 @@ def with_jvp(
 
     def call(*args: Any) -> Tensor:
         chosen: Any = eager
+        # An exported program holds operators alone, none of our functions.
         if plain is not None and is_exporting():
             return plain(*args)
         if torch.compiler.is_compiling():
@@ -121,6 +125,7 @@ def by_kernel(
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Tensor:
             out, *kept = forward(*args)
+            # Kept by torch, which frees them after the pass and notices if they are changed.
             ctx.save_for_backward(*args[:count], *kept)
             ctx.others = args[count:]
             return out
@@ -130,6 +135,7 @@ def by_kernel(
             saved = ctx.saved_tensors  # may be read only once
             given, kept = saved[:count], saved[count:]
             found: Sequence[Tensor | None]
+            # A kernel's gradients have no graph, so for second derivatives all is computed again.
             if torch.is_grad_enabled():
                 found = again(ctx, grads[0], plain, given, *ctx.others)
             else:
@@ -157,14 +163,19 @@ def again(
         *others: Its other arguments.
     """
     # Other names of the tensors: the gradient of one must not run through another.
-    inputs = [None if value is None else value.view_as(value) for value in given]
-    wanted = []
-    for value, is_needed in zip(inputs, ctx.needs_input_grad, strict=False):
-        if value is not None and is_needed:
-            wanted.append(value)
+    inputs: list[Tensor | None] = []
+    wanted: dict[int, Tensor] = {}  # by their position among the inputs
+    for position, value in enumerate(given):
+        if value is not None:
+            value = value.view_as(value)
+            if ctx.needs_input_grad[position]:
+                wanted[position] = value
+        inputs.append(value)
     out = function(*inputs, *others)
-    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True))
-    gradients: list[Tensor | None] = []
-    for value, is_needed in zip(inputs, ctx.needs_input_grad, strict=False):
-        gradients.append(next(found) if value is not None and is_needed else None)
+    found = torch.autograd.grad(
+        out, list(wanted.values()), grad, create_graph=True, allow_unused=True
+    )
+    gradients: list[Tensor | None] = [None] * len(inputs)
+    for position, gradient in zip(wanted, found, strict=True):
+        gradients[position] = gradient
     return gradients

@@ -22,16 +22,26 @@ MANY_EDGES = 2**15
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
     """The rows of the targets among those of the sources: on a block the first, otherwise all."""
-    # A slice of everything would allocate a tensor of zeros in the backward pass.
+    # Decided by the graph, not as in first_rows: an exported model knows no numbers of rows.
     if graph.num_sources == graph.num_nodes:
         return x
     return x[: graph.num_nodes]
 
 
+def first_rows(x: Float[Tensor, "rows *rest"], count: int) -> Float[Tensor, "_ *rest"]:
+    """The first rows of a tensor; the tensor itself if it has no more rows."""
+    # A slice of everything would allocate a tensor of zeros in the backward pass.
+    if x.shape[0] <= count:
+        return x
+    return x[:count]
+
+
 def padded(x: Float[Tensor, "rows channels"], width: int) -> Float[Tensor, "rows width"]:
     """The rows with zeros in further columns, up to this width."""
     missing = width - x.shape[1]
-    return F.pad(x, (0, missing)) if missing else x
+    if not missing:
+        return x
+    return F.pad(x, (0, missing))
 
 
 def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
@@ -69,7 +79,7 @@ class _Spread(Function):
 
     @staticmethod
     def forward(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
-        return values_NH.index_select(0, graph.source if from_source else graph.target)
+        return plain.spread(values_NH, graph, from_source)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -124,7 +134,7 @@ class _Softmax(Function):
     @staticmethod
     def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
         if kernels.serve(graph, scores_EH):
-            return kernels.softmax(scores_EH, graph)
+            return kernels.softmax_forward(scores_EH, graph)
         # Without the shift to a maximum of 0, large scores would overflow.
         shift_NH = _largest(scores_EH, graph)
         weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
@@ -151,7 +161,7 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
         largest_VH = values_EH[edge_VK].amax(1)
         return torch.segment_reduce(largest_VH, "max", offsets=rows.ptr)
     if kernels.serve(graph, values_EH):
-        return kernels.largest(values_EH, graph)
+        return kernels.max_edges(values_EH, graph)
     return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
 
 

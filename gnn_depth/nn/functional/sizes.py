@@ -2,11 +2,9 @@
 
 # N nodes, S sources, H heads, C channels
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import at_source, segment_max
@@ -28,15 +26,18 @@ def neighbourhood_size(
     It is :math:`\|x^{dst}_i\|` for a node without neighbours. Of several largest ones each gets an
     equal share of the gradient.
     """
-    in_forward_mode = not torch.compiler.is_compiling() and torch_internals.in_forward_mode()
-    if not in_forward_mode and kernels.serve(graph, x_dst, x_src):
-        return _sizes_by_kernel(None if x_dst is x_src else x_dst, x_src, graph, TINY)
-    return _sizes(x_dst, x_src, graph, TINY)
+    if not kernels.serve_fused(graph, x_dst, x_src):
+        return _sizes(x_dst, x_src, graph, TINY)
+    own: Tensor | None = x_dst
+    if x_dst is x_src:
+        own = None
+    return _sizes_by_kernel(own, x_src, graph, TINY)
 
 
 def _sizes(x_dst: Tensor | None, x_src: Tensor, graph: Graph, tiny: float) -> Tensor:
-    of_dst = square(x_src if x_dst is None else x_dst)
-    return (of_dst + largest_source(square(x_src), graph) + tiny).sqrt()
+    if x_dst is None:  # both ends have the same features
+        x_dst = x_src
+    return (square(x_dst) + largest_source(square(x_src), graph) + tiny).sqrt()
 
 
 def square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
@@ -56,4 +57,4 @@ def largest_source(
     return segment_max(at_source(square, graph), graph).clamp_min(0)
 
 
-_sizes_by_kernel = by_kernel(_sizes, kernels.sizes, kernels.sizes_backward, 2)
+_sizes_by_kernel = by_kernel(_sizes, kernels.sizes_forward, kernels.sizes_backward, 2)

@@ -46,8 +46,10 @@ class _SpMM(Function):
         # With fixed weights the backward pass does not need x, so x is not kept. Compiled code
         # decides this by itself.
         ctx.dtype = x_NHC.dtype
-        needs_x = torch.compiler.is_compiling() or ctx.needs_input_grad[0]
-        ctx.save_for_backward(weights_EH, x_NHC if needs_x else None)
+        kept: Tensor | None = None
+        if torch.compiler.is_compiling() or ctx.needs_input_grad[0]:
+            kept = x_NHC
+        ctx.save_for_backward(weights_EH, kept)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -76,7 +78,7 @@ class _SDDMM(Function):
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         if kernels.serve(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
-        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        wide = torch.promote_types(dtype, torch.float32)  # its product knows no narrower type
         query = query_NHC.flatten(0, 1).to(wide).contiguous()
         key = key_NHC.flatten(0, 1).to(wide).contiguous()
         rows = graph.rows(query_NHC.shape[1])

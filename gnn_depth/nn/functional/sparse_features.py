@@ -47,6 +47,7 @@ class SparseFeatures:
         """Dropout of the matrix: zeros stay zero, so only the non-zeros need a mask."""
         positions = self.positions
         if rows is not None and training:
+            # The rows of a shard get the mask that they have in the whole matrix.
             columns = self.rows.shape[1]
             row = rows[positions.div(columns, rounding_mode="floor")]
             positions = (row * columns + positions % columns).int()
@@ -55,7 +56,9 @@ class SparseFeatures:
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The product with a weight of shape (outputs, features), plus a bias."""
         out = _product(weight.t(), self, False)
-        return out if bias is None else out + bias
+        if bias is not None:
+            out = out + bias
+        return out
 
 
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
@@ -75,10 +78,12 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
         # Tensors that are made in inference mode could not be trained with later.
         with torch.inference_mode(False):
             known = _Known(x)
-        # Tensors of inference mode count no changes.
+        # Tensors of inference mode count no changes, so their form cannot be trusted later.
         if known.version is not None:
             _KNOWN[x] = known
-    return x if known.sparse is None else known.sparse
+    if known.sparse is None:
+        return x
+    return known.sparse
 
 
 class _Known:
@@ -130,7 +135,9 @@ class _Product(Function):
     @staticmethod
     def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
         ptr, index, order = x.rows.csr(transposed)
-        values = x.values if order is None else x.values[order]
+        values = x.values
+        if order is not None:
+            values = values[order]
         return bag_sum(dense, index, ptr, values).to(dense.dtype)
 
     @staticmethod

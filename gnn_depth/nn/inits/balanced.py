@@ -57,7 +57,7 @@ class Balanced(Init):
 
     def draw(self, stack: DeepGNN) -> None:
         self.base.draw(stack)
-        found = links(stack)
+        found = links(stack)  # refuses what cannot be balanced
         missing = set(hidden_states(stack))
         for link in found:
             missing.difference_update(link.states)
@@ -69,7 +69,10 @@ class Balanced(Init):
             )
         with torch.no_grad():
             for position, link in enumerate(found):
-                _balance(link, self.beta if position == 0 else None)
+                beta = None
+                if position == 0:
+                    beta = self.beta
+                _balance(link, beta)
             for layer in stack.layers:
                 for attention in layer.weight_chain().attention:  # type: ignore[operator]
                     attention.zero_()
@@ -105,6 +108,7 @@ class BalancedOrthogonal(Balanced):
 
 def _balance(link: Link, beta: float | None) -> None:
     """Rescale the outgoing weights; with beta first the incoming ones, to this squared norm."""
+    # Matrices from some of these neurons to others stand on both sides; W_ij leads from j to i.
     inner = [
         share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)
     ]
@@ -115,8 +119,12 @@ def _balance(link: Link, beta: float | None) -> None:
     flow: Tensor | None = None
     for share in inner:
         squares = share.parameter.double().square()
-        flow = squares if flow is None else flow + squares
-    leaves = out if flow is None else out + flow.sum(0)
+        if flow is not None:
+            squares = flow + squares
+        flow = squares
+    leaves = out
+    if flow is not None:
+        leaves = out + flow.sum(0)
     for side, squares in (("into", into), ("out of", leaves)):
         zeros = (~(squares > 0)).nonzero()
         if len(zeros):
@@ -152,6 +160,8 @@ def log_scales(
     if flow is None:
         return (out / into).log() / 2
     u = torch.zeros_like(into)
+    # Damped steps cannot overshoot into the exponentials' growth; close to the minimum they are
+    # Newton's own.
     for _ in range(MOST_STEPS):
         within = flow * (2 * (u[:, None] - u)).exp()
         leaves = out * (-2 * u).exp()
@@ -166,6 +176,7 @@ def log_scales(
 
 
 def _is_among(share: WeightRole, others: tuple[WeightRole, ...] | list[WeightRole]) -> bool:
+    # By identity: comparing tensors compares their numbers.
     return any(share.parameter is other.parameter for other in others)
 
 

@@ -73,6 +73,7 @@ class MatrixInit(Init):
                 f"{described(type(self))} with looks_linear mirrors what the decoder reads of one "
                 f"state: use jump last, not {stack.jump}."
             )
+        # A shared layer is drawn once for each of its positions; the last draw stays.
         for layer in stack.layers:
             assert isinstance(layer, Layer)
             self._draw_layer(stack, layer)
@@ -83,16 +84,27 @@ class MatrixInit(Init):
 
     def _draw_layer(self, stack: DeepGNN, layer: Layer) -> None:
         # Before anything is drawn: a layer without a chain is refused here.
-        chain = layer.weight_chain()
+        matrices = matrices_of(layer)
         layer.reset_parameters()
-        # A matrix is often on both sides; dict.fromkeys keeps the order and drops repetitions.
-        for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
+        for weight in matrices:
             self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
-        for attention in chain.attention:
+        for attention in layer.weight_chain().attention:
             self.draw_heads(attention)
-        for name, parameter in layer.named_parameters():
-            if name.rpartition(".")[2] == "bias":
-                nn.init.zeros_(parameter)
+        zero_biases(layer)
+
+
+def matrices_of(layer: Layer) -> list[Tensor]:
+    """The matrices of a layer's weight chain, each once."""
+    chain = layer.weight_chain()
+    # A matrix is often on both sides; dict.fromkeys keeps the order and drops repetitions.
+    return list(dict.fromkeys((*chain.incoming, *chain.outgoing)))
+
+
+def zero_biases(layer: Layer) -> None:
+    """Set all biases of a layer to zero, those outside its weight chain included."""
+    for name, parameter in layer.named_parameters():
+        if name.rpartition(".")[2] == "bias":
+            nn.init.zeros_(parameter)
 
 
 def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:
@@ -115,7 +127,9 @@ def _role_of_map(stack: DeepGNN, linear: nn.Linear) -> MatrixRole:
     """The role of the encoder, the decoder or a linear map of a skip connection."""
     if linear is stack.encoder:
         return MatrixRole(hidden=False, activated=_activates(stack, 0), reads_activated=False)
-    reads = len(stack.layers) if linear is stack.decoder else 0
+    reads = 0  # the state that it reads: the first one, if it is that of a skip connection
+    if linear is stack.decoder:
+        reads = len(stack.layers)
     for position, skip in enumerate(stack.skips):
         if skip.reads == "input" and any(linear is module for module in skip.modules()):
             reads = position
@@ -175,18 +189,19 @@ class Xavier(MatrixInit):
 
     def draw_heads(self, attention: Tensor) -> None:
         if self.attention == "together":
+            # Torch takes the third axis as a kernel: heads x channels inputs, channels outputs.
             self._draw(attention[None])
         else:
             super().draw_heads(attention)
 
     def draw_attention(self, head: Tensor) -> None:
-        attention = self.attention
-        if attention is None:
-            attention = "zero" if self.looks_linear else "drawn"
-        if attention == "drawn":
-            self._draw(head)
-        else:
+        is_zero = self.attention == "zero"
+        if self.attention is None:
+            is_zero = self.looks_linear
+        if is_zero:
             nn.init.zeros_(head)
+        else:
+            self._draw(head)
 
     def _draw(self, weight: Tensor) -> Tensor:
         if self.distribution == "normal":
@@ -279,6 +294,7 @@ class IdentityInit(MatrixInit):
         self.looks_linear = looks_linear
 
     def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        # Channels of features and outputs are not those of states.
         if not role.hidden:
             nn.init.xavier_normal_(weight)
         elif self.looks_linear:
@@ -303,14 +319,17 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) 
     """
     rows, columns = weight.shape
     # Half of an odd width is rounded up, and what is too much is cut off at the end.
-    drawn_rows = (rows + 1) // 2 if role.activated else rows
-    drawn_columns = (columns + 1) // 2 if role.reads_activated else columns
+    drawn_rows, drawn_columns = rows, columns
+    if role.activated:
+        drawn_rows = (rows + 1) // 2
+    if role.reads_activated:
+        drawn_columns = (columns + 1) // 2
     drawn = draw(weight.new_empty(drawn_rows, drawn_columns))
     if role.activated:
         drawn = torch.cat([drawn, -drawn])
     if role.reads_activated:
         drawn = torch.cat([drawn, -drawn], 1)
-    with torch.no_grad():
+    with torch.no_grad():  # in place, as the optimizer may hold the parameter
         weight.copy_(drawn[:rows, :columns])
 
 

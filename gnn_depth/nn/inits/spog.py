@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.nn.inits.matrices import Xavier
+from gnn_depth.nn.inits.matrices import Xavier, matrices_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Positive, Range
@@ -87,6 +87,7 @@ class SPoG(Init):
                 f"{described(type(self))} compares the features' smoothness with that of states, "
                 "and these are integers: use another initialisation."
             )
+        # Dropout would make the objective random, and norms would average over these passes.
         was_training = stack.training
         stack.eval()
         try:
@@ -109,6 +110,7 @@ class SPoG(Init):
                     f"{described(type(self))} starts from states or gradients that are zero or "
                     "not finite: use another base, or fewer layers."
                 )
+            # A trial is noisy, so a worse step is no reason to stop.
             waited += 1
             if value < least:
                 best, least, waited = scales, value, 0
@@ -144,9 +146,8 @@ class _Trial:
         for layer in stack.layers:
             assert isinstance(layer, Layer)
             if layer not in self.position:
-                chain = layer.weight_chain()
                 self.position[layer] = len(self.matrices)
-                self.matrices.append(list(dict.fromkeys((*chain.incoming, *chain.outgoing))))
+                self.matrices.append(matrices_of(layer))
         self.drawn: list[list[Tensor]] = []
         for of_layer in self.matrices:
             self.drawn.append([weight.detach().clone() for weight in of_layer])
@@ -171,7 +172,7 @@ class _Trial:
         for block in self.stack.blocks:
             handles.append(block.register_forward_hook(lambda *call: states.append(call[2])))
         try:
-            with torch.enable_grad():
+            with torch.enable_grad():  # initialisations run without gradients
                 loss = F.cross_entropy(self.stack(self.x, self.graph), self.labels)
                 gradients = self._gradients(loss)
         finally:
@@ -182,7 +183,9 @@ class _Trial:
         total = total + (self.smoothness - _smoothness(last, self.graph)).square()
         if len(self.stack.layers) > 1:
             total = total + (gradients[0] / gradients[1] - 1).square()
-        return float(total) if total.isfinite() else NOT_FINITE
+        if not total.isfinite():
+            return NOT_FINITE
+        return float(total)
 
     def _gradients(self, loss: Tensor) -> list[Tensor]:
         """Norms of the gradients of the second layer and of the last but one."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate
+from gnn_depth.nn.inits.matrices import matrices_of, zero_biases
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import described, register
@@ -65,13 +66,12 @@ class VirGo(Init):
                 "the class scores: use decoder linear."
             )
         for layer in layers:
-            matrices = _matrices(layer)
+            matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
             layer.reset_parameters()
+            # Variance 1 until the graph is known.
             for weight in matrices:
                 nn.init.uniform_(weight, -(3**0.5), 3**0.5)
-            for name, parameter in layer.named_parameters():
-                if name.rpartition(".")[2] == "bias":
-                    nn.init.zeros_(parameter)
+            zero_biases(layer)
         for linear in stack.linear_maps():
             linear.reset_parameters()
 
@@ -79,7 +79,7 @@ class VirGo(Init):
         variances = self._variances(stack, x, graph)
         for layer, variance in zip(stack.layers, variances, strict=True):
             assert isinstance(layer, Layer)
-            for weight in _matrices(layer):
+            for weight in matrices_of(layer):
                 weight.mul_(variance**0.5)
 
     def _variances(self, stack: DeepGNN, x: Tensor, graph: Graph) -> list[float]:
@@ -94,7 +94,7 @@ class VirGo(Init):
                     "integers: use direction backward."
                 )
             ratios = _ratios(x.double().mean(1), graph, len(layers))
-            ratios[0] = 1.0
+            ratios[0] = 1.0  # the exception above: c_1 = 2 / n
             for layer, ratio in zip(layers, ratios, strict=True):
                 forward.append(2 / layer.in_channels * ratio)
         if self.direction != "forward":
@@ -109,12 +109,6 @@ class VirGo(Init):
         if not forward:
             return backward
         return [2 / (1 / one + 1 / other) for one, other in zip(forward, backward, strict=True)]
-
-
-def _matrices(layer: Layer) -> list[Tensor]:
-    """The weight matrices of a layer, each once."""
-    chain = layer.weight_chain()
-    return list(dict.fromkeys((*chain.incoming, *chain.outgoing)))
 
 
 def _ratios(values: Tensor, graph: Graph, count: int) -> list[float]:
@@ -132,5 +126,6 @@ def _ratios(values: Tensor, graph: Graph, count: int) -> list[float]:
                 "this graph: use direction backward."
             )
         found.append(float(size / following))
+        # The next ratio stays the same, and nothing underflows in deep stacks.
         values = values / following.sqrt()
     return found

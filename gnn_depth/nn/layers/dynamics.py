@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.functional.sparse import spmm
-from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Inputs, Layer
+from gnn_depth.nn.linear import Linear, make_bias
+from gnn_depth.nn.parts import Features, Inputs, Layer, Outputs
 from gnn_depth.ranges import Finite, NonNegative, Positive, in_range
 from gnn_depth.registry import described, register
 
@@ -25,6 +25,7 @@ Reaction: TypeAlias = Literal["blurring", "fisher", "allen_cahn", "zeldovich", "
 def check_width(layer: Layer) -> None:
     """Check that a layer that keeps its input has room for it."""
     given, room = layer.in_channels, layer.out_channels
+    # It returns its input plus a change, or padded, without a map that could make room.
     if room < given:
         raise ValueError(
             f"{described(type(layer))} keeps its input, and {room} channels cannot hold {given}: "
@@ -84,7 +85,7 @@ class Antisymmetric(_Step):
         self.aggregation = aggregation
         self.lin = Linear(out_channels, out_channels, bias=False)
         self.lin_neighbours = Linear(out_channels, out_channels, bias=False)
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.bias = make_bias(out_channels, bias)
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
@@ -92,7 +93,7 @@ class Antisymmetric(_Step):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         x = padded(x, self.out_channels)
         own = targets(x, graph)
@@ -105,7 +106,7 @@ class Antisymmetric(_Step):
     def _from_neighbours(self, x: Tensor, graph: Graph) -> Tensor:
         messages = self.lin_neighbours(x)
         if self.aggregation == "sum":
-            return aggregate(_weights(graph, x.dtype), messages, graph)
+            return aggregate(graph.sum_weights(x.dtype), messages, graph)
         graph = graph.with_self_loops()
         return aggregate(graph.gcn_weights(x.dtype), messages, graph)
 
@@ -156,7 +157,7 @@ class SWAN(_Step):
         self.lin = Linear(out_channels, out_channels, bias=False)
         self.lin_space = Linear(out_channels, out_channels, bias=False)
         self.lin_symmetric = Linear(out_channels, out_channels, bias=False)
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.bias = make_bias(out_channels, bias)
 
     def reset_parameters(self) -> None:
         for linear in (self.lin, self.lin_space, self.lin_symmetric):
@@ -164,7 +165,7 @@ class SWAN(_Step):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         x = padded(x, self.out_channels)
         space = self.lin_space.normed_weight
@@ -178,17 +179,19 @@ class SWAN(_Step):
         return x + self.step_size * torch.tanh(change)
 
 
-def _difference(x: Float[Tensor, "nodes channels"], graph: Graph) -> Tensor:
+def _difference(x: Features, graph: Graph) -> Tensor:
     r"""The antisymmetric operator :math:`(P - P^\top) X` with :math:`P = D^{-1} A`."""
-    graph.once("swan_warning", lambda: _warn_if_regular(graph))
+    graph.once("swan_warning", lambda: _warn_if_regular(graph))  # not in every pass
     weights = graph.mean_weights(x.dtype)
     received = aggregate(weights, x, graph)
+    # P^T sums the other way along the edges, from targets to sources.
     sent = spmm(weights[:, None], x[:, None], graph, True).squeeze(1)
     return received - sent
 
 
 def _warn_if_regular(graph: Graph) -> bool:
     """Warn if P is symmetric although there are edges."""
+    # Without edges the term is zero anyway, and a directed graph is never symmetric.
     if graph.num_edges == 0 or graph.reverse is None:
         return False
     weights = graph.mean_weights(torch.float64)
@@ -253,7 +256,7 @@ class ReactionDiffusion(_Step):
 
     def forward(
         self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
-    ) -> Float[Tensor, "targets outputs"]:
+    ) -> Outputs:
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         x = padded(x, self.out_channels)
@@ -261,6 +264,7 @@ class ReactionDiffusion(_Step):
         weights = graph.gcn_weights(x.dtype)
         diffusion = aggregate(weights, x, graph) - own
         if self.reaction == "blurring":
+            # A (X - A X) is -A times the diffusion, which is there already.
             reaction = -aggregate(weights, diffusion, graph)
         elif self.reaction == "fisher":
             reaction = own * (1 - own)
@@ -272,6 +276,7 @@ class ReactionDiffusion(_Step):
             reaction = own
         else:
             reaction = padded(first[: len(own)], self.out_channels)
+        # The sigmoid keeps the diffusion between none and full; the reaction may have either sign.
         change = torch.sigmoid(self.alpha) * diffusion + self.beta * reaction
         return own + self.step_size * change
 
@@ -281,11 +286,5 @@ class ReactionDiffusion(_Step):
 
 def _antisymmetric_map(x: Tensor, weight: Tensor, damping: float) -> Tensor:
     r"""The rows of x times :math:`(W - W^\top - \gamma I)^\top`."""
+    # The damping needs no identity matrix.
     return x @ (weight.t() - weight) - damping * x
-
-
-def _weights(graph: Graph, dtype: torch.dtype) -> Float[Tensor, "edges"]:
-    """The weights of the edges; 1 where they have none."""
-    if graph.edge_weight is not None:
-        return graph.edge_weight.to(dtype)
-    return torch.ones(graph.num_edges, dtype=dtype, device=graph.device)

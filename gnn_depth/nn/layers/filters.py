@@ -3,16 +3,15 @@
 from typing import Annotated
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
-from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import Inputs, Layer
+from gnn_depth.nn.parts import Inputs, Layer, Outputs
 from gnn_depth.ranges import Range, in_range
 from gnn_depth.registry import register
 
@@ -48,7 +47,7 @@ class Mean(Layer):
     def reset_parameters(self) -> None:
         pass  # there are none
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         mean = sum_messages(graph.mean_weights(x.dtype), x, graph)
         return padded(mean, self.out_channels)
@@ -96,20 +95,21 @@ class ACM(Layer):
         for norm in self.norms or ():
             norm.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         weights = graph.gcn_weights(x.dtype)
-        high = self.lin_high(x)
-        filtered = [
-            aggregate(weights, self.lin_low(x), graph),
-            targets(high, graph) - aggregate(weights, high, graph),
-            self.lin_own.of_targets(x, graph),
-        ]
-        channels = torch.stack([torch.relu(each) for each in filtered], 1)  # nodes x 3 x outputs
+        mapped = self.lin_high(x)
+        low = aggregate(weights, self.lin_low(x), graph)
+        high = targets(mapped, graph) - aggregate(weights, mapped, graph)
+        own = self.lin_own.of_targets(x, graph)
+        channels = torch.relu(torch.stack([low, high, own], 1))  # nodes x 3 x outputs
         read = channels
         if self.norms is not None:
-            normed = [norm(each) for norm, each in zip(self.norms, channels.unbind(1), strict=True)]
+            normed = []
+            for norm, channel in zip(self.norms, channels.unbind(1), strict=True):
+                normed.append(norm(channel))
+            # For the gates alone: the mixture below is of the channels themselves.
             read = torch.stack(normed, 1)
         opened = torch.sigmoid((read * self.gates).sum(-1))
         alpha = torch.softmax(opened @ self.mix / 3, 1)
@@ -149,7 +149,7 @@ class Unitary(Layer):
         check_width(self)
         self.terms = terms
         self.lin = Linear(out_channels, out_channels, bias=False)
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.bias = make_bias(out_channels, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -160,12 +160,13 @@ class Unitary(Layer):
                 weight[channel, channel + 1].normal_(0, 2 * 0.5)
         zeros(self.bias)
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         term = total = padded(x, self.out_channels)
         weight = self.lin.normed_weight
         generator = (weight - weight.t()) / 2
         along_edges = graph.gcn_weights(x.dtype)
+        # exp(T) = 1 + T + T^2 / 2! + ...: a term is the one before it times T / order.
         for order in range(1, self.terms + 1):
             term = aggregate(along_edges, term @ (generator / order), graph)
             total = total + term

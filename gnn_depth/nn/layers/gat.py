@@ -11,7 +11,6 @@ from torch_geometric.nn.inits import glorot, zeros
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_attention, spectral_norm
 from gnn_depth.nn.functional import (
-    SparseFeatures,
     at_source,
     at_target,
     attend,
@@ -20,13 +19,12 @@ from gnn_depth.nn.functional import (
     dropout,
     edge_additive,
     head_dots,
-    linear,
     segment_softmax,
     targets,
 )
-from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.linear import Linear, make_bias, mapped, weights_of
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
+from gnn_depth.nn.parts import AttentionLayer, Inputs, Outputs, WeightChain, present
 from gnn_depth.nn.scores import AdditiveScore, LinearScore
 from gnn_depth.ranges import Count, Finite, Probability, in_range
 from gnn_depth.registry import register
@@ -60,7 +58,7 @@ class _LinearAttention(AttentionLayer):
             self.omega = nn.Parameter(torch.ones(in_channels))
         self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.bias = make_bias(self.width, bias)
         # Set by GAT and its add_edge_features.
         self.lin_root: Linear | None = None
         self.lin_edge: Linear | None = None
@@ -82,14 +80,12 @@ class _LinearAttention(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         # One matrix does both: its rows lead into the neurons of this layer, its columns out of
         # those of the layer before. Omega is not listed, as rescaling a neuron does not change it.
-        matrices: tuple[Tensor, ...] = (self.lin.weight,)
-        if self.lin_root is not None:
-            matrices = (self.lin.weight, self.lin_root.weight)
+        matrices = weights_of(self.lin, self.lin_root)
         return WeightChain(
             incoming=matrices,
             outgoing=matrices,
             attention=(self.att_dst, self.att_src),
-            bias=() if self.bias is None else (self.bias,),
+            bias=present(self.bias),
         )
 
     def scores(
@@ -171,7 +167,7 @@ class GAT(_LinearAttention):
             return bound
         return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         of_edges = None
@@ -180,6 +176,8 @@ class GAT(_LinearAttention):
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
             att = (self.att_edge[..., None] * weight).sum(1)
             of_edges = graph.edge_attr.to(h.dtype) @ att.t()
+        # Dropped messages and scores of edges need the weights one by one; otherwise attention is
+        # computed without them where the norms allow it.
         if graph.message_dropout:
             alpha = segment_softmax(self.scores(h, graph, of_edges), graph)
             alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
@@ -233,17 +231,13 @@ class OmegaGAT(_LinearAttention):
 
     has_omega = True
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
-        h = self.lin(x).view(shape)
+        h = self.lin(x).view(shape)  # the scores read it too
         # Propagate W (omega x), not x: the result is the same, and x would go along the edges once
         # for each head.
-        weight = self.lin.normed_weight * self.omega
-        if isinstance(x, SparseFeatures):
-            omega_h = x.linear(weight, None).view(shape)
-        else:
-            omega_h = linear(x, weight).view(shape)
+        omega_h = mapped(x, self.lin.normed_weight * self.omega).view(shape)
         own = targets(h, graph) - targets(omega_h, graph)
         mean = attend(self.scores(h, graph), omega_h, graph, self.dropout, self.training)
         out = (own + mean).flatten(1)
@@ -297,10 +291,12 @@ class GATv2(AttentionLayer):
         self.dropout = dropout
         self.share_weights = share_weights
         self.lin_src = Linear(in_channels, self.width, bias=False)
-        self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
+        self.lin_dst: Linear | None = None
+        if not share_weights:
+            self.lin_dst = Linear(in_channels, self.width, bias=False)
         self.lin_edge: Linear | None = None  # set by add_edge_features
         self.att = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.bias = make_bias(self.width, bias)
         self.reset_parameters()
 
     def add_edge_features(self, channels: int) -> None:
@@ -315,27 +311,24 @@ class GATv2(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        of_nodes = [self.lin_src.weight]
-        if self.lin_dst is not None:
-            of_nodes.append(self.lin_dst.weight)
-        incoming = list(of_nodes)
-        if self.lin_edge is not None:
-            incoming.append(self.lin_edge.weight)
+        # Edge features are no neurons of the layer before, so their matrix leads in alone.
         return WeightChain(
-            incoming=tuple(incoming),
-            outgoing=tuple(of_nodes),
+            incoming=weights_of(self.lin_src, self.lin_dst, self.lin_edge),
+            outgoing=weights_of(self.lin_src, self.lin_dst),
             attention=(self.att,),
-            bias=() if self.bias is None else (self.bias,),
+            bias=present(self.bias),
         )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         src = self.lin_src.normed_weight
-        dst = src if self.lin_dst is None else self.lin_dst.normed_weight
+        dst = src
+        if self.lin_dst is not None:
+            dst = self.lin_dst.normed_weight
         return of_attention(
             self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most
         )
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
         x_src = self.lin_src(x).view(shape)

@@ -1,14 +1,13 @@
 """GATE: attention that can switch a node's neighbours off."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, at_target, edge_additive, segment_softmax, targets
-from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.nn.linear import Linear, make_bias, weights_of
+from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Count, in_range
 from gnn_depth.registry import register
 
@@ -45,7 +44,7 @@ class GATE(Layer):
         self.lin_dst = Linear(in_channels, self.width, bias=False)
         self.att_src = nn.Parameter(torch.empty(heads, out_channels))
         self.att_dst = nn.Parameter(torch.empty(heads, out_channels))
-        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.bias = make_bias(self.width, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -54,19 +53,20 @@ class GATE(Layer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        matrices = (self.lin_src.weight, self.lin_dst.weight)
+        matrices = weights_of(self.lin_src, self.lin_dst)
         return WeightChain(
             incoming=matrices,
             outgoing=matrices,
             attention=(self.att_src, self.att_dst),
-            bias=() if self.bias is None else (self.bias,),
+            bias=present(self.bias),
         )
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
         h_src = self.lin_src(x).view(shape)
         h_dst = self.lin_dst.of_targets(x, graph).view(shape)
+        # A LeakyReLU of slope 0 is the ReLU. Loops get a score too, which is replaced.
         of_neighbours = edge_additive(h_dst, h_src, self.att_src, graph, 0.0)
         of_node = (torch.relu(h_dst + targets(h_src, graph)) * self.att_dst).sum(-1)
         is_loop = (graph.source == graph.target)[:, None]

@@ -1,24 +1,60 @@
 """Convolutions, sums with fixed weights after a linear map: GCN, GCNII and GraphSAGE."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn.inits import glorot, uniform, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
-from gnn_depth.nn.functional import convolution
+from gnn_depth.nn.functional import convolution, first_rows
 from gnn_depth.nn.functional.blocks import fuses
-from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.linear import Linear, make_bias, weights_of
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Fraction, Positive
 from gnn_depth.registry import register
 
 
+class _SumOfMaps(Layer):
+    """A weighted sum of the neighbours plus the node, each after a linear map, and a bias.
+
+    Subclasses say which weights, and draw the parameters.
+    """
+
+    takes_sparse = True
+    takes_edge_weights = True
+    drops_messages = True
+    takes_blocks = True
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool, root_weight: bool) -> None:
+        super().__init__(in_channels, out_channels)
+        self.lin = Linear(in_channels, out_channels, bias=False)
+        self.lin_root: Linear | None = None
+        if root_weight:
+            self.lin_root = Linear(in_channels, out_channels, bias=False)
+        self.bias = make_bias(out_channels, bias)
+        self.reset_parameters()
+
+    def weight_chain(self) -> WeightChain:
+        matrices = weights_of(self.lin, self.lin_root)
+        return WeightChain(incoming=matrices, outgoing=matrices, bias=present(self.bias))
+
+    def _sum(self, x: Inputs, graph: Graph, weights: Callable[[torch.dtype], Tensor]) -> Tensor:
+        h = self.lin(x)  # before the sum: the output is rarely wider than the features
+        out = sum_messages(weights(h.dtype), h, graph)
+        if self.lin_root is not None:
+            out = out + self.lin_root.of_targets(x, graph)
+        if self.bias is not None:
+            out = out + self.bias
+        return out
+
+
 @register("layer", "gcn")
-class GCN(Layer):
+class GCN(_SumOfMaps):
     r"""Graph convolution (GCN): average the neighbours, weighted by degree, after a linear map.
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
@@ -36,19 +72,10 @@ class GCN(Layer):
         root_weight: Add the node itself.
     """
 
-    takes_sparse = True
-    takes_edge_weights = True
-    drops_messages = True
-    takes_blocks = True
-
     def __init__(
         self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False
     ) -> None:
-        super().__init__(in_channels, out_channels)
-        self.lin = Linear(in_channels, out_channels, bias=False)
-        self.lin_root = Linear(in_channels, out_channels, bias=False) if root_weight else None
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
-        self.reset_parameters()
+        super().__init__(in_channels, out_channels, bias, root_weight)
 
     def reset_parameters(self) -> None:
         glorot(self.lin.weight)
@@ -56,29 +83,20 @@ class GCN(Layer):
             self.lin_root.reset_parameters()
         zeros(self.bias)
 
-    def weight_chain(self) -> WeightChain:
-        return _chain_of_sum(self.lin, self.lin_root, self.bias)
-
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
         size = spectral_norm(self.lin.normed_weight, at_most=at_most)
+        # The norm of a sum is at most the sum of the norms.
         bound = of_propagation(graph.with_self_loops()) * size
         if self.lin_root is not None:
             bound += spectral_norm(self.lin_root.normed_weight, at_most=at_most)
         return bound
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        h = self.lin(x)
-        out = sum_messages(graph.gcn_weights(h.dtype), h, graph)
-        if self.lin_root is not None:
-            out = out + self.lin_root.of_targets(x, graph)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return self._sum(x, graph, graph.gcn_weights)
 
-    def whole_block(
-        self, x: Inputs, graph: Graph, relu: bool, residual: bool
-    ) -> Float[Tensor, "targets outputs"] | None:
+    def whole_block(self, x: Inputs, graph: Graph, relu: bool, residual: bool) -> Outputs | None:
+        # The kernel has one matrix, dense features and whole messages.
         if self.lin_root is not None or not isinstance(x, Tensor) or graph.message_dropout:
             return None
         graph = graph.with_self_loops()
@@ -148,15 +166,13 @@ class GCNII(Layer):
 
     def forward(
         self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
-    ) -> Float[Tensor, "targets outputs"]:
+    ) -> Outputs:
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         mean = sum_messages(graph.gcn_weights(x.dtype), x, graph)
         if first is None:  # alone, the layer's input is the first state
             first = x
-        if first.shape[0] > mean.shape[0]:  # a slice of all rows would be copied backward
-            first = first[: mean.shape[0]]
-        h = torch.lerp(mean, first, self.alpha)
+        h = torch.lerp(mean, first_rows(first, mean.shape[0]), self.alpha)
         if self.in_channels != self.out_channels:
             return self.lin(h)
         beta = torch.log1p(self.theta / self.depth.to(x.dtype))
@@ -167,7 +183,7 @@ class GCNII(Layer):
 
 
 @register("layer", "sage")
-class SAGE(Layer):
+class SAGE(_SumOfMaps):
     r"""GraphSAGE: add the mean of the neighbours and the node itself, each after a linear map.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
@@ -184,11 +200,6 @@ class SAGE(Layer):
         bias: Add b.
     """
 
-    takes_sparse = True
-    takes_edge_weights = True
-    drops_messages = True
-    takes_blocks = True
-
     def __init__(
         self,
         in_channels: int,
@@ -197,12 +208,8 @@ class SAGE(Layer):
         normalize: bool = False,
         bias: bool = True,
     ) -> None:
-        super().__init__(in_channels, out_channels)
+        super().__init__(in_channels, out_channels, bias, root_weight)
         self.normalize = normalize
-        self.lin = Linear(in_channels, out_channels, bias=False)
-        self.lin_root = Linear(in_channels, out_channels, bias=False) if root_weight else None
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
@@ -215,24 +222,10 @@ class SAGE(Layer):
             raise ValueError(
                 "layer 'sage' with normalize true has no weight chain: use normalize false."
             )
-        return _chain_of_sum(self.lin, self.lin_root, self.bias)
+        return super().weight_chain()
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        h = self.lin(x)
-        out = sum_messages(graph.mean_weights(h.dtype), h, graph)
-        if self.lin_root is not None:
-            out = out + self.lin_root.of_targets(x, graph)
-        if self.bias is not None:
-            out = out + self.bias
-        return F.normalize(out) if self.normalize else out
-
-
-def _chain_of_sum(
-    lin: nn.Linear, lin_root: nn.Linear | None, bias: nn.Parameter | None
-) -> WeightChain:
-    """The weight chain of a layer that adds linear maps of the neighbours and of the node."""
-    matrices: tuple[Tensor, ...] = (lin.weight,)
-    if lin_root is not None:
-        matrices = (lin.weight, lin_root.weight)
-    biases = () if bias is None else (bias,)
-    return WeightChain(incoming=matrices, outgoing=matrices, bias=biases)
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        out = self._sum(x, graph, graph.mean_weights)
+        if self.normalize:
+            out = F.normalize(out)
+        return out

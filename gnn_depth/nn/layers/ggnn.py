@@ -1,14 +1,14 @@
 """Gated graph network."""
 
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, linear, targets
+from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Inputs, Layer
+from gnn_depth.nn.parts import Inputs, Layer, Outputs
 from gnn_depth.registry import register
 
 
@@ -35,12 +35,7 @@ class GGNN(Layer):
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__(in_channels, out_channels)
-        if out_channels < in_channels:
-            raise ValueError(
-                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot "
-                f"hold {in_channels}: use {in_channels} or more, or a linear encoder before it and "
-                "a linear decoder after it."
-            )
+        check_width(self)
         self.lin = _Map(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
@@ -49,7 +44,7 @@ class GGNN(Layer):
         uniform(self.out_channels, self.lin.weight)
         self.gru.reset_parameters()
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
         state = targets(x, graph)

@@ -1,16 +1,15 @@
 """Graph isomorphism network."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import SparseFeatures, segment_sum, targets
-from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import drop_entries, sum_messages
 from gnn_depth.nn.norms.batch import BatchNorm
-from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Finite
 from gnn_depth.registry import register
 
@@ -55,9 +54,12 @@ class GIN(Layer):
         self.takes_blocks = not batch_norm  # batch norm reads all nodes
         self.takes_shards = batch_norm
         self.initial_eps = eps
-        self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps
+        self.eps: float | nn.Parameter = eps
+        if train_eps:
+            self.eps = nn.Parameter(torch.empty(1))
         self.lin = Linear(in_channels, out_channels, bias=False)
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        # Apart from the map, because the sum over the neighbours comes between them.
+        self.bias = make_bias(out_channels, bias)
         self.batch_norm = BatchNorm(out_channels) if batch_norm else None
         self.lin_out = Linear(out_channels, out_channels, bias=bias)
         self.lin_edge: Linear | None = None
@@ -84,12 +86,17 @@ class GIN(Layer):
                 "layer 'gin' has a ReLU before the sum where edges have features: its law is "
                 "unknown."
             )
-        bias = () if self.lin_out.bias is None else (self.lin_out.bias,)
-        return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
+        # Neurons between the two maps lie inside the layer, and nothing rescales them.
+        return WeightChain(
+            incoming=(self.lin_out.weight,),
+            outgoing=(self.lin.weight,),
+            bias=present(self.lin_out.bias),
+        )
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         if self.lin_edge is not None and graph.edge_attr is not None:
-            x = x.dense() if isinstance(x, SparseFeatures) else x
+            if isinstance(x, SparseFeatures):
+                x = x.dense()
             of_edges = self.lin_edge(graph.edge_attr.to(x.dtype))
             message = (x.index_select(0, graph.source) + of_edges).relu()
             if graph.edge_weight is not None:
@@ -98,11 +105,8 @@ class GIN(Layer):
             out = self.lin((1 + self.eps) * targets(x, graph) + segment_sum(message, graph))
         else:
             h = self.lin(x)  # before the sum, to sum features of the output's width
-            if graph.edge_weight is None:
-                weights = h.new_ones(graph.num_edges)
-            else:
-                weights = graph.edge_weight.to(h.dtype)
-            out = (1 + self.eps) * targets(h, graph) + sum_messages(weights, h, graph)
+            own = (1 + self.eps) * targets(h, graph)
+            out = own + sum_messages(graph.sum_weights(h.dtype), h, graph)
         if self.bias is not None:
             out = out + self.bias
         if self.batch_norm is not None:

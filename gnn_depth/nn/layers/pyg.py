@@ -7,12 +7,11 @@ from functools import partial
 from typing import Any
 
 import torch_geometric.nn.conv
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.parts import Inputs, Layer
+from gnn_depth.nn.parts import Inputs, Layer, Outputs
 from gnn_depth.registry import hint, register, unknown
 
 # Arguments that the stack gives.
@@ -57,6 +56,7 @@ class PyGConv(Layer):
         options = dict(options or {})
         takes = _takes(cls, conv)
         _check_options(conv, takes, options)
+        # A convolution that keeps the width calls it channels.
         widths = {"in_channels": in_channels, "out_channels": out_channels, "channels": in_channels}
         given = {name: width for name, width in widths.items() if name in takes}
         if "out_channels" not in given and in_channels != out_channels:
@@ -64,11 +64,12 @@ class PyGConv(Layer):
                 f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
             )
         known = {name: parameter.default for name, parameter in takes.items()} | options
-        heads = 1
+        heads = 1  # also where several are averaged
         if known.get("concat", True):
             heads = known.get("heads", 1)
         super().__init__(in_channels, out_channels, heads)
         self.name = conv
+        # Made again when the number of edge features is known.
         self._make = partial(cls, **given, **options)
         self.conv: nn.Module = self._make()
         reads = inspect.signature(cls.forward).parameters
@@ -95,15 +96,19 @@ class PyGConv(Layer):
             if callable(draw):
                 draw()
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         of_edges = graph.of_edges(slice(None))
+        # In the features' type: a product with a wider one would widen the states.
         for name, values in of_edges.items():
             of_edges[name] = values.to(x.dtype)
         out = self.conv(x, graph.edge_index, **of_edges)
         wanted = (graph.num_nodes, self.width)
+        # Some return attention weights too, or another width, which would fail far from here.
         if not isinstance(out, Tensor) or out.shape != wanted:
-            found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            found = type(out).__name__
+            if isinstance(out, Tensor):
+                found = f"{tuple(out.shape)}"
             raise ValueError(f"{self.name} returns {found} in place of features of shape {wanted}.")
         return out
 
@@ -140,7 +145,7 @@ def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
         ValueError: Its ``forward`` needs more than features and ``edge_index``.
     """
     needed = []
-    for one in list(inspect.signature(cls.forward).parameters.values())[1:]:
+    for one in list(inspect.signature(cls.forward).parameters.values())[1:]:  # without self
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD:
             needed.append(one.name)
     if needed[1:] != ["edge_index"]:

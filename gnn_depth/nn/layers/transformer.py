@@ -1,8 +1,7 @@
 """Graph transformer: attention with dot-product scores over neighbourhoods."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
@@ -15,8 +14,8 @@ from gnn_depth.nn.functional import (
     segment_softmax,
     segment_sum,
 )
-from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
+from gnn_depth.nn.linear import Linear, weights_of
+from gnn_depth.nn.parts import AttentionLayer, Inputs, Outputs, WeightChain, present
 from gnn_depth.nn.scores import QuadraticScore
 from gnn_depth.ranges import Count, Probability
 from gnn_depth.registry import register
@@ -88,9 +87,11 @@ class Transformer(AttentionLayer):
         self.lin_key = Linear(in_channels, self.width, bias=bias)
         self.lin_value = Linear(in_channels, self.width, bias=bias)
         self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
-        self.lin_edge: Linear | None = None
+        self.lin_edge: Linear | None = None  # set by add_edge_features
         for gate in ("gate_message", "gate_root", "gate_difference"):
-            parameter = nn.Parameter(torch.empty(heads, self.out_channels)) if beta else None
+            parameter = None
+            if beta:
+                parameter = nn.Parameter(torch.empty(heads, self.out_channels))
             self.register_parameter(gate, parameter)
         self.reset_parameters()
 
@@ -111,17 +112,14 @@ class Transformer(AttentionLayer):
                 "the edge features of layer 'transformer' are in keys and values: neurons have no "
                 "scale."
             )
-        into = [self.lin_value]
-        if self.lin_root is not None:
-            into.append(self.lin_root)
-        incoming = tuple(lin.weight for lin in into)
-        gates = (self.gate_message, self.gate_root, self.gate_difference)
+        into = present(self.lin_value, self.lin_root)
         return WeightChain(
-            incoming=incoming,
-            outgoing=(self.lin_query.weight, self.lin_key.weight, *incoming),
+            incoming=weights_of(*into),
+            # Queries and keys lead to scores alone.
+            outgoing=weights_of(self.lin_query, self.lin_key, *into),
             # The gates only read the neurons, like the attention parameters of other layers.
-            attention=tuple(gate for gate in gates if gate is not None),
-            bias=tuple(lin.bias for lin in into if lin.bias is not None),
+            attention=present(self.gate_message, self.gate_root, self.gate_difference),
+            bias=present(*(lin.bias for lin in into)),
         )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
@@ -136,7 +134,7 @@ class Transformer(AttentionLayer):
             return bound
         return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         if self.self_loops:
             graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
@@ -147,6 +145,7 @@ class Transformer(AttentionLayer):
         if self.lin_edge is not None and graph.edge_attr is not None:
             of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
+        # Before the norms: they are those of the scores that the softmax reads.
         scores = scores / self.out_channels**0.5
         scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
         if self.lin_edge is None or graph.edge_attr is None:

@@ -68,16 +68,18 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     """
     if os.environ.get(SWITCH, "").lower() in ("0", "off", "false"):
         raise NoKernelsError(f"{SWITCH} is off")
-    ahead = _key_of_ahead()
-    folder, key = (AHEAD, ahead) if ahead else _compiled_here()
+    folder, key = AHEAD, _key_of_ahead()
+    if key is None:
+        folder, key = cache_folder(), _compiled_here()
+    # A whole library may still not load: from a folder that runs no code, or without OpenMP's.
     try:
         return key, [ctypes.CDLL(str(_library(folder, name, key))) for name in families()]
     except OSError as error:
         raise NoKernelsError(f"they cannot be loaded: {error}") from error
 
 
-def _compiled_here() -> tuple[Path, str]:
-    """The folder and the key of libraries for this processor, compiled if they are missing."""
+def _compiled_here() -> str:
+    """The key of the libraries for this processor in the cache, compiled if they are missing."""
     compiler = _compiler()
     folder = cache_folder()
     key = _key(compiler)
@@ -90,7 +92,7 @@ def _compiled_here() -> tuple[Path, str]:
                 _compile(compiler, folder, missing, key, "native")
     except OSError as error:
         raise NoKernelsError(f"the cache {folder} cannot be used: {error}") from error
-    return folder, key
+    return key
 
 
 def _key_of_ahead() -> str | None:
@@ -98,7 +100,10 @@ def _key_of_ahead() -> str | None:
     processor."""
     if not AHEAD.is_dir():
         return None
-    flags = {word for line in _processor() if line.startswith("flags") for word in line.split()}
+    flags: set[str] = set()
+    for line in _processor():
+        if line.startswith("flags"):
+            flags.update(line.split())
     for level, demanded in LEVELS.items():
         key = f"{level}-{_hash_of_sources((level,))}"
         is_whole = all(_is_whole(_library(AHEAD, name, key)) for name in families())
@@ -127,8 +132,8 @@ def compile_ahead(level: str) -> list[Path]:
 
 def _compiler() -> str:
     """The C++ compiler, chosen as torch's own compiler does."""
-    for name in (os.environ.get("CXX"), *COMPILERS):
-        found = which(name) if name else None
+    for name in (os.environ.get("CXX", ""), *COMPILERS):
+        found = which(name)
         if found:
             return found
     raise NoKernelsError(f"no C++ compiler was found ({', '.join(COMPILERS)})")
@@ -148,6 +153,7 @@ def _key(compiler: str) -> str:
 def _hash_of_sources(others: Sequence[str]) -> str:
     """A hash of the sources, the flags, and other texts."""
     found = hashlib.sha256()
+    # Separated by zeros, so that no two lists of texts make one hash.
     for text in (*FLAGS, *others):
         found.update(f"{text}\0".encode())
     for path in sorted([*SOURCES.glob("*.h"), *SOURCES.glob("*.cpp")]):
@@ -189,6 +195,7 @@ def _is_whole(library: Path) -> bool:
 def _compile(compiler: str, folder: Path, names: list[str], key: str, processor: str) -> None:
     """Compile families at the same time; a library gets its name once it is complete."""
     flags = (*FLAGS, f"-march={processor}")
+    # One process each, so several cores share the work.
     running = []
     for name in names:
         partial = folder / f"{name}-{key}.{os.getpid()}.tmp"
@@ -203,8 +210,8 @@ def _compile(compiler: str, folder: Path, names: list[str], key: str, processor:
             process.kill()
             said, _ = process.communicate()
         if process.returncode:
-            lines = said.decode(errors="replace").strip().splitlines()
-            failed = lines[0] if lines else f"{compiler} ended with {process.returncode}"
+            said_first = said.decode(errors="replace").strip().partition("\n")[0]
+            failed = said_first or f"{compiler} ended with {process.returncode}"
             partial.unlink(missing_ok=True)
             continue
         library = _library(folder, name, key)
@@ -213,6 +220,7 @@ def _compile(compiler: str, folder: Path, names: list[str], key: str, processor:
         library.unlink(missing_ok=True)
         _checksum(library).write_text(digest)
         partial.replace(library)
+    # Only now: the libraries that have become whole stay for the next attempt.
     if failed:
         raise NoKernelsError(f"{compiler} cannot compile them: {failed}")
 

@@ -63,62 +63,60 @@ SIGNATURES_FLOAT = {
 GROUPS, WIDTHS = 16, range(16, 257, 16)
 
 
-class Kernels:
-    """The loaded C functions, by type of the numbers and name.
-
-    Attributes:
-        key: Names the source, the compiler and the processor that they were compiled from and for.
-    """
-
-    def __init__(self) -> None:
-        self.key, libraries = build.load_kernels()
-        self.of: dict[torch.dtype, dict[str, Any]] = {}
-        for dtype, suffix in TYPES.items():
-            functions = {}
-            signatures = SIGNATURES
-            if dtype == torch.float32:
-                signatures = SIGNATURES | SIGNATURES_FLOAT
-            for name, arguments in signatures.items():
-                function = _found(libraries, f"{name}_{suffix}")
-                function.argtypes = arguments
-                function.restype = None
-                functions[name] = function
-            self.of[dtype] = functions
-
-
-def _found(libraries: list[ctypes.CDLL], name: str) -> Any:
-    for library in libraries:
-        if hasattr(library, name):
-            return getattr(library, name)
-    raise build.NoKernelsError(f"no library has {name}")
-
-
 class _Path:
     """Which way this process computes: decided at the first use, or before a training."""
 
     def __init__(self) -> None:
         self.decided = False
         self.wanted = True
-        self.kernels: Kernels | None = None
-        self.reason = ""
+        self.key: str | None = None  # of the loaded kernels
+        self.reason = ""  # why there are none
+        self.functions: dict[torch.dtype, dict[str, Any]] = {}  # by name, for each type
 
 
 _path = _Path()
 
 
 def available() -> str | None:
-    """The key of the kernels, compiled now if need be; None if PyTorch computes instead."""
+    """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
+
+    It names the source, the compiler and the processor that they were compiled from and for.
+    """
     if not _path.decided:
-        _path.decided = True
+        _path.decided = True  # a failed attempt is not repeated at every call
         try:
-            _path.kernels = Kernels()
+            key, libraries = build.load_kernels()
         except build.NoKernelsError as error:
             _path.reason = str(error)
+            # Who has switched them off needs no warning.
             if build.SWITCH not in _path.reason:
                 log.warning("no native kernels, so layers run on PyTorch alone: %s", error)
-    if _path.kernels is None or not _path.wanted:
+        else:
+            _path.functions = _functions_of(libraries)
+            _path.key = key
+    if not _path.wanted:
         return None
-    return _path.kernels.key
+    return _path.key
+
+
+def _functions_of(libraries: list[ctypes.CDLL]) -> dict[torch.dtype, dict[str, Any]]:
+    """The C functions of all libraries, by type of the numbers and name."""
+    found: dict[torch.dtype, dict[str, Any]] = {}
+    for dtype, suffix in TYPES.items():
+        signatures = SIGNATURES
+        if dtype == torch.float32:
+            signatures = SIGNATURES | SIGNATURES_FLOAT
+        found[dtype] = {}
+        for name, arguments in signatures.items():
+            symbol = f"{name}_{suffix}"
+            # Each function is in one of the libraries.
+            library = next(each for each in libraries if hasattr(each, symbol))
+            function = getattr(library, symbol)
+            # Without them ctypes would pass every number as an int of 32 bits.
+            function.argtypes = arguments
+            function.restype = None
+            found[dtype][name] = function
+    return found
 
 
 def why_not() -> str:
@@ -145,25 +143,37 @@ def use(wanted: bool) -> bool:
     return before
 
 
-def serve(graph: Graph, *values: Tensor) -> bool:
-    """True if the kernels compute with these tensors, all of one type, on this graph."""
-    return serve_values(*values) and lists_of(graph).fits
+def serve(graph: Graph | None, *values: Tensor | None) -> bool:
+    """True if the kernels compute with these tensors, all of one type, on this graph.
 
-
-def serve_values(*values: Tensor) -> bool:
-    """True if the kernels compute with these tensors, all of one type."""
+    None stands for a tensor that is not given; without a graph the tensors alone decide.
+    """
+    # Compiled code cannot call C functions, and a transform would hand them no numbers.
     if torch.compiler.is_compiling() or torch_internals.is_transforming():
         return False
-    dtype = values[0].dtype
-    if dtype not in TYPES:
-        return False
+    dtype = None
     for value in values:
+        if value is None:
+            continue
+        if dtype is None:
+            dtype = value.dtype
+        # A subclass may mean something else by its numbers.
         if type(value) not in PLAIN or value.dtype != dtype or not value.is_cpu:
             return False
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
         if value.layout != torch.strided or torch_internals.is_wrapped(value):
             return False
-    return available() is not None
+    if dtype not in TYPES or available() is None:
+        return False
+    return graph is None or lists_of(graph).fits
+
+
+def serve_fused(graph: Graph | None, *values: Tensor | None) -> bool:
+    """:func:`serve` for functions made by ``by_kernel``, which have no forward-mode derivative."""
+    # In this order: compiled code cannot ask for the mode.
+    if torch.compiler.is_compiling() or torch_internals.in_forward_mode():
+        return False
+    return serve(graph, *values)
 
 
 # ---- Structures that the C functions read -------------------------------------------------------
@@ -194,7 +204,7 @@ class Mask:
     Args:
         seed: The two numbers that determine the mask; None for no dropout.
         p: Probability of dropping a number.
-        threshold: What the hash of a kept position is not below.
+        threshold: A position is kept if its hash is not below this number.
     """
 
     def __init__(self, seed: Tensor | None, p: float, threshold: int) -> None:
@@ -228,20 +238,21 @@ class GraphLists:
 
     def __init__(self, graph: Graph) -> None:
         rows = graph.rows(1)
-        self.fits = graph.device.type == "cpu" and rows.ptr.dtype == torch.int32
+        self.fits = graph.device.type == "cpu" and rows.ptr.dtype == torch.int32  # as in common.h
         if not self.fits:
             return
         out = rows.transposed_ptr, rows.transposed_target, rows.transposed_order
         into = rows.ptr, rows.source, None
         self._kept: list[Tensor] = []  # the structure holds addresses only
-        both = [self._lists(*tensors) for tensors in (into, out)]
-        self.parts = max(lists.parts for lists in both)
-        self._structure = _Graph(*both, graph.num_edges)
+        lists_into, lists_out = self._lists(*into), self._lists(*out)
+        self.parts = max(lists_into.parts, lists_out.parts)
+        self._structure = _Graph(lists_into, lists_out, graph.num_edges)
         self.graph = ctypes.addressof(self._structure)
         self.into = self.graph + _Graph.into.offset
         self.out = self.graph + _Graph.out.offset
 
     def _lists(self, ptr: Tensor, neighbour: Tensor, edge: Tensor | None) -> _Lists:
+        # Parts of about equal work, whatever the degrees: threads take one after the other.
         nodes = len(ptr) - 1
         work = ptr.long() + WORK_OF_NODE * torch.arange(nodes + 1)
         total = int(work[-1])
@@ -265,27 +276,33 @@ def lists_of(graph: Graph) -> GraphLists:
 
 
 class _Call:
-    """The sizes of a call's tensors, and the call of a C function with them.
+    """The given tensors of a call and their sizes, and the call of a C function with them.
 
     Args:
         graph: The graph.
         transposed: Exchange nodes and sources.
-        **tensors: What is given, by names that end with the letters of the axes: ``x_SHC``. Letters
+        **tensors: The tensors, by names that end with the letters of their axes: ``x_SHC``. Letters
             that the graph does not know take their size from the first tensor that has them.
 
     Attributes:
-        lists: The graph's lists of edges.
+        given: The tensors in their order; None for one that is not given.
+        graph: Address of the graph's lists of edges.
+        edges: Address of the list into the nodes, or, if transposed, out of the sources.
 
     Raises:
         ValueError: A tensor has another shape: a kernel would read what is not there.
     """
 
     def __init__(self, graph: Graph, /, transposed: bool = False, **tensors: Any) -> None:
-        self.lists = lists_of(graph)
+        lists = lists_of(graph)
+        self.graph = lists.graph
+        self.edges = lists.into
         nodes, sources = graph.num_nodes, graph.num_sources
         if transposed:
+            self.edges = lists.out
             nodes, sources = sources, nodes
-        self._sizes = {"N": nodes, "S": sources, "E": graph.num_edges, "P": self.lists.parts}
+        self._sizes = {"N": nodes, "S": sources, "E": graph.num_edges, "P": lists.parts, "2": 2}
+        self.given = tuple(tensors.values())
         for name, tensor in tensors.items():
             if tensor is None:
                 continue
@@ -297,33 +314,31 @@ class _Call:
                     f"{name} must have the shape {tuple(self._shape(axes))}, not "
                     f"{tuple(tensor.shape)}."
                 )
-            self._like = tensor
+            self._dtype = tensor.dtype
 
     def _shape(self, axes: str) -> torch.Size:
-        return torch.Size(self.sizes(axes))
-
-    def sizes(self, axes: str) -> list[int]:
-        """The sizes of axes; a digit is a size itself."""
-        return [int(axis) if axis.isdigit() else self._sizes[axis] for axis in axes]
+        return torch.Size([self._sizes[letter] for letter in axes])
 
     def new(self, axes: str) -> Tensor:
-        """A tensor for a kernel to write to."""
-        return torch.empty(self._shape(axes), dtype=self._like.dtype)
+        """A tensor for a kernel to write to: all of it, so it is not filled here."""
+        return torch.empty(self._shape(axes), dtype=self._dtype)
 
-    def run(self, name: str, *arguments: Any, axes: str = "HC", lists: int | None = None) -> None:
-        """Call a C function with the lists of edges, by default both, the arguments, and sizes."""
-        if lists is None:
-            lists = self.lists.graph
-        _run(name, self._like.dtype, lists, *arguments, *self.sizes(axes))
+    def run(self, name: str, lists: int, *arguments: Any, axes: str = "HC") -> None:
+        """Call a C function with lists of edges, arguments, and the sizes of its innermost axes."""
+        _run(name, self._dtype, lists, *arguments, *self._shape(axes))
 
 
 def _run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     """Call a C function for numbers of a type; a tensor becomes the address of its numbers."""
-    assert _path.kernels is not None
     # Copies of tensors that are not contiguous must live until the function returns.
-    held = [each.contiguous() if isinstance(each, Tensor) else each for each in arguments]
-    given = [each.data_ptr() if isinstance(each, Tensor) else each for each in held]
-    _path.kernels.of[dtype][name](*given)
+    held = []
+    given = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            held.append(argument.contiguous())
+            argument = held[-1].data_ptr()
+        given.append(argument)
+    _path.functions[dtype][name](*given)
 
 
 # ---- Sums ---------------------------------------------------------------------------------------
@@ -331,19 +346,17 @@ def _run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 
 def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Weighted sum of the rows at the other end of each node's edges."""
-    call = _Call(graph, transposed, x_SHC=x_SHC, weights_EH=weights_EH)
-    lists = call.lists.out if transposed else call.lists.into
+    call = _Call(graph, transposed, weights_EH=weights_EH, x_SHC=x_SHC)
     y = call.new("NHC")
-    call.run("sum_rows", weights_EH, x_SHC, y, lists=lists)
+    call.run("sum_rows", call.edges, *call.given, y)
     return y
 
 
 def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Sum of the values of each node's edges."""
     call = _Call(graph, transposed, values_EH=values_EH)
-    lists = call.lists.out if transposed else call.lists.into
     y = call.new("NH")
-    call.run("sum_edges", values_EH, y, axes="H", lists=lists)
+    call.run("sum_edges", call.edges, values_EH, y, axes="H")
     return y
 
 
@@ -351,26 +364,26 @@ def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     """The dot product of both ends of each edge."""
     call = _Call(graph, query_NHC=query_NHC, key_SHC=key_SHC)
     s = call.new("EH")
-    call.run("dot_rows", query_NHC, key_SHC, s, lists=call.lists.into)
+    call.run("dot_rows", call.edges, *call.given, s)
     return s
 
 
-def largest(values_EH: Tensor, graph: Graph) -> Tensor:
+def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges into each node, -inf where there are none."""
     call = _Call(graph, values_EH=values_EH)
     y = call.new("NH")
-    call.run("largest", values_EH, y, axes="H", lists=call.lists.into)
+    call.run("largest", call.edges, values_EH, y, axes="H")
     return y
 
 
 # ---- Attention ----------------------------------------------------------------------------------
 
 
-def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
+def softmax_forward(scores_EH: Tensor, graph: Graph) -> Tensor:
     """Softmax over the edges into each node."""
     call = _Call(graph, scores_EH=scores_EH)
     alpha = call.new("EH")
-    call.run("softmax", scores_EH, alpha, axes="H")
+    call.run("softmax", call.graph, scores_EH, alpha, axes="H")
     return alpha
 
 
@@ -378,7 +391,7 @@ def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
     """The symmetric Jacobian of a softmax, times a gradient or tangent."""
     call = _Call(graph, alpha_EH=alpha_EH, grad_EH=grad_EH)
     out = call.new("EH")
-    call.run("softmax_backward", alpha_EH, grad_EH, out, axes="H")
+    call.run("softmax_backward", call.graph, *call.given, out, axes="H")
     return out
 
 
@@ -388,7 +401,7 @@ def additive_scores(
     """a . LeakyReLU(x_i + z_j) for each edge."""
     call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC)
     s = call.new("EH")
-    call.run("additive_scores", x_NHC, z_SHC, att_HC, slope, s, lists=call.lists.into)
+    call.run("additive_scores", call.edges, *call.given, slope, s)
     return s
 
 
@@ -401,18 +414,19 @@ def additive_slopes(
     slope: float,
 ) -> Tensor:
     """The sum of g LeakyReLU'(own_i + other_j) over the edges into each node, or out of it."""
-    call = _Call(graph, transposed, own_NHC=own_NHC, other_SHC=other_SHC, grad_EH=grad_EH)
-    lists = call.lists.out if transposed else call.lists.into
+    call = _Call(graph, transposed, grad_EH=grad_EH, own_NHC=own_NHC, other_SHC=other_SHC)
     sums = call.new("NHC")
-    call.run("additive_slopes", grad_EH, own_NHC, other_SHC, slope, sums, lists=lists)
+    call.run("additive_slopes", call.edges, *call.given, slope, sums)
     return sums
 
 
-def attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> tuple[Tensor, Tensor]:
+def attend_forward(
+    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask
+) -> tuple[Tensor, Tensor]:
     """Sums of the sources weighted by the softmax of scores, and that softmax before dropout."""
-    call = _Call(graph, x_SHC=x_SHC, scores_EH=scores_EH)
+    call = _Call(graph, scores_EH=scores_EH, x_SHC=x_SHC)
     alpha, y = call.new("EH"), call.new("NHC")
-    call.run("attend", scores_EH, x_SHC, dropout.address, alpha, y)
+    call.run("attend", call.graph, *call.given, dropout.address, alpha, y)
     return y, alpha
 
 
@@ -427,11 +441,11 @@ def attend_backward(
     """The gradients of scores and features."""
     call = _Call(graph, grad_NHC=grad_NHC, x_SHC=x_SHC, alpha_EH=alpha_EH)
     of_scores, of_x = call.new("EH"), call.new("SHC")
-    call.run("attend_backward", grad_NHC, x_SHC, alpha_EH, dropout.address, of_scores, of_x)
+    call.run("attend_backward", call.graph, *call.given, dropout.address, of_scores, of_x)
     return of_scores, of_x
 
 
-def attend_linear(
+def attend_linear_forward(
     x_SHC: Tensor,
     dst_HC: Tensor,
     src_HC: Tensor,
@@ -442,16 +456,12 @@ def attend_linear(
 ) -> tuple[Tensor, ...]:
     """Attention with linear scores; also what the backward pass needs: both parts of the scores,
     and their softmax."""
-    given: dict[str, Any] = {
-        "x_SHC": x_SHC,
-        "dst_HC": dst_HC,
-        "src_HC": src_HC,
-        "factor_NH": factor_NH,
-    }
-    call = _Call(graph, **given)
-    y, of_dst, of_src, alpha = map(call.new, ("NHC", "NH", "SH", "EH"))
-    call.run("attend_linear", *given.values(), slope, dropout.address, of_dst, of_src, alpha, y)
-    return y, of_dst, of_src, alpha
+    call = _Call(graph, x_SHC=x_SHC, dst_HC=dst_HC, src_HC=src_HC, factor_NH=factor_NH)
+    of_dst, of_src, alpha = call.new("NH"), call.new("SH"), call.new("EH")
+    y = call.new("NHC")
+    kept = of_dst, of_src, alpha
+    call.run("attend_linear", call.graph, *call.given, slope, dropout.address, *kept, y)
+    return y, *kept
 
 
 def attend_linear_backward(
@@ -466,34 +476,26 @@ def attend_linear_backward(
     *kept: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, both vectors and the factor."""
-    given: dict[str, Any] = {
-        "x_SHC": x_SHC,
-        "dst_HC": dst_HC,
-        "src_HC": src_HC,
-        "factor_NH": factor_NH,
-    }
-    call = _Call(graph, grad_NHC=grad_NHC, **given)
-    on_edges, on_nodes, parts = map(call.new, ("EH", "NH", "P2HC"))
-    of_x, of_vectors = call.new("SHC"), call.new("2HC")
-    of_factor = None if factor_NH is None else call.new("NH")
-    call.run(
-        "attend_linear_backward",
-        grad_NHC,
-        *given.values(),
-        slope,
-        dropout.address,
-        *kept,
-        on_edges,
-        on_nodes,
-        parts,
-        of_x,
-        of_vectors,
-        of_factor,
+    call = _Call(
+        graph, grad_NHC=grad_NHC, x_SHC=x_SHC, dst_HC=dst_HC, src_HC=src_HC, factor_NH=factor_NH
     )
+    # Room for sums; each part of the nodes adds to vectors of its own, so that no thread waits.
+    room = call.new("EH"), call.new("NH"), call.new("P2HC")
+    of_x, of_vectors = call.new("SHC"), call.new("2HC")
+    of_factor = None
+    if factor_NH is not None:
+        of_factor = call.new("NH")
+    out = of_x, of_vectors, of_factor
+    given = *call.given, slope, dropout.address, *kept
+    call.run("attend_linear_backward", call.graph, *given, *room, *out)
     return of_x, of_vectors[0], of_vectors[1], of_factor
 
 
-def attend_additive(
+# Where both ends of the edges have the same features x is z, and None is given for it: a tensor
+# that is given twice would get two gradients, while the kernel adds them up in one.
+
+
+def attend_additive_forward(
     x_NHC: Tensor | None,
     z_SHC: Tensor,
     att_HC: Tensor,
@@ -502,17 +504,12 @@ def attend_additive(
     slope: float,
     dropout: Mask,
 ) -> tuple[Tensor, Tensor]:
-    """Attention with additive scores, and their softmax before dropout; if x is z, it is None."""
-    x_NHC = z_SHC if x_NHC is None else x_NHC
-    given: dict[str, Any] = {
-        "x_NHC": x_NHC,
-        "z_SHC": z_SHC,
-        "att_HC": att_HC,
-        "factor_NH": factor_NH,
-    }
-    call = _Call(graph, **given)
+    """Attention with additive scores, and their softmax before dropout."""
+    if x_NHC is None:
+        x_NHC = z_SHC
+    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC, factor_NH=factor_NH)
     alpha, y = call.new("EH"), call.new("NHC")
-    call.run("attend_additive", *given.values(), slope, dropout.address, alpha, y)
+    call.run("attend_additive", call.graph, *call.given, slope, dropout.address, alpha, y)
     return y, alpha
 
 
@@ -529,49 +526,47 @@ def attend_additive_backward(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, if it is not z, of z, the vectors and the factor."""
     is_one = x_NHC is None
-    x_NHC = z_SHC if x_NHC is None else x_NHC
-    given: dict[str, Any] = {
-        "x_NHC": x_NHC,
-        "z_SHC": z_SHC,
-        "att_HC": att_HC,
-        "factor_NH": factor_NH,
-    }
-    call = _Call(graph, grad_NHC=grad_NHC, **given)
-    weights, of_scores, parts = map(call.new, ("EH", "EH", "PHC"))
-    of_z, of_att = call.new("SHC"), call.new("HC")
-    of_x = of_z if is_one else call.new("NHC")
-    of_factor = None if factor_NH is None else call.new("NH")
-    call.run(
-        "attend_additive_backward",
-        grad_NHC,
-        *given.values(),
-        slope,
-        dropout.address,
-        alpha_EH,
-        weights,
-        of_scores,
-        parts,
-        of_x,
-        of_z,
-        of_att,
-        of_factor,
-        is_one and graph.reverse is not None,
+    if x_NHC is None:
+        x_NHC = z_SHC
+    call = _Call(
+        graph, grad_NHC=grad_NHC, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC, factor_NH=factor_NH
     )
-    return None if is_one else of_x, of_z, of_att, of_factor
+    room = call.new("EH"), call.new("EH"), call.new("PHC")
+    of_z, of_att = call.new("SHC"), call.new("HC")
+    of_x = of_z
+    if not is_one:
+        of_x = call.new("NHC")
+    of_factor = None
+    if factor_NH is not None:
+        of_factor = call.new("NH")
+    out = of_x, of_z, of_att, of_factor
+    given = *call.given, slope, dropout.address, alpha_EH
+    # Then one pass over the edges into each node does what otherwise takes a second one, over those
+    # out of it.
+    is_symmetric = is_one and graph.reverse is not None
+    call.run("attend_additive_backward", call.graph, *given, *room, *out, is_symmetric)
+    if is_one:
+        return None, of_z, of_att, of_factor
+    return out
 
 
 # ---- Sizes --------------------------------------------------------------------------------------
 
 
-def sizes(x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tensor, ...]:
+def sizes_forward(
+    x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float
+) -> tuple[Tensor, ...]:
     """The size of each node and its largest neighbour together, and what the backward pass needs:
-    it again, the squares of the sources and the largest of them. If x is z, it is None."""
+    it again, the squares of the sources and the largest of them."""
     is_one = x_NHC is None
-    x_NHC = z_SHC if x_NHC is None else x_NHC
+    if x_NHC is None:
+        x_NHC = z_SHC
     call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC)
-    of_z, most, size = map(call.new, ("SH", "NH", "NH"))
-    of_x = of_z if is_one else call.new("NH")
-    call.run("sizes", x_NHC, z_SHC, tiny, of_x, of_z, most, size)
+    of_z, most, size = call.new("SH"), call.new("NH"), call.new("NH")
+    of_x = of_z
+    if not is_one:
+        of_x = call.new("NH")
+    call.run("sizes", call.graph, *call.given, tiny, of_x, of_z, most, size)
     return size, size, of_z, most
 
 
@@ -587,19 +582,24 @@ def sizes_backward(
 ) -> tuple[Tensor | None, Tensor]:
     """The gradients of x, if it is not z, and of z."""
     is_one = x_NHC is None
-    x_NHC = z_SHC if x_NHC is None else x_NHC
+    if x_NHC is None:
+        x_NHC = z_SHC
     call = _Call(graph, grad_NH=grad_NH, x_NHC=x_NHC, z_SHC=z_SHC)
-    on_nodes = call.new("NH"), call.new("NH")
+    room = call.new("NH"), call.new("NH")
     grad_z = call.new("SHC")
-    grad_x = grad_z if is_one else call.new("NHC")
-    call.run("sizes_backward", grad_NH, x_NHC, z_SHC, of_z, most, size, *on_nodes, grad_x, grad_z)
-    return None if is_one else grad_x, grad_z
+    grad_x = grad_z
+    if not is_one:
+        grad_x = call.new("NHC")
+    call.run("sizes_backward", call.graph, *call.given, of_z, most, size, *room, grad_x, grad_z)
+    if is_one:
+        return None, grad_z
+    return grad_x, grad_z
 
 
 # ---- Blocks, activations and dropout ------------------------------------------------------------
 
 
-def block(
+def block_forward(
     x_NI: Tensor,
     weight_OI: Tensor,
     bias_O: Tensor | None,
@@ -613,9 +613,12 @@ def block(
     y = call.new("NO")
     if residual and y.shape != x_NI.shape:
         raise ValueError(f"a block of {x_NI.shape[1]} channels cannot add {y.shape[1]} to them.")
-    # At least 4 numbers share a vector, and each vector has 16 bits.
-    signs = torch.empty(y.numel() // 4, dtype=torch.int16) if relu else None
-    call.run("block", weights_E, x_NI, weight_OI.t(), bias_O, relu, residual, signs, y, axes="IO")
+    signs = None
+    if relu:
+        # At least 4 numbers share a vector, and each vector has 16 bits.
+        signs = torch.empty(y.numel() // 4, dtype=torch.int16)
+    given = weights_E, x_NI, weight_OI.t(), bias_O
+    call.run("block", call.graph, *given, relu, residual, signs, y, axes="IO")
     return y, signs
 
 
@@ -631,31 +634,27 @@ def block_backward(
     signs: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, the weight and the bias; the weights of the edges have none."""
-    call = _Call(graph, grad_NO=grad_NO, x_NI=x_NI, weight_OI=weight_OI, weights_E=weights_E)
-    on_nodes = call.new("NO") if relu else None
+    call = _Call(graph, weights_E=weights_E, grad_NO=grad_NO, x_NI=x_NI, weight_OI=weight_OI)
+    on_nodes = None
+    if relu:
+        on_nodes = call.new("NO")
+    # The gradients of weight and bias lie one after the other, once for each group and in total.
     numbers = weight_OI.numel()
     size = numbers + len(weight_OI)
     of_groups, of_both = grad_NO.new_empty(GROUPS, size), grad_NO.new_empty(size)
     of_x = call.new("NI")
-    call.run(
-        "block_backward",
-        weights_E,
-        grad_NO,
-        x_NI,
-        weight_OI,
-        signs,
-        residual,
-        on_nodes,
-        of_groups,
-        of_x,
-        of_both,
-        axes="IO",
-    )
-    of_bias = None if bias_O is None else of_both[numbers:]
+    out = on_nodes, of_groups, of_x, of_both
+    call.run("block_backward", call.graph, *call.given, signs, residual, *out, axes="IO")
+    of_bias = None
+    if bias_O is not None:
+        of_bias = of_both[numbers:]
     return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None
 
 
-def elu(x: Tensor) -> tuple[Tensor, Tensor]:
+# These three treat every number by itself, so that any shape will do.
+
+
+def elu_forward(x: Tensor) -> tuple[Tensor, Tensor]:
     """ELU of a tensor, twice: the backward pass reads the output."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     _run("elu", x.dtype, x, y, x.numel())
@@ -669,7 +668,7 @@ def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
     return (of_x,)
 
 
-def drop(x: Tensor, dropout: Mask) -> Tensor:
+def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     _run("drop", x.dtype, dropout.address, x, y, x.numel())

@@ -2,12 +2,11 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Count, Positive, Probability
 from gnn_depth.registry import register
 
@@ -35,11 +34,10 @@ class BatchNorm(FeatureNorm):
         self, channels: int, eps: Positive = 1e-5, momentum: Probability = 0.1, affine: bool = True
     ) -> None:
         super().__init__(channels)
+        self.momentum = momentum
         self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         if self.training and graph.is_shard:
             return self._over_shards(x, graph)
         if self.training and len(x) == 1:
@@ -51,6 +49,7 @@ class BatchNorm(FeatureNorm):
         return self.norm(x)
 
     def _over_shards(self, x: Tensor, graph: Graph) -> Tensor:
+        # As torch's own, which would see only the rows of this process.
         norm = self.norm
         wide = widen(x)
         nodes = graph.total_nodes
@@ -62,7 +61,7 @@ class BatchNorm(FeatureNorm):
             unbiased = variance * (nodes / max(nodes - 1, 1))
             for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
                 assert running is not None
-                running.lerp_(new[0].to(running.dtype), norm.momentum or 0.0)
+                running.lerp_(new[0].to(running.dtype), self.momentum)
         out = (wide - mean) * (variance + norm.eps).rsqrt()
         if norm.weight is not None:
             out = out * norm.weight + norm.bias
@@ -112,9 +111,7 @@ class DiffGroupNorm(FeatureNorm):
         self.register_buffer("running_mean", torch.zeros(groups, channels))
         self.register_buffer("running_var", torch.ones(groups, channels))
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         # PyTorch Geometric makes tensors of nodes x groups x channels, and fails for one node in
         # training. The sum over the groups equals x times a mixture of their scales, plus the sum
         # of their shifts, which needs none of them.

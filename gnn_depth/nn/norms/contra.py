@@ -2,12 +2,11 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Count, NonNegative, Positive
 from gnn_depth.registry import register
 
@@ -46,9 +45,7 @@ class ContraNorm(FeatureNorm):
         self.temperature = temperature
         self.max_nodes = max_nodes
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         if len(x) > self.max_nodes:
             gigabytes = 4 * len(x) ** 2 / 1e9
             raise ValueError(
@@ -78,6 +75,7 @@ def _left_out(graph: Graph) -> Tensor:
     size = (graph.num_nodes, graph.num_nodes)
     left_out = torch.zeros(size, dtype=torch.bool, device=graph.device)
     left_out[graph.target, graph.source] = True
+    # Nodes of other graphs are no negatives either: each graph of a batch is as it is alone.
     if graph.node_to_graph is not None:
         left_out |= graph.node_to_graph[:, None] != graph.node_to_graph
     return left_out.fill_diagonal_(False)

@@ -1,11 +1,10 @@
 """Norms of each node by itself: LayerNorm, NodeNorm and none."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -17,9 +16,7 @@ class NoNorm(FeatureNorm):
     nodewise = True
     homogeneous = True
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         return x
 
 
@@ -45,9 +42,7 @@ class LayerNorm(FeatureNorm):
         super().__init__(channels)
         self.norm = nn.LayerNorm(channels, eps=eps, elementwise_affine=affine)
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         return self.norm(x)
 
 
@@ -75,11 +70,10 @@ class NodeNorm(FeatureNorm):
         self.p = p
         self.eps = eps
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         variance = wide.var(-1, correction=0, keepdim=True)
+        # The variance, not its root, is raised: hence half the power.
         return (wide * (variance + self.eps).pow(-0.5 / self.p)).to(x.dtype)
 
     def extra_repr(self) -> str:

@@ -77,6 +77,7 @@ class LipschitzNorm(ScoreNorm):
     def forward(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]:
+        # All sizes but one are of a node, and one factor serves all edges into it.
         if isinstance(score, QuadraticScore) or self.form == "paper":
             factor = at_target(self.target_factor(score, graph), graph)
         else:
@@ -95,6 +96,7 @@ class LipschitzNorm(ScoreNorm):
 
     def bound(self, score: type, channels: int) -> float | None:
         r"""In form ``paper`` :math:`1 / \lambda`, over :math:`\sqrt C` for quadratic scores."""
+        # No bound is known for what the released code divides by.
         if self.form == "released" or not issubclass(score, self.serves):
             return None
         scale = self._scale(score)
@@ -105,11 +107,15 @@ class LipschitzNorm(ScoreNorm):
     def _scale(self, score: type) -> float:
         if self.scale is not None:
             return self.scale
-        return 1.0 if issubclass(score, QuadraticScore) else 4.0
+        if issubclass(score, QuadraticScore):
+            return 1.0
+        return 4.0
 
     def extra_repr(self) -> str:
         options = f"form={self.form}, per_head={self.per_head}"
-        return options if self.scale is None else f"scale={self.scale}, {options}"
+        if self.scale is not None:
+            options = f"scale={self.scale}, {options}"
+        return options
 
 
 def _linear_size(
@@ -126,6 +132,7 @@ def _released_linear_size(
     """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima indexed as in the released code."""
     att, _, x_src = _linear_form(score, graph)
     square_src = square(x_src)
+    # (nodes, heads) flattened, but read by numbers of nodes: with several heads those of others.
     misread = largest_source(square_src, graph).flatten().index_select(0, graph.target)[:, None]
     return _size_of_attention(att, per_head) * root(misread + at_source(square_src, graph))
 
@@ -136,6 +143,7 @@ def _quadratic_size(
     """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
     square_u = square(widen(score.query))
     if of_all_edges:
+        # Each query counts once for each of its edges.
         square_u = (graph.in_degree[:, None].to(square_u.dtype) * square_u).sum(0, keepdim=True)
     u = root(square_u)
     v = root(largest_source(square(widen(score.key)), graph))
@@ -152,4 +160,6 @@ def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tens
 
 
 def _size_of_attention(att: Float[Tensor, "heads _"], per_head: bool) -> Tensor:
-    return torch.linalg.vector_norm(att, dim=-1 if per_head else None)
+    if per_head:
+        return torch.linalg.vector_norm(att, dim=-1)
+    return torch.linalg.vector_norm(att)

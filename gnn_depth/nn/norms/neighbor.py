@@ -1,12 +1,11 @@
 """NeighborNorm."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, segment_sum, widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -45,12 +44,12 @@ class NeighborNorm(FeatureNorm):
         super().__init__(channels)
         self.per_channel = per_channel
         self.eps = eps
-        self.gamma = nn.Parameter(torch.ones(channels)) if affine else None
-        self.beta = nn.Parameter(torch.zeros(channels)) if affine else None
+        self.gamma = self.beta = None
+        if affine:
+            self.gamma = nn.Parameter(torch.ones(channels))
+            self.beta = nn.Parameter(torch.zeros(channels))
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         # From the first two moments, because deviations from each target's mean need a tensor of
         # edges x channels. If neighbours are similar, their difference loses many digits; float64
@@ -71,10 +70,9 @@ class NeighborNorm(FeatureNorm):
         return f"per_channel={self.per_channel}"
 
 
-def neighbourhood_mean(
-    x: Float[Tensor, "nodes channels"], graph: Graph
-) -> Float[Tensor, "nodes channels"]:
+def neighbourhood_mean(x: Features, graph: Graph) -> Features:
     """Mean over the sources of the edges into each node, and the node itself."""
+    # Without its self-loops, since each node is added once.
     others = (graph.source != graph.target).to(x.dtype)
     total = x + aggregate(others, graph.fetch(x), graph)
     return total / (1 + segment_sum(others[:, None], graph))

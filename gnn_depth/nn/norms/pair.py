@@ -1,12 +1,11 @@
 """Norms over the nodes of each graph: MeanNorm, PairNorm, PairNorm-SI and GraphNorm."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -28,9 +27,7 @@ class MeanNorm(FeatureNorm):
     homogeneous = True
     takes_shards = True
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         return (wide - graph_mean(wide, graph)).to(x.dtype)
 
@@ -56,9 +53,7 @@ class PairNorm(FeatureNorm):
         super().__init__(channels)
         self.scale = scale
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
         mean_square = graph_mean(centred.square().sum(-1, keepdim=True), graph)
@@ -81,9 +76,7 @@ class PairNormSI(PairNorm):
         scale: s, the norm of each node in the output.
     """
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
         square = centred.square().sum(-1, keepdim=True)
@@ -115,9 +108,7 @@ class GraphNorm(FeatureNorm):
         self.gamma = nn.Parameter(torch.ones(channels))
         self.beta = nn.Parameter(torch.zeros(channels))
 
-    def forward(
-        self, x: Float[Tensor, "nodes channels"], graph: Graph
-    ) -> Float[Tensor, "nodes channels"]:
+    def forward(self, x: Features, graph: Graph) -> Features:
         # PyTorch Geometric scatters all nodes into one row for a single graph: 1.8 times as long on
         # Cora.
         wide = widen(x)

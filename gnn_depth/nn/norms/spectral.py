@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.weights import TINY, LimitedNorm, Mode
+from gnn_depth.nn.parts import Matrix
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -86,7 +87,7 @@ class SpectralNorm(LimitedNorm):
         # A tensor, so that nothing is compiled anew when it changes.
         self.register_buffer("share", torch.ones(()), persistent=False)
 
-    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Matrix) -> Matrix:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
         size = (widen(weight) * torch.outer(widen(self.u), widen(self.v))).sum()
         normed = self.limited(weight, size)
@@ -95,23 +96,28 @@ class SpectralNorm(LimitedNorm):
         return normed
 
     def set_bound(self, bound: float) -> None:
+        # A bound of 0 is that of a graph without nodes, on which nothing can grow.
         if self.whole_layer and bound not in (0.0, self.layer_bound):
             self.layer_bound = bound
             with torch.inference_mode(False):
                 self.share = torch.full_like(self.share, 1 / bound)
 
-    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Matrix) -> None:
+        # Exact at the start, as a drawn matrix has no vectors of the step before.
         u, v = largest_vectors(weight.detach()[None])
         self.u, self.v = u[0].to(weight.dtype), v[0].to(weight.dtype)
 
     @classmethod
     def update_state(cls, norms: Sequence["SpectralNorm"], weights: Sequence[Tensor]) -> None:
-        limit = norms[0].bound if norms[0].mode == "cap" else 0.0
+        limit = 0.0
+        if norms[0].mode == "cap":  # matrices below the bound need no exact vectors
+            limit = norms[0].bound
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
-            is_wide = dtype in (torch.float32, torch.float64)
-            tolerance = TOLERANCE if is_wide else TOLERANCE_OF_16_BITS
+            tolerance = TOLERANCE_OF_16_BITS
+            if dtype in (torch.float32, torch.float64):
+                tolerance = TOLERANCE
             stacked = widen(torch.stack([weight.detach() for weight in weights]))
             u = widen(torch.stack([norm.u for norm in norms]))
             v = widen(torch.stack([norm.v for norm in norms]))
@@ -130,7 +136,9 @@ class SpectralNorm(LimitedNorm):
 
     def extra_repr(self) -> str:
         options = super().extra_repr()
-        return f"{options}, whole_layer=True" if self.whole_layer else options
+        if self.whole_layer:
+            options += ", whole_layer=True"
+        return options
 
 
 def certified(
@@ -150,8 +158,9 @@ def certified(
     most = (size * (1 + tolerance)).clamp_min(max(limit, TINY))
     scaled = weights / most[:, None, None]
     # The smaller of both products has the same largest eigenvalue.
-    is_high = scaled.shape[1] > scaled.shape[2]
-    gram = scaled.mT @ scaled if is_high else scaled @ scaled.mT
+    if scaled.shape[1] <= scaled.shape[2]:
+        scaled = scaled.mT
+    gram = scaled.mT @ scaled
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     return torch.linalg.cholesky_ex(identity - gram).info == 0
 
@@ -173,7 +182,7 @@ def iterated(
     row = weights[torch.arange(len(weights), device=weights.device), longest]
     v = _unit(torch.where((v == 0).all(1, keepdim=True), row, v))
     u = _unit(_product(weights, v))
-    for _ in range(iterations - 1):
+    for _ in range(iterations - 1):  # the first round is done
         v = _unit(_product(weights.mT, u))
         u = _unit(_product(weights, v))
     return u, v
@@ -189,13 +198,15 @@ def largest_vectors(
     wide = torch.nan_to_num(weights.double(), 0.0, 0.0, 0.0)
     wide = wide / wide.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     is_high = wide.shape[1] > wide.shape[2]
-    if not is_high:
+    if not is_high:  # the smaller product, whose eigenvector is that of the other side
         wide = wide.mT
     # Some ten times as fast as singular values, and as exact for the largest one.
     v = torch.linalg.eigh(wide.mT @ wide).eigenvectors[..., -1]
     u = _unit(_product(wide, v))
     v = _unit(_product(wide.mT, u))
-    return (u, v) if is_high else (v, u)
+    if is_high:
+        return u, v
+    return v, u
 
 
 def _product(matrices: Tensor, vectors: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """Norms of weight matrices: weight normalisation, the Frobenius norm, and a base with a limit."""
 
-import math
 from typing import Literal, TypeAlias
 
 import torch
@@ -8,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.parts import WeightNorm
+from gnn_depth.nn.parts import Matrix, WeightNorm
 from gnn_depth.ranges import Positive, in_range
 from gnn_depth.registry import register
 
@@ -45,23 +44,23 @@ class LimitedNorm(WeightNorm):
                 f"{type(self).__name__} takes bound {bound}, or per_depth {per_depth} for a bound "
                 f"of {per_depth} / num_layers: give one."
             )
-        if per_depth is not None:
-            bound = per_depth / num_layers
-        self.bound = 1.0 if bound is None else bound
+        self.bound = 1.0
+        if bound is not None:
+            self.bound = bound
+        elif per_depth is not None:
+            self.bound = per_depth / num_layers
         self.mode = mode
 
-    def limited(
-        self, weight: Float[Tensor, "outputs inputs"], size: Float[Tensor, ""]
-    ) -> Float[Tensor, "outputs inputs"]:
+    def limited(self, weight: Matrix, size: Float[Tensor, ""]) -> Matrix:
         """Scale a matrix of this size down to the limit, in mode ``exact`` also up; zero stays."""
         if self.mode == "cap":
-            stretch = size.clamp_min(self.bound) / self.bound
+            stretch = size.clamp_min(self.bound) / self.bound  # 1 for smaller matrices
         else:
             stretch = torch.where(size > TINY, size / self.bound, 1.0)
         return (weight * stretch.reciprocal()).to(weight.dtype)
 
     def extra_repr(self) -> str:
-        return f"bound={math.floor(self.bound * 1e6 + 0.5) / 1e6:g}, mode={self.mode}"
+        return f"bound={self.bound:.6g}, mode={self.mode}"
 
 
 @register("norm", "weight_frobenius")
@@ -82,7 +81,7 @@ class FrobeniusNorm(LimitedNorm):
         mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
     """
 
-    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Matrix) -> Matrix:
         return self.limited(weight, torch.linalg.vector_norm(widen(weight)))
 
 
@@ -107,13 +106,13 @@ class WeightNormalisation(WeightNorm):
         super().__init__(num_layers)
         self.register_parameter("length", None)
 
-    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Matrix) -> Matrix:
         assert self.length is not None, "reset_state comes before the first pass"
         size = _lengths(weight)
         factor = self.length[:, None] / torch.where(size > TINY, size, 1.0)
         return (weight * factor).to(weight.dtype)
 
-    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Matrix) -> None:
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)
         if self.length is None:
             self.length = nn.Parameter(length)
@@ -121,5 +120,5 @@ class WeightNormalisation(WeightNorm):
             self.length.copy_(length)
 
 
-def _lengths(weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs 1"]:
+def _lengths(weight: Matrix) -> Float[Tensor, "outputs 1"]:
     return torch.linalg.vector_norm(widen(weight), dim=1, keepdim=True)

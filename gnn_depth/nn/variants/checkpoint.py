@@ -54,6 +54,7 @@ class CheckpointedBlocks(Blocks):
         if not torch.is_grad_enabled():
             return super().forward(x, graphs, states)
         kept = states
+        # A segment ends in a state that is stored; all between are computed again, backwards.
         # Each segment gets a copy of the states, so recomputing it does not add states twice.
         for start in range(0, len(self), self.length):
             segment = Blocks(list(self)[start : start + self.length])

@@ -91,6 +91,7 @@ class CompiledFunction:
                 return self.run(*args)
             raise
 
+    # Compiled code is neither copied nor pickled: a copy compiles for itself.
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledFunction":
         return CompiledFunction(self.function, self.only, self.in_training)
 
@@ -120,7 +121,7 @@ class CompiledCall:
         may_work = may_work and shared.serves(block, graph)
         if may_work and not any(map(torch_internals.has_hooks, self._inside)):
             if graph not in self._derived:
-                _derive(block.layer, graph)
+                _derive(block.layer, graph)  # once for each graph
                 self._derived.add(graph)
             try:
                 out = shared.run(block, x, graph, rest)
@@ -141,7 +142,9 @@ def compile_blocks(stack: Any, only: Graph | None = None) -> CompiledFunction:
     # A reversible block changes another group of channels each time, and a skip connection that
     # reads all states gets one more each time: such blocks would all be compiled separately.
     reads_all = any(skip.reads == "all" for skip in stack.skips)
-    name = "update" if stack.reversible or reads_all else "forward"
+    name = "forward"
+    if stack.reversible or reads_all:
+        name = "update"
     # A graph dropout makes a new graph in every step, and compiling pays only over many steps.
     # All blocks share the compiled code of each shape.
     shared = CompiledFunction(getattr(Block, name), only, in_training=not stack.graph_dropout.p)
@@ -197,7 +200,7 @@ def _remove_damaged(error: Exception, removed: set[Path]) -> bool:
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    found = re.search(r"(/[^\n:]+\.so): ", str(error))
+    found = re.search(r"(/[^\n:]+\.so): ", str(error))  # as the loader writes it
     if found is None:
         return False
     library = Path(found[1])

@@ -120,6 +120,7 @@ def export(
         names.append("edge_attr")
     if per_graph:
         names.append("batch")
+    # A copy, in evaluation: the caller's model may be in the middle of a training.
     model = copy.deepcopy(model).eval().requires_grad_(False)
 
     def sample(nodes: int, edges: int) -> dict[str, Tensor]:
@@ -127,7 +128,7 @@ def export(
 
     _on_graph(model, sample(*SIZE))  # weight norms compute their state here, once
     program = _traced(_OnTensors(model), sample(*SIZE))
-    for nodes, edges in COMPARED:
+    for nodes, edges in COMPARED:  # other sizes than the traced one: a fixed number would show
         _compare(program, model, sample(nodes, edges))
     return program
 
@@ -155,7 +156,7 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
         else:  # torch noticed it at the end, such as a number of nodes that a part has fixed
             parts = {type(module): None for module in wrapped.modules() if _is_part(module)}
             who = f"a model of {', '.join(described(kind) for kind in parts)}"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
     finally:
         config.update("jaxtyping_disable", checks)

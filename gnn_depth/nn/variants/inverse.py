@@ -47,6 +47,7 @@ def _why_not(stack: Any) -> str:
     """Why the blocks have no inverse; empty if they may have."""
     skips = list(stack.skips)
     has_norms = any(len(norms) for norms in stack.norms)
+    # Identity alone keeps a negative number. Attention dropout is random too.
     has_activation = stack.activation(torch.tensor(-1.0, device="cpu")).item() != -1
     is_random = stack.dropout > 0 or any(getattr(each, "dropout", 0) for each in stack.layers)
     if isinstance(stack.encoder, nn.Identity):
@@ -91,6 +92,7 @@ class InverseBlocks(Blocks):
         forwards = super().forward(x, graphs, states)
         backwards = x
         for step in range(self.steps):
+            # From the last block to the first, and again.
             position = len(self) - 1 - step % len(self)
             block = self[position]
             assert isinstance(block, Block)
@@ -102,11 +104,13 @@ class InverseBlocks(Blocks):
         x = y
         change = y.new_zeros(())
         for _ in range(ITERATIONS):
+            # Not under no_grad: gradients go through the iterations.
             following = y - block.update(x, graph, None)
             change = (following - x).detach().abs().mean()
             x = following
             if change < TOLERANCE:
                 return x
+        # So written that NaN warns too.
         if not self.has_warned and not change <= LARGEST_CHANGE * y.detach().abs().mean():
             self.has_warned = True
             warnings.warn(

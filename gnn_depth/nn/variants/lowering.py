@@ -26,4 +26,6 @@ def _dense(factor: TensorBox) -> IRNode:
     realized = LinearUnary.realize_input(factor)
     rows, columns = realized.get_size()
     as_it_lies = tuple(realized.get_stride()) in ((columns, 1), (1, rows))
-    return realized if as_it_lies else LinearUnary.require_contiguous(realized)
+    if as_it_lies:
+        return realized
+    return LinearUnary.require_contiguous(realized)

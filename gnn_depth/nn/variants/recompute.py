@@ -59,7 +59,7 @@ class Recompute(CustomGraphPass):
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:
     found: set[Node] = set()
-    for node in graph.nodes:
+    for node in graph.nodes:  # in the order of execution, so inputs come first
         is_gradient = node.op == "placeholder" and "tangents" in str(node.target)
         if is_gradient or not found.isdisjoint(node.all_input_nodes):
             found.add(node)
@@ -78,8 +78,9 @@ def _is_cheap_product(node: Node) -> bool:
     """
     if node.target not in PRODUCTS:
         return False
-    # The first input of addmm is the bias.
-    position = 1 if node.target == torch.ops.aten.addmm.default else 0
+    position = 0
+    if node.target == torch.ops.aten.addmm.default:  # its first input is the bias
+        position = 1
     left = node.all_input_nodes[position]
     multiplications = _size(left) * node.meta["val"].shape[1]
     numbers_read = max(map(_size, _gathers_of(node)), default=0)
@@ -141,7 +142,9 @@ def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
 
 def _size(node: Node) -> int:
     value = node.meta.get("val")
-    return value.numel() if isinstance(value, torch.Tensor) else 0
+    if isinstance(value, torch.Tensor):
+        return value.numel()
+    return 0
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -195,7 +198,12 @@ def _after(graph: Graph, before: Node, function: Any, *args: Any) -> Node:
     """Insert a call after a node, with the shape and type of its result."""
     with graph.inserting_after(before):
         node = graph.call_function(function, args)
-    values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+    values = []
+    for arg in args:
+        if isinstance(arg, Node):
+            arg = arg.meta["val"]
+        values.append(arg)
+    # Later passes read shapes and types; a fake call computes them without numbers.
     with before.meta["val"].fake_mode:
         node.meta["val"] = function(*values)
     return node

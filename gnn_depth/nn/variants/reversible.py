@@ -23,8 +23,8 @@ from torch.autograd.function import Function, once_differentiable
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block, Blocks, States
+from gnn_depth.nn.parts import declaring
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, Snapshot, segment_length
-from gnn_depth.registry import registered
 from gnn_depth.torch_internals import has_hooks
 
 log = logging.getLogger("gnn_depth")
@@ -63,8 +63,7 @@ def make_reversible(stack: Any) -> None:
 
 
 def _check_reversible(stack: Any) -> None:
-    known: dict[str, Any] = registered("skip")
-    invertible = " or ".join(name for name, cls in known.items() if cls.invertible)
+    invertible = " or ".join(declaring("skip", "invertible"))
     skips = list(stack.skips)
     reason = ""
     if isinstance(stack.encoder, nn.Identity):
@@ -156,8 +155,9 @@ class ReversibleBlock(Block):
             if parameter in of_parameters:  # a shared layer has had its turn at a later position
                 gradient = of_parameters[parameter] + gradient
             of_parameters[parameter] = gradient
-        if of_z is None:
+        if of_z is None:  # the layer does not read its input
             return
+        # z is a sum of the other groups, or one of them: each of them gets its gradient.
         read: Sequence[int] = range(1, self.groups)
         if self.turn:
             read = [self.turn - 1]
