@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -90,10 +91,9 @@ def june(folder: Path, name: str = "june") -> tuple[pd.DataFrame, pd.DataFrame, 
 
 
 WAYS = {
-    "directed": ({}, {}),
     "undirected": ({}, {"undirected": True}),
     "normalized": ({}, {"normalize_features": True, "standardize": "none"}),
-    "weights": ({}, {"edge_weight": "amount"}),
+    "weights": ({}, {"edge_weight": "amount", "repeated_edges": "sum", "undirected": True}),
     "sums": (
         {"layer": "gat"},
         {
@@ -110,10 +110,22 @@ WAYS = {
 }
 
 
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory):
+    """``run_of(way)``: a run and the module beside its export, which are made once."""
+
+    @cache
+    def make(way: str):
+        model, options = WAYS[way]
+        folder = tmp_path_factory.mktemp(way)
+        return exported(folder, model, label="risk", drop=["price"], **options)
+
+    return make
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_raw_tables_get_the_predictions_of_the_run(tmp_path, way):
-    model, options = WAYS[way]
-    run, module = exported(tmp_path, model, label="risk", drop=["price"], **options)
+def test_raw_tables_get_the_predictions_of_the_run(run_of, tmp_path, way):
+    run, module = run_of(way)
     nodes, edges, nodes_path, edges_path = june(tmp_path)
     wanted = run.predict(UserGraph(edges_path, nodes=nodes_path, id="customer"))
     assert wanted["probability"].nunique() > NODES / 2
@@ -132,9 +144,8 @@ def test_numbers_to_predict_are_in_the_units_of_the_table(tmp_path):
     agree(found, wanted)
 
 
-def test_edges_that_are_written_both_ways_are_not_added_to_themselves(tmp_path):
-    options = {"edge_weight": "amount", "repeated_edges": "sum", "undirected": True}
-    run, module = exported(tmp_path, {}, label="risk", drop=["price"], **options)
+def test_edges_that_are_written_both_ways_are_not_added_to_themselves(run_of, tmp_path):
+    run, module = run_of("weights")
     nodes, edges, *_ = june(tmp_path)
     edges = edges.drop_duplicates(["payer", "payee"])
     edges = edges[edges["payer"] < edges["payee"]]
@@ -180,8 +191,8 @@ KNOWN = {
 }
 
 
-def test_faults_of_ids_and_edges_are_named(tmp_path):
-    _, module = exported(tmp_path, {}, label="risk", drop=["price"], undirected=True)
+def test_faults_of_ids_and_edges_are_named(run_of, tmp_path):
+    _, module = run_of("undirected")
     nodes, edges, *_ = june(tmp_path)
     for changed, of_edges, words in (
         (nodes.rename(columns={"customer": "id"}), edges, "no column 'customer', which had"),
@@ -195,8 +206,9 @@ def test_faults_of_ids_and_edges_are_named(tmp_path):
         module.predict(nodes, edges, unknown="skip")
 
 
-def test_the_file_runs_where_this_package_cannot_be_imported(tmp_path):
-    run, _ = exported(tmp_path, {}, label="risk", drop=["price"], undirected=True)
+def test_the_file_runs_where_this_package_cannot_be_imported(run_of, tmp_path):
+    run, module = run_of("undirected")
+    here = Path(module.__file__).parent
     nodes, edges, *_ = june(tmp_path)
     nodes.loc[5, "region"] = "east"
     paths = written(tmp_path, nodes, edges, "east")
@@ -205,16 +217,15 @@ def test_the_file_runs_where_this_package_cannot_be_imported(tmp_path):
         "for name in ('gnn_depth', 'torch_geometric', 'lightning'):\n"
         "    sys.modules[name] = None\n"
         "from model import predict\n"
-        "table = predict('nodes_east.csv', 'edges_east.csv', unknown='ignore')\n"
+        "table = predict(*sys.argv[1:], unknown='ignore')\n"
         "table.to_csv('found.csv', index=False)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program, *paths]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "'east' is no category" in done.stderr
     wanted = run.predict(UserGraph(paths[1], nodes=paths[0], id="customer"), "ignore")
-    found = pd.read_csv(tmp_path / "found.csv", dtype={"node": str})
+    found = pd.read_csv(here / "found.csv", dtype={"node": str})
     agree(found, wanted)
 
 
