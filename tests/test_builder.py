@@ -218,22 +218,6 @@ def test_what_does_not_fit_is_answered_with_place_near_miss_and_choices(
         assert caught.value.where == where
 
 
-def test_a_model_says_where_in_its_options_a_mistake_is():
-    data = SyntheticCitation()
-    for options, message in (
-        ({"nrom": "pair"}, "unknown option 'model.nrom'. Did you mean 'model.norm'?"),
-        ({"dropout": 2}, "model.dropout must be from 0 to 1, not 2."),
-        (
-            {"norm": {"name": "pair", "scale": "big"}},
-            "model.norm.scale must be a number, not 'big'.",
-        ),
-        ({"in_channels": 3}, "'model.in_channels' is taken from the data and cannot be set."),
-    ):
-        with pytest.raises(PartError) as caught:
-            build_model(options, data)
-        assert str(caught.value).startswith(message)
-
-
 def test_a_model_of_a_config_can_be_loaded_from_its_checkpoint():
     model = build_model({**BY_NAME, "num_layers": 3}, SyntheticCitation())
     again = NodeClassifier(**model.hparams)

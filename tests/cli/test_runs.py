@@ -151,14 +151,13 @@ def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
 
 
 @pytest.mark.parametrize(
-    ("asked", "difference"),
+    ("command", "asked", "difference"),
     [
-        (["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 requested"),
-        (["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn requested"),
-        (["--config", "{model: {norm: pair}}"], "model.norm"),
+        ("fit", ["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 requested"),
+        ("test", ["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn requested"),
+        ("fit", ["--config", "{model: {norm: pair}}"], "model.norm"),
     ],
 )
-@pytest.mark.parametrize("command", ["fit", "test"])
 def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
     refused: Callable, trained: Path, command: str, asked: list[str], difference: str
 ):

@@ -153,8 +153,10 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("text", GRIDS.values(), ids=GRIDS.keys())
-@pytest.mark.parametrize("command", ["sweep", "reproduce"])
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [("reproduce", GRIDS["axis"]), *(("sweep", text) for text in GRIDS.values())],
+)
 def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
     refused: Callable, mark: Path, command: str, text: str, monkeypatch: pytest.MonkeyPatch
 ):

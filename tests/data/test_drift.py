@@ -10,6 +10,7 @@ from gnn_depth.data.drift import out_of_range
 from gnn_depth.data.marks import mark_among
 from gnn_depth.data.scaling import fit_columns
 from gnn_depth.data.schema import Column
+from tests.data.conftest import noted
 
 SIZES = (50, 300, 5000)
 NAMES = ("normal", "balance", "income", "age", "rare", "count", "two", "days")
@@ -106,29 +107,9 @@ def test_dates_of_a_table_have_their_span_in_the_schema_and_a_prediction_says_wh
     assert schema.columns[0].span[0] >= 0
     for years, count in ((0, 0), (5, 1)):
         new = made_of(dates + pd.DateOffset(years=years)).read_as(schema, targets=False)
-        said = [note for note in new.notes if "dates outside" in note]
+        said = noted(new.notes, "dates outside")
         assert len(said) == count
         assert all("2025-01-01 to 2026-02-17" in note for note in said)
-
-
-def test_some_weights_of_edges_in_another_unit_are_said(tmp_path):
-    draw = np.random.default_rng(0)
-
-    def made_of(weights: np.ndarray, **options) -> UserGraph:
-        edges = pd.DataFrame({"a": range(100), "b": [*range(1, 100), 0], "w": weights})
-        edges.to_csv(tmp_path / "e.csv", index=False)
-        nodes = pd.DataFrame({"size": np.arange(100.0), "y": ["a", "b"] * 50})
-        nodes.to_csv(tmp_path / "n.csv", index_label="id")
-        return UserGraph(str(tmp_path / "e.csv"), str(tmp_path / "n.csv"), **options)
-
-    schema = made_of(draw.uniform(10, 20, 100), label="y", edge_weight="w").schema
-    new = draw.uniform(10, 20, 100)
-    for factor, count in ((1, 0), (100, 1)):
-        new[::5] *= factor
-        notes = made_of(new).read_as(schema, targets=False).notes
-        said = [note for note in notes if "outside the range" in note]
-        assert len(said) == count
-        assert all("'w' (2" in note for note in said)
 
 
 def test_features_without_names_in_another_unit_are_said():
@@ -145,7 +126,7 @@ def test_features_without_names_in_another_unit_are_said():
     new[:, 1] *= 100
     for x, count in ((drawn[1], 0), (new, 1)):
         data = made_of(x).read_as(schema, targets=False)
-        said = [note for note in data.notes if "outside the range" in note]
+        said = noted(data.notes, "outside the range")
         assert len(said) == count
         assert all("'1' (100%, 100 rows: 1" in note for note in said)
         np.testing.assert_allclose(data.batch.x, x, rtol=1e-6)

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
@@ -291,20 +292,13 @@ def test_gnn_benchmark_is_read_as_pytorch_geometric_reads_it(tmp_path):
 
 @pytest.mark.parametrize("write", [gml, graphml, node_link])
 def test_an_undirected_graph_of_networkx_runs_both_ways(tmp_path, monkeypatch, write):
-    monkeypatch.setattr(f"{__name__}.networkx_graph", lambda *given: _undirected(*given))
+    undirected = partial(networkx_graph, directed=False)
+    monkeypatch.setattr(f"{__name__}.networkx_graph", undirected)
     nodes, edges = example()
     options = write(tmp_path, nodes, edges)
     graph = UserGraph(**{**options, "path": str(tmp_path / options["path"])}).batch.graph
     pairs = {frozenset(pair) for pair in edges[["source", "target"]].to_numpy().tolist()}
     assert graph.num_edges == 2 * len(pairs)
-
-
-def _undirected(nodes, edges):
-    graph = nx.Graph()
-    for row in nodes.to_dict("records"):
-        graph.add_node(row.pop("id"), **row)
-    graph.add_weighted_edges_from(edges.itertuples(index=False))
-    return graph
 
 
 def test_weights_of_every_format_of_edges_belong_to_their_edges(tmp_path, monkeypatch):

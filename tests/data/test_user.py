@@ -90,12 +90,6 @@ def test_floats_are_numbers_to_predict_and_edges_keep_their_weights_and_features
     )
 
 
-def test_features_are_normalized_on_request(tmp_path):
-    torch.testing.assert_close(
-        UserGraph(saved(tmp_path), normalize_features=True).batch.x.sum(1), torch.ones(NODES)
-    )
-
-
 @settings(deadline=None)
 @given(st.floats(0.01, 1), st.floats(0, 1), st.integers(0, 2**32))
 def test_without_masks_every_node_is_drawn_into_one_set(tmp_path_factory, train, val, seed):
@@ -137,11 +131,8 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
         ({"v": np.ones(5)}, "array 'w'.*v"),
         ({"w": np.array(1.0)}, r"w .*\(5\).*\(\)"),
         ({"y": np.array(0.5)}, "1 targets.* 10 nodes"),
-        ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
         ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
-        ({"edge_index": np.zeros((3, 3), int)}, r"edge_index .*\(3, 3\)"),
         ({"edge_index": np.zeros((2, 3))}, "edge_index .*torch.float64"),
-        ({**masks(), "val_mask": np.arange(NODES)}, "val_mask"),
         ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, r"val_mask .*\(10, 10\)"),
     ],
 )

@@ -16,6 +16,7 @@ from jaxtyping import config
 from gnn_depth.data import DataError, MissingFeatures, UserGraph
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predict
+from tests.data.conftest import noted
 
 # Two classes, a node without a label, ids that are no integers.
 NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
@@ -325,7 +326,7 @@ def test_tables_of_other_separators_are_read_each_by_its_own_and_it_is_said(grap
     data = graph(NODES.replace(",", sign), EDGES)
     assert torch.equal(data.batch.x, expected.x)
     assert torch.equal(data.batch.graph.edge_index, expected.graph.edge_index)
-    assert any(f"nodes.csv: its values are separated by {sign!r}" in note for note in data.notes)
+    assert noted(data.notes, f"nodes.csv: its values are separated by {sign!r}")
 
 
 def test_one_separator_for_tables_of_two_is_refused_with_the_way_out(graph: Callable):
@@ -460,7 +461,7 @@ def test_a_feature_that_is_the_label_by_another_name_is_said(tmp_path):
     nodes = "\n".join(["id,size,kind,code,y", *rows])
     told = made_of(tmp_path, nodes, categories=["kind"])
     told.batch  # noqa: B018
-    (note,) = [note for note in told.notes if "another name" in note]
+    (note,) = noted(told.notes, "another name")
     assert note.startswith("'code' and 'kind' have one value for each class of 'y'")
     unlabelled = "\n".join([nodes, "30,2,a,4,unknown", "31,3,b,5,unknown"])
     marked = made_of(tmp_path, unlabelled, categories=["kind"], missing_label="unknown")
@@ -470,13 +471,13 @@ def test_a_feature_that_is_the_label_by_another_name_is_said(tmp_path):
     assert other != nodes
     untold = made_of(tmp_path, other, categories=["kind"])
     untold.batch  # noqa: B018
-    assert not [note for note in untold.notes if "another name" in note]
+    assert not noted(untold.notes, "another name")
 
 
 @pytest.mark.parametrize(
-    "names", ["is_train,is_test", "train,val", "Train,Test", "trainMask,train"]
+    ("names", "values"),
+    [("is_train,is_test", "True,False"), ("train,val", "1,0"), ("trainMask,Train", "1,0")],
 )
-@pytest.mark.parametrize("values", ["True,False", "1,0"])
 def test_columns_that_look_like_a_split_are_no_features_unless_they_are_listed(
     tmp_path, names, values
 ):
@@ -495,9 +496,9 @@ def test_features_with_such_a_word_in_their_name_are_features(tmp_path):
 def test_columns_of_edges_that_are_not_read_are_said(tmp_path):
     nodes, edges = "id,y,x\n0,a,1.5\n1,b,0\n", "a,b,weight,kind\n0,1,2.5,k\n"
     data = made_of(tmp_path, nodes, edges)
-    assert any("weight and kind of e.csv are not read" in note for note in data.notes)
+    assert noted(data.notes, "weight and kind of e.csv are not read")
     for chosen in ({"edge_weight": "weight"}, {"edge_weight": ""}, {"edge_features": ["weight"]}):
-        assert not any("not read" in n for n in made_of(tmp_path, nodes, edges, **chosen).notes)
+        assert not noted(made_of(tmp_path, nodes, edges, **chosen).notes, "not read")
 
 
 @pytest.mark.parametrize(
@@ -541,7 +542,7 @@ def test_rows_with_the_same_ends_are_one_edge_with_their_sum_or_mean(
     for edge, weight, features in zip(edges, found.edge_weight, found.edge_attr, strict=True):
         expected = getattr(np.array(rows_of[edge], float), rule)(0)
         assert [weight.item(), features.item()] == pytest.approx(expected.tolist())
-    assert any("6 rows of edges are" in note for note in data.notes)
+    assert noted(data.notes, "6 rows of edges are")
 
 
 def test_features_of_repeated_edges_are_scaled_after_they_are_added(graph: Callable):
@@ -643,9 +644,9 @@ def test_ends_that_are_whole_floats_are_integer_ids(graph: Callable):
 def test_categories_that_differ_by_case_alone_are_said(graph: Callable):
     nodes = "id,topic,branch\n1,a,Retail\n2,b,retail\n3,a,bank\n4,b,Bank\n5,a,farm\n"
     data = graph(nodes, "a,b\n1,2\n", categories=["branch"])
-    (note,) = (note for note in data.notes if "case" in note)
+    (note,) = noted(data.notes, "case")
     assert "in 'branch': 'Bank' and 'bank', 'Retail' and 'retail'" in note
-    assert not any("case" in note for note in graph(categories=[]).notes)
+    assert not noted(graph(categories=[]).notes, "case")
 
 
 def test_what_is_wrong_with_a_table_of_pandas_is_named_by_its_row(graph: Callable):

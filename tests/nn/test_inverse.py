@@ -54,12 +54,12 @@ def slow(stack, x, graph, steps):
     for step in range(steps):
         layer = layers[-1 - step % len(layers)]
         y = backwards
-        for _ in range(200):
+        for _ in range(50):
             backwards = y - layer(backwards, graph).relu()
     return stack.decoder(torch.cat([forwards, backwards], 1))
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("steps", [1, 4])
 def test_outputs_and_gradients_are_those_of_a_slow_reference(steps, graph):
     stack, x = stack_of(steps)
     out = stack(x, graph)  # the norms of weights take their state here
@@ -73,12 +73,12 @@ def test_outputs_and_gradients_are_those_of_a_slow_reference(steps, graph):
 
 
 def test_shared_layers_have_one_block_of_parameters_and_training_lowers_the_loss(graph):
-    stack, x = stack_of(16, share_layers=True)
+    stack, x = stack_of(4, share_layers=True)
     assert len({id(block.layer) for block in stack.blocks}) == 1
-    optimizer = torch.optim.Adam(stack.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(stack.parameters(), lr=0.05)
     y = torch.arange(9) % 3
     losses = []
-    for _ in range(40):
+    for _ in range(15):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(stack(x, graph), y)
         loss.backward()

@@ -153,13 +153,6 @@ def test_a_standard_deviation_is_that_of_one_run_whatever_the_number_of_runs(
     assert one == agreement_of(cell(value), number, "ci", 1)
 
 
-@given(values, numbers, st.integers(2, 20))
-def test_widening_an_interval_never_makes_an_agreeing_run_disagree(value, number, runs):
-    order = ("outside", "inside", "undecided")
-    narrow, wide = (agreement_of(cell(value), number, "ci", count) for count in (1, runs))
-    assert order.index(wide) >= order.index(narrow)
-
-
 def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: Path):
     for data in ("Cora", "CiteSeer"):
         for norm in ("lipschitz", "none"):

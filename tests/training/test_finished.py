@@ -129,9 +129,12 @@ def test_a_run_is_shown_on_less_than_a_screen(trained):
     assert page.startswith("<b>Run ")
 
 
-def test_nothing_is_printed_without_progress(tmp_path, capfd):
-    x = torch.rand(20, 3)
-    data = Data(x=x, edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+@pytest.fixture
+def data() -> Data:
+    return Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+
+
+def test_nothing_is_printed_without_progress(data, tmp_path, capfd):
     for progress in (False, True):
         gnn_depth.fit(MODEL, data, epochs=2, root=str(tmp_path), name="y", progress=progress)
         out, err = capfd.readouterr()
@@ -148,21 +151,7 @@ def test_a_table_alone_is_answered_with_the_way_in(tmp_path):
             gnn_depth.fit(MODEL, str(path))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"num_layer": 3}, "'model.num_layer'. Did you mean 'model.num_layers'"),
-        ({"hidden_dim": 3}, "Did you mean 'model.hidden_channels'"),
-        ({"lr": 0.1}, "model.optimizer.lr"),
-    ],
-)
-def test_options_in_python_have_the_near_misses_of_the_command(options, words):
-    with pytest.raises(ValueError, match=words):
-        gnn_depth.fit(options, Data())
-
-
-def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(tmp_path):
-    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(data, tmp_path):
     for given, length in (({}, 2), ({"T_max": 7}, 7)):
         schedule = {"name": "CosineAnnealingLR", **given}
         run = gnn_depth.fit(
@@ -171,8 +160,7 @@ def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(t
         assert run.config["model"]["scheduler"]["init_args"]["T_max"] == length
 
 
-def test_tensorboard_opens_on_the_curves_of_training_and_validation(tmp_path):
-    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+def test_tensorboard_opens_on_the_curves_of_training_and_validation(data, tmp_path):
     callbacks = ["GradientNorms"]
     run = gnn_depth.fit(
         MODEL, data, epochs=2, root=str(tmp_path), progress=False, callbacks=callbacks
@@ -202,8 +190,7 @@ def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):
         gnn_depth.load(run.checkpoint)
 
 
-def test_data_that_was_given_in_python_is_asked_for_again(tmp_path):
-    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
+def test_data_that_was_given_in_python_is_asked_for_again(data, tmp_path):
     run = gnn_depth.fit(MODEL, data, epochs=1, root=str(tmp_path), name="y", progress=False)
     loaded = gnn_depth.load(run.folder)
     with pytest.raises(ValueError, match=r"run.predict\(data\)"):
@@ -251,3 +238,5 @@ def test_arguments_of_fit_are_the_first_to_be_suggested():
         gnn_depth.fit(MODEL, Data(), epoch=10)
     with pytest.raises(ValueError, match="Did you mean 'trainer.max_steps'"):
         gnn_depth.fit(MODEL, Data(), max_step=10)
+    with pytest.raises(ValueError, match="Did you mean 'model.hidden_channels'"):
+        gnn_depth.fit({"hidden_dim": 3}, Data())

@@ -25,8 +25,8 @@ def of_one_graph(name, kind, heads=2):
 @every_way
 def test_both_modes_agree_with_differences(name, kind):
     function, inputs = of_one_graph(name, kind)
-    # All entries where one direction of the edges is not the other.
-    assert gradcheck(function, inputs, check_forward_ad=True, fast_mode=kind == "symmetric")
+    # Along drawn directions: all entries take ten times as long.
+    assert gradcheck(function, inputs, check_forward_ad=True, fast_mode=True)
 
 
 @every_case
@@ -34,7 +34,6 @@ def test_second_derivatives_agree_with_differences(name):
     function, inputs = of_one_graph(
         name, "symmetric" if name == "edge_additive_shared" else "block", heads=1
     )
-    # Along a drawn direction: all entries take thirty times as long.
     assert gradgradcheck(function, inputs, check_fwd_over_rev=True, fast_mode=True)
 
 

@@ -15,28 +15,13 @@ from gnn_depth.nn.skips import (
     LinearResidual,
     Ordered,
 )
+from tests.nn.layers.test_remedies import agree, drawn
 
 DTYPE = torch.float64
 
 
-def drawn(skip):
-    with torch.no_grad():
-        for parameter in skip.parameters():
-            parameter.normal_()
-    return skip.double()
-
-
 def rows(*widths):
     return [torch.randn(9, width, dtype=DTYPE, requires_grad=True) for width in widths]
-
-
-def agree(ours, wanted, into):
-    """Values and gradients agree."""
-    torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=1e-10)
-    direction = torch.randn_like(wanted)
-    got = torch.autograd.grad(ours, into, direction, retain_graph=True)
-    for one, other in zip(got, torch.autograd.grad(wanted, into, direction), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
 def test_a_linear_residual_has_a_matrix_also_where_widths_are_equal(graph):
