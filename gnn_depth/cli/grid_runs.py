@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,10 +30,12 @@ from gnn_depth.runs import Origin
 from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
-from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
+from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
+from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.models import build_model
+from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
@@ -76,19 +78,30 @@ class Resolver:
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> None:
-        """Refuse a resolved config whose model cannot be built or trained; parts that need numbers
-        get memory."""
+        """Refuse a resolved config whose model cannot be built or trained."""
         with explained():
             RunRecorder(**config["run"])
+        self._model(config)
+
+    def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
+        """The validation metric that chooses the best epoch of a resolved config, and whether the
+        lowest value is the best."""
+        task = self._model(config).task
+        return f"val/{task.best}", task.lower_is_better
+
+    def _model(self, config: dict[str, Any]) -> NodeClassifier:
+        """The model of a resolved config; parts that need numbers get memory."""
         given = self.data_of(config)[1]
         for device in ("meta", "cpu"):  # a part may need numbers, which nothing on "meta" has
             try:
                 with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
-                    check_training(config["trainer"], build_model(config["model"], given))
-                break
+                    model = build_model(config["model"], given)
+                    check_training(config["trainer"], model)
+                    return model
             except (UsageError, RuntimeError):  # the second is PyTorch's
                 if device == "cpu":
                     raise
+        raise AssertionError
 
 
 def plan_of(
@@ -106,7 +119,7 @@ def plan_of(
     """
     files: dict[str, Source] = {}
     plugins: dict[str, None] = {}
-    for combination in grid.combinations():
+    for combination in shown_combinations(grid):
         line = line_of(combination, grid.base, folder, arguments)
         # Inline configs are part of the grid, which has been checked as a whole.
         files |= {source.name: source for source in line.sources if source.is_file}
@@ -122,14 +135,30 @@ def plan_of(
             try:
                 resolver.check(config)
             except UsageError as error:
+                if grid.search is not None:
+                    raise
                 hint = "Or leave such runs out, by a rule with skip: true or with --subset."
                 raise UsageError(f"{error}\n{hint}") from error
             return config, resolver.data_of(config)[0]
-        except (UsageError, AbsentDataError) as error:
-            raise type(error)(f"{combination.group}: {error}") from error
+        except AbsentDataError as error:
+            raise AbsentDataError(f"{combination.group}: {error}") from error
+        except UsageError as error:
+            raise PlanError(f"{combination.group}: {error}") from error
 
     with quiet():
-        return make_plan(grid, resolve, identity, root, force, absent)
+        if grid.search is None:
+            return make_plan(grid, resolve, identity, root, force, absent)
+        return make_search_plan(grid, resolve, identity, resolver.objective, root, force, absent)
+
+
+def shown_combinations(grid: Grid) -> Iterator[Combination]:
+    """All combinations of a grid; of one with a search, those that are checked before it begins."""
+    for combination in grid.combinations():
+        if grid.search is None:
+            yield combination
+        else:
+            for labels in grid.search.examples():
+                yield grid.search.combined(combination, labels)
 
 
 def line_of(
@@ -156,6 +185,26 @@ def line_of(
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])
+
+
+def best_trials(
+    plan: SearchPlan, folder: Path, arguments: Arguments
+) -> Iterator[tuple[Study, Trial, list[str]]]:
+    """The best trial of each study that has one, and the options of ``fit`` that it stands for."""
+    records = plan.store.records()
+    for study in plan.studies:
+        trial = study.best(records)
+        if trial is None:
+            continue
+        combination = study.search.combined(study.combination, trial.labels)
+        line = line_of(combination, plan.grid.base, folder, arguments)
+        words = []
+        for source in line.sources:
+            content = source.name if source.is_file else json.dumps(source.data)
+            words += ["--config", content]
+        for plugin in line.plugins:
+            words += ["--plugins", plugin]
+        yield study, trial, [*words, *line.argv]
 
 
 class StopWhenAsked(L.Callback):

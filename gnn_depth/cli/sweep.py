@@ -1,22 +1,24 @@
-"""``gnn-depth sweep``: run a grid of configs, each once."""
+"""``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
 import argparse
 import re
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config import read_arguments
+from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
-from gnn_depth.runs import RESULTS
+from gnn_depth.runs import RESULTS, on_test_set
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import carry_out
 from gnn_depth.sweeps.grid import Grid, GridError, read_grid
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
+from gnn_depth.sweeps.search import LOCK, SearchPlan, best_value
 from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
@@ -31,6 +33,8 @@ def main(argv: list[str]) -> int:
     options, arguments = parser().parse_args(argv), read_arguments(overrides)
     grid = chosen_part(load_grid(options.file, arguments.trusted), options)
     folder = Path(options.file).parent
+    if grid.search is not None and not options.dry_run:
+        prepare_search()
     # The workers begin to import while the plan is made.
     pool_or_none = nullcontext() if options.dry_run else open_pool(options)
     with plain_warnings(ResultWarning), pool_or_none as pool:
@@ -43,7 +47,10 @@ def main(argv: list[str]) -> int:
                 print(f"{group}: its data is not here ({reason.splitlines()[0]})")
             return 0
         plan = plan_of(grid, folder, arguments, options.root, options.force)
-        return run_plan(plan, pool, options.retries)
+        code = run_plan(plan, pool, options.retries)
+        if isinstance(plan, SearchPlan):
+            say_best(plan, folder, arguments)
+        return code
 
 
 def parser() -> Options:
@@ -54,7 +61,9 @@ def parser() -> Options:
         "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION "
         "VALUE]...",
     )
-    parser.add_argument("file", help="the grid: a YAML file with base, axes, rules and seeds")
+    parser.add_argument(
+        "file", help="the grid: a YAML file with base, axes, search, rules and seeds"
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="print the runs and their state; run nothing"
     )
@@ -159,6 +168,43 @@ def open_pool(options: argparse.Namespace) -> Pool:
         ) from error
 
 
+def prepare_search() -> None:
+    """Refuse a search where Optuna is not installed, and let Optuna say only what goes wrong."""
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "a search needs the package optuna: pip install 'gnn-depth[optuna]'."
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def say_best(plan: SearchPlan, folder: Path, arguments: Arguments) -> None:
+    """Print the best setting of each study as options of ``fit``, with what its values mean."""
+    from gnn_depth.cli.grid_runs import best_trials
+
+    records = plan.store.records()
+    said = False
+    for study, trial, words in best_trials(plan, folder, arguments):
+        values = []
+        for metric in (best_value(study.metric), on_test_set(study.metric)):
+            value = trial.mean(records, metric)
+            if value is not None:
+                values.append(f"{metric} {value:.4f}")
+        where = f" ({study.combination.group})" if study.combination.labels else ""
+        seeds = f", means of {len(trial.runs)} seeds" if len(trial.runs) > 1 else ""
+        print(f"best of {len(study.trials)} trials{where}: {', '.join(values)}{seeds}")
+        print(f"  {shlex.join(['gnn-depth', 'fit', *words])}")
+        said = True
+    if said:
+        print(
+            "Validation has chosen the setting: its validation value is the best of many and "
+            "therefore too high, the test value is that of a model chosen without the test set."
+        )
+    else:
+        print("no trial has a validation metric yet.")
+
+
 def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
     """Run all unfinished runs of a plan as `gnn_depth.sweeps.drive.carry_out`, and sum up.
 
@@ -174,8 +220,15 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
             "the folder of the sweep cannot be made, written or locked, "
             f"{str(plan.store.folder)!r} ({error.strerror}); choose another with --root."
         ) from error
+    alone = plan.store.claim(LOCK) if isinstance(plan, SearchPlan) else nullcontext(True)
     try:
-        sweep = carry_out(plan, pool, train_job, retries, deadline)
+        with alone as mine:
+            if not mine:
+                raise UsageError(
+                    f"another process works on the search in {str(plan.store.folder)!r}: it alone "
+                    "proposes settings. Give this one another name, or another --root."
+                )
+            sweep = carry_out(plan, pool, train_job, retries, deadline)
     except PoolError as error:
         raise RunError(f"stopped: {error}") from error
     state = plan.state(lambda record: record.status if record else "not started")

@@ -4,11 +4,11 @@ import sys
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
-from gnn_depth.sweeps.plan import Plan
+from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.progress import SweepProgress
 from gnn_depth.sweeps.store import CLAIMS, Record, RunKey, Store
@@ -31,12 +31,15 @@ def carry_out(
     # Once this file exists, this sweep's runs stop, on any machine.
     stop = there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
-    left = [run for run in plan.runs if run.key.identity not in done]
-    jobs = [Job(there, run, command, retries, str(stop), train) for run in left]
+
+    def job_of(run: PlannedRun) -> Job:
+        return Job(there, run, command, retries, str(stop), train)
+
+    jobs = [job_of(run) for run in plan.runs if run.key.identity not in done]
     finished = len(plan.runs) - len(jobs)
     try:
-        with SweepProgress(len(plan.runs), finished, pool, plan.grid.metric) as progress:
-            return Sweep(plan, pool, progress, deadline).run(jobs)
+        with SweepProgress(plan.size, finished, pool, plan.metric) as progress:
+            return Sweep(plan, pool, progress, deadline, job_of).run(jobs)
     finally:
         stop.unlink(missing_ok=True)
 
@@ -45,12 +48,18 @@ class Sweep:
     """A running sweep; the mean curves of a group are written once all its runs are done."""
 
     def __init__(
-        self, plan: Plan, pool: Pool, progress: SweepProgress, deadline: float = float("inf")
+        self,
+        plan: Plan,
+        pool: Pool,
+        progress: SweepProgress,
+        deadline: float = float("inf"),
+        job_of: Callable[[PlannedRun], Job] | None = None,
     ) -> None:
         self.plan = plan
         self.pool = pool
         self.progress = progress
         self.deadline = deadline
+        self.job_of = job_of  # for runs that the plan adds later
         self.outcomes: dict[str, Record] = {}  # by identity; runs that were not started have none
         self.interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
         self._waiting: deque[Job] = deque()
@@ -79,7 +88,7 @@ class Sweep:
             self._looked = now
             self._waiting.extend(self._elsewhere)
             self._elsewhere.clear()
-        while in_time and self._waiting and len(self._running) < self.pool.workers:
+        while in_time and len(self._running) < self.pool.workers and self._is_any_waiting():
             job = self._waiting.popleft()
             self.progress.start(job.run.key.label)
             self._running[self.pool.submit(work, job)] = job
@@ -89,7 +98,16 @@ class Sweep:
                 self._take(self._running.pop(future), future)
         elif self._elsewhere and in_time:
             time.sleep(LOOK_SECONDS)
-        return bool(self._running or (in_time and (self._waiting or self._elsewhere)))
+        if self._running:
+            return True
+        return in_time and (self._is_any_waiting() or bool(self._elsewhere))
+
+    def _is_any_waiting(self) -> bool:
+        """True if a run waits for a worker; where none does, the plan is asked for more."""
+        if not self._waiting and self.job_of is not None:
+            for run in self.plan.next_runs(self.outcomes, self.progress.print):
+                self._waiting.append(self.job_of(run))
+        return bool(self._waiting)
 
     def _take(self, job: Job, future: "Future[Record]") -> None:
         try:

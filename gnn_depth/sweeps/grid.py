@@ -1,14 +1,17 @@
-"""A grid of runs: a base config with axes, rules and seeds, read from a file."""
+"""A grid of runs: a base config with axes, rules and seeds, and a search, read from a file."""
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 Label: TypeAlias = str | int | float | bool | None
 # Dotted option -> value; `config` -> a config file to lay over the base.
@@ -16,11 +19,16 @@ Settings: TypeAlias = dict[str, Any]
 Where: TypeAlias = tuple[str | int, ...]
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
-KEYS = ("base", "axes", "rules", "seeds", "per_seed", "name", "metric")
+KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name", "metric")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "a word"}
 RULE_KEYS = ("when", "set", "skip")
+SEARCH_KEYS = ("options", "trials", "sampler", "seed")
+RANGE_KEYS = ("low", "high", "log")
+SAMPLERS = ("tpe", "random")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
 MOST_RUNS = 100_000
+MOST_TRIALS = 10_000
+DIGITS = 4  # of a number that a search draws: folders carry its name, and more would say nothing
 MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were forgotten
 
 
@@ -72,6 +80,129 @@ class Combination:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """Numbers of a range: uniform, or uniform in the logarithm; whole if both ends are whole."""
+
+    name: str  # of the option
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int)
+
+    def distribution(self) -> "BaseDistribution":
+        """The range as Optuna draws from it."""
+        from optuna.distributions import FloatDistribution, IntDistribution
+
+        if self.is_whole:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+    def label_of(self, drawn: Any) -> Label:
+        """The number that is used for one that Optuna drew: with few digits, inside the range."""
+        if self.is_whole:
+            return int(drawn)
+        scale = self.high - self.low
+        if self.log:  # digits that suit the whole range would round small numbers to zero
+            scale = min(scale, drawn)
+        rounded = round(drawn, DIGITS - 1 - math.floor(math.log10(scale)))
+        return float(min(max(rounded, self.low), self.high))
+
+    def drawn_as(self, label: Label) -> Any:
+        """What Optuna is told of a number."""
+        return label
+
+    def has(self, label: Label) -> bool:
+        """True if a number is one of the range."""
+        if isinstance(label, bool) or not isinstance(label, int | float):
+            return False
+        if self.is_whole and not isinstance(label, int):
+            return False
+        return self.low <= label <= self.high
+
+    def settings(self, label: Label) -> Settings:
+        return {self.name: label}
+
+    def examples(self) -> tuple[Label, ...]:
+        """Labels that are checked before the first run: an option that takes both ends takes all
+        between them."""
+        return (self.low, self.high)
+
+    def __str__(self) -> str:
+        scale = ", log scale" if self.log else ""
+        kind = "whole numbers " if self.is_whole else ""
+        return f"{kind}{self.low} to {self.high}{scale}"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Values of an option to choose from, in no order."""
+
+    name: str  # of the option
+    values: dict[Label, Settings]
+
+    def distribution(self) -> "BaseDistribution":
+        """The values as Optuna draws from them: by their text."""
+        from optuna.distributions import CategoricalDistribution
+
+        return CategoricalDistribution([label_text(label) for label in self.values])
+
+    def label_of(self, drawn: Any) -> Label:
+        return {label_text(label): label for label in self.values}[drawn]
+
+    def drawn_as(self, label: Label) -> Any:
+        return label_text(label)
+
+    def has(self, label: Label) -> bool:
+        return label in self.values
+
+    def settings(self, label: Label) -> Settings:
+        return self.values[label]
+
+    def examples(self) -> tuple[Label, ...]:
+        return tuple(self.values)
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(map(label_text, self.values))
+
+
+Searched: TypeAlias = Interval | Choices
+
+
+@dataclass(frozen=True)
+class Search:
+    """The section ``search`` of a grid file.
+
+    Attributes:
+        options: What is searched, by the name of the option.
+        trials: Number of settings to try, for each combination of the axes.
+        sampler: ``tpe``, Optuna's tree-structured Parzen estimator, or ``random``.
+        seed: Determines what is drawn, given the results so far.
+    """
+
+    options: dict[str, Searched]
+    trials: int
+    sampler: str = "tpe"
+    seed: int = 0
+
+    def combined(self, combination: Combination, labels: Mapping[str, Label]) -> Combination:
+        """A combination of the axes with values of the searched options, which come last."""
+        settings = [option.settings(labels[name]) for name, option in self.options.items()]
+        return Combination({**combination.labels, **labels}, (*combination.settings, *settings))
+
+    def examples(self) -> list[dict[str, Label]]:
+        """Settings that have each end of a range and each choice at least once."""
+        first = {name: option.examples()[0] for name, option in self.options.items()}
+        found = [first]
+        for name, option in self.options.items():
+            for label in option.examples()[1:]:
+                found.append({**first, name: label})
+        return found
+
+
+@dataclass(frozen=True)
 class Grid:
     """All runs of a sweep."""
 
@@ -83,11 +214,15 @@ class Grid:
     metric: str | None = None  # that runs are compared by; by default that of their task
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
+    search: Search | None = None  # of settings for every combination
 
     def __post_init__(self) -> None:
-        runs = math.prod([len(self.seeds), *(len(axis.values) for axis in self.axes)])
+        sizes_of_all = [len(axis.values) for axis in self.axes]
+        if self.search is not None:
+            sizes_of_all.append(self.search.trials)
+        runs = math.prod([len(self.seeds), *sizes_of_all])
         if runs > MOST_RUNS:
-            sizes = " x ".join(str(len(axis.values)) for axis in self.axes)
+            sizes = " x ".join(map(str, sizes_of_all))
             raise GridError(
                 f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most "
                 f"{MOST_RUNS:,} are accepted: split it into several grids."
@@ -165,7 +300,7 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
             raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
     axes = {}
     for key, values in _checked(dict, content.get("axes"), ("axes",)).items():
-        axes[key] = _axis(key, values)
+        axes[key] = _axis(key, values, ("axes", key))
     base = content.get("base")
     files: list[Any] = base if isinstance(base, list) else [base]
     if base is None:
@@ -184,10 +319,86 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
         tuple(rules),
         _checked(str, content.get("metric"), ("metric",)) or None,
         _per_seed(content.get("per_seed"), seeds),
+        _search(content["search"], axes) if "search" in content else None,
     )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
     return grid
+
+
+def _search(content: Any, axes: Mapping[str, Any]) -> Search:
+    """Read the section ``search`` of a grid file with these axes.
+
+    Raises:
+        GridError: It is not valid.
+    """
+    where: Where = ("search",)
+    section = _checked(dict, content, where)
+    for key in section:
+        if key not in SEARCH_KEYS:
+            raise GridError(unknown("key of search", str(key), SEARCH_KEYS), (*where, key))
+    options = {}
+    for name, values in _checked(dict, section.get("options"), (*where, "options")).items():
+        here = (*where, "options", name)
+        if name in axes:
+            raise GridError(f"{name} is searched and an axis: it can be one of them.", here)
+        options[name] = _searched(name, values, here)
+    if not options:
+        raise GridError(
+            "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}.", where
+        )
+    trials = section.get("trials")
+    if type(trials) is not int or not 0 < trials <= MOST_TRIALS:
+        raise GridError(
+            f"search needs trials, the number of settings to try: from 1 to {MOST_TRIALS}, not "
+            f"{trials!r}.",
+            (*where, "trials"),
+        )
+    sampler = section.get("sampler", "tpe")
+    if sampler not in SAMPLERS:
+        raise GridError(unknown("sampler", str(sampler), SAMPLERS), (*where, "sampler"))
+    seed = section.get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise GridError(
+            f"the seed of a search is a whole number from 0, not {seed!r}.", (*where, "seed")
+        )
+    return Search(options, trials, sampler, seed)
+
+
+def _searched(name: Any, values: Any, where: Where) -> Searched:
+    if isinstance(values, list):
+        if not values:
+            raise GridError(f"{name} has no values to choose from.", where)
+        return Choices(name, _axis(name, values, where).values)
+    if not isinstance(values, dict):
+        raise GridError(
+            f"{name} is searched in a range, {{low: 0.0, high: 0.8}}, or in a list of values, not "
+            f"{values!r}.",
+            where,
+        )
+    for key in values:
+        if key not in RANGE_KEYS:
+            raise GridError(unknown(f"key of the range of {name}", str(key), RANGE_KEYS), where)
+    _axis(name, [0], where)  # its name is that of an option
+    ends = []
+    for key in ("low", "high"):
+        end = values.get(key)
+        if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+            raise GridError(f"{key} of {name} is a number, not {end!r}.", where)
+        ends.append(end)
+    low, high = ends
+    if not all(isinstance(end, int) for end in ends):  # 0 to 0.8 are no whole numbers
+        low, high = float(low), float(high)
+    if low >= high:
+        raise GridError(f"low of {name} is below high, and not {low} to {high}.", where)
+    log = values.get("log", False)
+    if not isinstance(log, bool):
+        raise GridError(f"log of {name} is true or false, not {log!r}.", where)
+    if log and low <= 0:
+        raise GridError(
+            f"{name} from {low} has no logarithm: with log: true low is above 0.", where
+        )
+    return Interval(name, low, high, log)
 
 
 def _per_seed(options: Any, seeds: Sequence[int]) -> dict[int, Settings]:
@@ -226,8 +437,7 @@ def _name(value: Any) -> str:
     return name
 
 
-def _axis(name: Any, values: Any) -> GridAxis:
-    where = ("axes", name)
+def _axis(name: Any, values: Any, where: Where) -> GridAxis:
     if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
         raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
     if name in COLUMNS:

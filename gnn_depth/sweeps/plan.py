@@ -2,13 +2,18 @@
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from gnn_depth._version import __version__
 from gnn_depth.sweeps.grid import Combination, Grid, Label
 from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
+
+# A combination -> its resolved config, and the checksum of its data.
+Resolve: TypeAlias = Callable[[Combination], tuple[dict[str, Any], str]]
+# These two -> a checksum that runs with equal results share.
+Identity: TypeAlias = Callable[[dict[str, Any], str], str]
 
 
 class PlanError(ValueError):
@@ -39,6 +44,25 @@ class Plan:
     runs: list[PlannedRun]
     store: Store
 
+    @property
+    def size(self) -> int:
+        """The number of runs, those of a search among them that are not known yet."""
+        return len(self.runs)
+
+    @property
+    def metric(self) -> str | None:
+        """The metric by which the progress names the best run; None for that of their task."""
+        return self.grid.metric
+
+    def next_runs(
+        self, outcomes: Mapping[str, Record], say: Callable[[str], None]
+    ) -> list[PlannedRun]:
+        """Further runs, given what came of those before; a grid has none.
+
+        The outcomes are by identity; ``say`` prints a line.
+        """
+        return []
+
     def found(self) -> list[Record]:
         """The records of this plan's runs."""
         records = self.store.records()
@@ -47,57 +71,54 @@ class Plan:
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
-        return _counted(self.runs, self.store.records(), describe)
+        states = Counter(_states(self.runs, self.store.records(), describe))
+        states[describe(None)] += self.size - len(self.runs)
+        return _counts(states)
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
         shape = [f"{len(axis.values)} {axis.name}" for axis in self.grid.axes]
+        search = self.grid.search
+        if search is not None:
+            shape.append(f"{search.trials} trials")
         shape.append(f"{len(self.grid.seeds)} seeds")
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
             groups[run.key.group].append(run)
         records = self.store.records()
         width = max(map(len, groups), default=0)
-        size = f"{len(self.runs)} runs of {' x '.join(shape)}"
+        size = f"{self.size} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
+        if search is not None:
+            lines += [f"  searched: {name}: {option}" for name, option in search.options.items()]
         for name, runs in groups.items():
-            lines.append(f"  {name:<{width}}  {_counted(runs, records, _to_do)}")
-        lines.append(f"in all: {_counted(self.runs, records, _to_do)}")
+            states = Counter(_states(runs, records, to_do))
+            lines.append(f"  {name:<{width}}  {_counts(states)}")
+        lines.append(f"in all: {self.state(to_do)}")
         return "\n".join(lines)
 
 
 def make_plan(
     grid: Grid,
-    resolve: Callable[[Combination], tuple[dict[str, Any], str]],
-    identity: Callable[[dict[str, Any], str], str],
+    resolve: Resolve,
+    identity: Identity,
     root: str,
     force: bool = False,
     absent: dict[str, str] | None = None,
 ) -> Plan:
     """Resolve all runs of a grid, and open the store of their results, which force archives.
 
-    The command line resolves a combination to its config and the checksum of its data, and gives
-    runs with equal results the same identity, a checksum of both. Given a dictionary of the absent,
-    groups whose data is not here (AbsentDataError) are left out, and noted there with the reason.
+    Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out,
+    and noted there with the reason.
     """
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
         try:
-            if grid.per_seed:
-                each = [resolve(grid.with_seed(combination, seed)) for seed in grid.seeds]
-            else:
-                each = [resolve(combination)] * len(grid.seeds)
+            runs += planned_runs(grid, combination, resolve, identity, len(runs))
         except AbsentDataError as error:
             if absent is None:
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
             absent[combination.group] = str(error)
-            continue
-        for seed, (config, data_sha256) in zip(grid.seeds, each, strict=True):
-            _check_alone(combination, config)
-            mine = copy.deepcopy(config) | {"seed_everything": seed}
-            key = RunKey(combination.group, seed, identity(mine, data_sha256))
-            options = tuple(grid.per_seed.get(seed, ()))
-            runs.append(PlannedRun(key, combination.labels, mine, data_sha256, len(runs), options))
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)
@@ -107,11 +128,35 @@ def make_plan(
                 "the difference between them has no effect. Exclude one of them by a rule with "
                 "skip: true."
             )
-    store = Store(root, grid.name)
+    return Plan(grid, runs, open_store(root, grid.name, runs, force))
+
+
+def planned_runs(
+    grid: Grid, combination: Combination, resolve: Resolve, identity: Identity, place: int
+) -> list[PlannedRun]:
+    """The runs of a combination, one for each seed; the first has this place in the grid."""
+    if grid.per_seed:
+        each = [resolve(grid.with_seed(combination, seed)) for seed in grid.seeds]
+    else:
+        each = [resolve(combination)] * len(grid.seeds)
+    runs: list[PlannedRun] = []
+    for seed, (config, data_sha256) in zip(grid.seeds, each, strict=True):
+        _check_alone(combination, config)
+        mine = copy.deepcopy(config) | {"seed_everything": seed}
+        key = RunKey(combination.group, seed, identity(mine, data_sha256))
+        options = tuple(grid.per_seed.get(seed, ()))
+        number = place + len(runs)
+        runs.append(PlannedRun(key, combination.labels, mine, data_sha256, number, options))
+    return runs
+
+
+def open_store(root: str, name: str, runs: list[PlannedRun], force: bool) -> Store:
+    """The store of a sweep's results; force archives those of these runs and of other versions."""
+    store = Store(root, name)
     if force:
         _archive(runs, store)
     store.check_version(__version__)
-    return Plan(grid, runs, store)
+    return store
 
 
 def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
@@ -145,14 +190,20 @@ def _archive(runs: list[PlannedRun], store: Store) -> None:
             store.archive(record)
 
 
-def _counted(
-    runs: list[PlannedRun], records: dict[str, Record], describe: Callable[[Record | None], str]
-) -> str:
-    counts = Counter(describe(records.get(run.key.identity)) for run in runs)
-    return ", ".join(f"{count} {state}" for state, count in counts.items())
+def _states(
+    runs: Iterable[PlannedRun],
+    records: Mapping[str, Record],
+    describe: Callable[[Record | None], str],
+) -> list[str]:
+    return [describe(records.get(run.key.identity)) for run in runs]
 
 
-def _to_do(record: Record | None) -> str:
+def _counts(states: Counter[str]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in states.items() if count)
+
+
+def to_do(record: Record | None) -> str:
+    """What a sweep that starts now does about a run."""
     if record is None:
         return "to run"
     return record.status if record.is_result else f"to run again ({record.status})"

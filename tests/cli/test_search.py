@@ -1,0 +1,159 @@
+"""``gnn-depth sweep`` with a search: its trials are ordinary runs, and the results its only store."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gnn_depth.cli.config import read_arguments
+from gnn_depth.cli.grid_runs import Resolver
+from gnn_depth.sweeps.search import LOCK
+from gnn_depth.sweeps.store import Store
+from gnn_depth.training.identity import identity
+from tests.cli.test_sweep import grid  # noqa: F401  (a fixture)
+
+OPTIONS = {
+    "model.dropout": {"low": 0.0, "high": 0.8},
+    "model.norm": ["none", {"name": "pair", "scale": 2.0}],
+}
+
+
+def results(root="runs"):
+    found = [json.loads(path.read_text()) for path in Path(root).glob("grid/*/seed_*/result.json")]
+    return sorted(found, key=lambda result: (result["place"], result["seed"]))
+
+
+def values(found):
+    return [(result["axes"], result["seed"], result["metrics"]) for result in found]
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_search_that_was_stopped_goes_on_and_its_best_setting_is_one_that_fit_takes(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    pytest.importorskip("optuna")
+    grid(search={"trials": 2, "options": OPTIONS}, seeds=2)
+    assert gnn_depth("sweep", "grid.yaml").code == 0
+    first = results()
+    assert [result["status"] for result in first] == ["finished"] * 4
+    grid(search={"trials": 4, "options": OPTIONS}, seeds=2)
+    answer = gnn_depth("sweep", "grid.yaml", "--dry-run")
+    assert "8 runs of 4 trials x 2 seeds" in answer.out
+    assert answer.out.splitlines()[-1] == "in all: 4 finished, 4 to run"
+    answer = gnn_depth("sweep", "grid.yaml")
+    assert answer.code == 0, answer.err
+    found = results()
+    assert found[:4] == first, "finished trials are not run again"
+
+    # At once, it is the same search.
+    assert gnn_depth("sweep", "grid.yaml", "--root", "others").code == 0
+    assert values(results("others")) == values(found)
+
+    means = {}
+    for result in found:
+        name = json.dumps(result["axes"])
+        means[name] = means.get(name, 0) + result["metrics"]["val_acc_at_best_val"] / 2
+    best = json.loads(max(means, key=means.get))
+    report, command = answer.out.splitlines()[-3:-1]
+    assert report.startswith(f"best of 4 trials: val_acc_at_best_val {max(means.values()):.4f}")
+    assert "test_acc_at_best_val" in report
+    words = shlex.split(command)
+    assert words[:2] == ["gnn-depth", "fit"]
+    resolver = Resolver([])
+    config = resolver.resolve(read_arguments(words[2:]))
+    of_best = [result for result in found if result["axes"] == best]
+    for result in of_best:
+        mine = config | {"seed_everything": result["seed"]}
+        assert identity(mine, resolver.data_of(config)[0]) == result["identity"]
+
+    table = gnn_depth("table", "runs/grid", "--rows", "dropout", "--columns", "norm")
+    assert table.code == 0, table.err
+    assert f"{best['model.dropout']}" in table.out
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    pytest.importorskip("optuna")
+    axes = {"model.skip": ["none", "residual"]}
+    options = {"model.dropout": OPTIONS["model.dropout"]}
+    name = grid(axes=axes, search={"trials": 2, "options": options})
+    answer = gnn_depth("sweep", name)
+    assert answer.code == 0, answer.err
+    tried = {"none": [], "residual": []}
+    for result in results():
+        tried[result["axes"]["model.skip"]].append(result["axes"]["model.dropout"])
+    assert tried["none"] == tried["residual"]
+    assert len(set(tried["none"])) == 2
+    assert "(skip=none): val_acc" in answer.out
+    assert "(skip=residual): val_acc" in answer.out
+
+    again = gnn_depth("sweep", name, "--subset", "skip=none", "--force")
+    assert again.code == 0, again.err
+    assert len(list(Path("runs/archive").glob("grid/*/seed_*"))) == 2
+    assert len(results()) == 4
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_options_that_do_not_go_together_are_said_and_the_search_goes_on(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    pytest.importorskip("optuna")
+    options = {"model.layer": ["gat", "gcn"], "model.norm": ["none", "lipschitz"]}
+    answer = gnn_depth("sweep", grid(search={"trials": 9, "options": options}))
+    assert answer.code == 0
+    (line,) = [line for line in answer.err.splitlines() if line.startswith("not tried: ")]
+    assert "layer=gcn,norm=lipschitz" in line
+    assert "ends after 4 trials" in answer.err
+    assert len(results()) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "said"),
+    [
+        ({"model.drop": [0.1, 0.2]}, [], ["'model.drop'", "'model.dropout'"]),
+        ({"model.dropout": {"low": 0, "high": 1.5}}, [], ["dropout=1.5"]),
+        ({"model.norm": ["none", "par"]}, [], ["norm=par", "'pair'"]),
+        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml:5", "0.9 to 0.1"]),
+        ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["has no effect"]),
+        ({"model.best_metric": ["acc", "loss"]}, [], ["val/acc", "val/loss", "one metric"]),
+    ],
+)
+def test_what_no_trial_could_use_is_refused_before_the_first_run(
+    refused,
+    grid,  # noqa: F811
+    options,
+    words,
+    said,
+):
+    name = grid(search={"trials": 3, "options": options})
+    message = refused("sweep", name, "--dry-run", *words)
+    assert all(text in message for text in said), message
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_search_needs_its_extra_and_to_be_alone(refused, grid, monkeypatch):  # noqa: F811
+    name = grid(search={"trials": 3, "options": OPTIONS})
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "optuna", None)
+        message = refused("sweep", name)
+    assert message == "a search needs the package optuna: pip install 'gnn-depth[optuna]'."
+    pytest.importorskip("optuna")
+    with Store("elsewhere", "grid").claim(LOCK) as mine:
+        assert mine
+        assert "another process" in refused("sweep", name, "--root", "elsewhere")
+
+
+def test_a_metric_of_which_less_is_better_is_searched_for_the_least(grid):  # noqa: F811
+    base = yaml.safe_load(Path("base.yaml").read_text())
+    words = ["--config", json.dumps(base), "--model.best_metric", "loss"]
+    resolver = Resolver([])
+    assert resolver.objective(resolver.resolve(read_arguments(words))) == ("val/loss", True)
+    assert resolver.objective(resolver.resolve(read_arguments(words[:2]))) == ("val/acc", False)
