@@ -58,6 +58,7 @@ def main(argv: list[str]) -> int:
     wanted = lowest(project["dependencies"])
     print("installing", *wanted, flush=True)
     subprocess.run([*install, *wanted, *tools], check=True)
+    # Without its dependencies, which pip would otherwise bring up to date.
     subprocess.run([*install, "--no-deps", "--editable", ROOT], check=True)
     # Old versions are deprecated here and there by what they depend on, which is not pinned.
     test = [python, "-m", "pytest", "-q", "-W", "ignore::DeprecationWarning", *tests]

@@ -26,9 +26,9 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,11 @@ class Claim:
             deviation = statistics.stdev(self.values)
         else:
             deviation = self.data["spread"] / 100
-            deviation /= float(t_half_width(1.0, self.n)) if self.unit == "ci" else 1.0
-        return deviation if spread == "std" else float(t_half_width(deviation, self.n))
+            if self.unit == "ci":  # back from the interval to the deviation
+                deviation /= float(t_half_width(1.0, self.n))
+        if spread == "std":
+            return deviation
+        return float(t_half_width(deviation, self.n))
 
     def shorter(self) -> list[str]:
         """The number of epochs or steps as a note, if an option of the claim sets it."""
@@ -125,20 +128,21 @@ class Results:
 
     @cached_property
     def published(self) -> list[Published]:
-        found = self.head.get("published")
-        if found is None:
-            found = load_item(self.head["item"]).published if "item" in self.head else []
+        found = self.head.get("published", [])
+        if not found and "item" in self.head:
+            found = load_item(self.head["item"]).published
         return parse_published(found, str(self.path))
 
     def verdicts(self, claim: Claim) -> Iterator[tuple[str, PublishedNumber, Level]]:
         """Source, published number and verdict of every published number for a claim."""
         here: Any = claim
         for entry in self.published:
-            if all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
-                for text, number in entry.numbers.items():
-                    if same(claim.at.get(entry.over, ""), text):
-                        level = agreement_of(here, number, entry.interval, entry.runs)
-                        yield entry.source, number, level
+            if not all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
+                continue
+            for text, number in entry.numbers.items():
+                if same(claim.at.get(entry.over, ""), text):
+                    level = agreement_of(here, number, entry.interval, entry.runs)
+                    yield entry.source, number, level
 
     def table(self) -> str:
         """The table in Markdown, with notes."""
@@ -146,7 +150,8 @@ class Results:
         for claim in self.claims:
             for source, _, _ in self.verdicts(claim):
                 sources.setdefault(source, len(sources) + 1)
-        usual = statistics.mode(claim.n for claim in self.claims)  # number of seeds
+        # A note is given where the number of seeds is another than that of most cells.
+        usual = statistics.mode(claim.n for claim in self.claims)
         rows: dict[tuple[str, ...], None] = {}
         columns: dict[tuple[str, ...], None] = {}
         cells = {}
@@ -159,8 +164,8 @@ class Results:
         lines = [head, ["---"] * len(head)]
         for row in rows:
             lines.append([*row, *(cells.get((row, column), "") for column in columns)])
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"{table}\n\n{' '.join(self._notes(list(sources), usual))}"
+        notes = " ".join(self._notes(list(sources), usual))
+        return "\n".join(map(line_of, lines)) + f"\n\n{notes}"
 
     def _cell(self, claim: Claim, sources: Mapping[str, int], usual: int) -> str:
         """What was measured, with notes on seeds, epochs and published numbers."""
@@ -186,11 +191,9 @@ class Results:
         spread = {"std": "standard deviation", "ci": "95% confidence interval"}[self.head["spread"]]
         seeds = "One seed where no deviation is stated"
         if usual > 1:
-            alone = any(claim.n == 1 for claim in self.claims)
-            seeds = (
-                f"{usual} seeds where nothing else is stated"
-                + ", one where no deviation is" * alone
-            )
+            seeds = f"{usual} seeds where nothing else is stated"
+            if any(claim.n == 1 for claim in self.claims):
+                seeds += ", one where no deviation is"
         yield f"*{seeds}; mean ± {spread}; code: {code}.*"
         if any(claim.data.get("stale") for claim in self.claims):
             yield (
@@ -202,7 +205,14 @@ class Results:
 def number_text(number: PublishedNumber) -> str:
     """A published number as text."""
     text = f"{100 * number.mean:.1f}"
-    return text if number.half is None else f"{text} ± {100 * number.half:.1f}"
+    if number.half is not None:
+        text += f" ± {100 * number.half:.1f}"
+    return text
+
+
+def line_of(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def load(folder: Path = FOLDER) -> list[Results]:
@@ -210,9 +220,8 @@ def load(folder: Path = FOLDER) -> list[Results]:
     found = []
     for path in sorted(folder.glob("*.json")):
         head = json.loads(path.read_text(encoding="utf-8"))
-        found.append(
-            Results(path, head, [Claim(claim, head["spread"]) for claim in head.pop("claims")])
-        )
+        claims = [Claim(claim, head["spread"]) for claim in head.pop("claims")]
+        found.append(Results(path, head, claims))
     return found
 
 
@@ -244,7 +253,8 @@ def counted(found: Sequence[Results]) -> dict[tuple[str, str], Counter[str]]:
             if cell in seen or runs in seen:
                 continue
             seen |= {cell, runs}
-            lines[paper, name][SHORT if claim.shorter() else level] += 1
+            outcome = SHORT if claim.shorter() else level
+            lines[paper, name][outcome] += 1
     return lines
 
 
@@ -253,10 +263,9 @@ def counts(found: Sequence[Results]) -> str:
     columns = (*LEVELS, SHORT)
     lines = counted(found)
     total: Counter[str] = sum(lines.values(), Counter())
-    table = [f"| paper | item | {' | '.join(columns)} |", "|---|---|" + len(columns) * "---|"]
+    table = [line_of(["paper", "item", *columns]), "|---|---|" + len(columns) * "---|"]
     for (paper, name), count in [*sorted(lines.items()), (("**all**", ""), total)]:
-        numbers = " | ".join(str(count[column]) for column in columns)
-        table.append(f"| {paper} | {name} | {numbers} |")
+        table.append(line_of([paper, name, *(str(count[column]) for column in columns)]))
     return "\n".join(table)
 
 
@@ -286,14 +295,13 @@ class Authors:
             return "not run by us"
         if self.ours.shorter():
             return SHORT
-        sides = (self.ours, self.theirs)
-        freedom = sum(side.n - 1 for side in sides)
+        freedom = self.ours.n + self.theirs.n - 2
         if freedom == 0:
             return "one seed each"
         squares = 0.0
-        for side in sides:
+        for side in (self.ours, self.theirs):
             squares += (side.n - 1) * (side.half_width("std") or 0.0) ** 2
-        error = math.sqrt(squares / freedom * sum(1 / side.n for side in sides))
+        error = math.sqrt(squares / freedom * (1 / self.ours.n + 1 / self.theirs.n))
         # t_half_width divides by the root of the number of values, one more than the freedom.
         width = float(t_half_width(error, freedom + 1)) * math.sqrt(freedom + 1)
         # Both accuracies are multiples of one test node: 0.1 points on 1000 nodes.
@@ -308,13 +316,13 @@ def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Author
         content = json.loads(path.read_text(encoding="utf-8"))
         same_item = [results for results in found if name_of(results) == content["item"]]
         for data in content["claims"]:
-            at = {axis: label(value) for axis, value in data["at"].items()}
+            theirs = Claim(data, "std")
             ours, published = None, None
             for results in same_item:
                 for claim in results.claims:
-                    if ours is None and claim.at == at:
+                    if ours is None and claim.at == theirs.at:
                         ours = claim
-                for _, number, _ in results.verdicts(Claim(data, "std")):
+                for _, number, _ in results.verdicts(theirs):
                     published = published or number
             loaded.append(Authors(content["paper"], content["item"], data, ours, published))
     return loaded
@@ -328,18 +336,22 @@ def authors_table(authors: Sequence[Authors]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for one in authors:
-        cell = ", ".join(one.theirs.at.values())
-        changed = one.data.get("changed", {})
-        notes = ", ".join(f"{option} {value}" for option, value in changed.items())
+        cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
+        changed = one.data.get("changed", {})  # options that the paper's command does not have
+        if changed:
+            notes = [f"{option} {value}" for option, value in changed.items()]
+            cell += f" ({', '.join(notes)})"
         published = number_text(one.published) if one.published else ""
-        ours = one.ours.text() if one.ours else ""
-        if one.ours and one.ours.n > 1:
-            ours += f" (n = {one.ours.n})"
-        columns = [f"{one.item}: {cell}" + f" ({notes})" * bool(notes), published]
+        sides: list[Claim | None] = []
         for key in ("values", "last", "largest"):
-            side = Claim(one.data | {"values": one.data[key]}, "std")
-            columns.append(side.text() + f" (n = {side.n})" * (side.n > 1))
-        lines.append(f"| {' | '.join([*columns, ours, one.verdict])} |")
+            sides.append(Claim(one.data | {"values": one.data[key]}, "std"))
+        columns = [cell, published]
+        for side in (*sides, one.ours):
+            text = side.text() if side else ""
+            if side and side.n > 1:
+                text += f" (n = {side.n})"
+            columns.append(text)
+        lines.append(line_of([*columns, one.verdict]))
     return "\n".join(lines)
 
 
@@ -375,7 +387,7 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
             str(count["undecided"] + count[SHORT]),
             _of_code(paper, agreeing, decided),
         ]
-        lines.append(f"| {' | '.join(columns)} |")
+        lines.append(line_of(columns))
     lines.append(
         "| Gradient expansion (Park & Kim 2024) | the paper prints no numbers | | | no code |"
     )
@@ -389,11 +401,14 @@ def page(text: str, found: Sequence[Results]) -> str:
         ValueError: A mark names no file of results.
     """
     authors = load_authors(found)
-    tables = {results.path.stem: results.table for results in found} | {
-        "counts": lambda: counts(found),
-        "authors": lambda: authors_table(authors),
-        "papers": lambda: papers_table(found, authors),
+    # Functions, as a page has only some of the tables.
+    tables: dict[str, Callable[[], str]] = {
+        "counts": partial(counts, found),
+        "authors": partial(authors_table, authors),
+        "papers": partial(papers_table, found, authors),
     }
+    for results in found:
+        tables[results.path.stem] = results.table
 
     def write(match: re.Match[str]) -> str:
         if match[2] not in tables:
@@ -416,6 +431,7 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("status") in ("finished", "diverged") and result.get("sweep"):
             settings = tuple(settings_of(result["command"]))
+            # A path of this machine would be of no use to whoever repeats the run.
             absolute = [word for word in settings if word.startswith("/")]
             if absolute:
                 reason = f"{absolute[0]} is not below the folder GNN_DEPTH_DATA"
@@ -429,35 +445,42 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             continue
         content = json.loads(path.read_text(encoding="utf-8"))
         metric = content.get("metric", METRIC)
-        found = [one for one in found if math.isfinite(one["metrics"].get(metric, math.nan))]
-        found.sort(key=lambda one: one["seed"])
-        if not found:
+        values, seeds, seconds, commits = [], [], [], []
+        for one in sorted(found, key=lambda one: one["seed"]):
+            value = one["metrics"].get(metric, math.nan)
+            if math.isfinite(value):
+                values.append(round(100 * value, 2))
+                seeds.append(one["seed"])
+                seconds.append(one["seconds"])
+                commits.append(one["git"]["commit"])
+        if not values:
             continue
         claim = {
             "at": json.loads(axes),
-            "values": [round(100 * one["metrics"][metric], 2) for one in found],
-            "seeds": [one["seed"] for one in found],
-            "commit": found[0]["git"]["commit"][:7],
-            "seconds": round(statistics.fmean(one["seconds"] for one in found)),
+            "values": values,
+            "seeds": seeds,
+            "commit": commits[0][:7],
+            "seconds": round(statistics.fmean(seconds)),
         }
         if settings:
             claim["options"] = list(settings)
         new = Claim(claim, content["spread"])
-        old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
-        if old:
-            known = Claim(old[0], "std")
+        claims = content["claims"]
+        places = [place for place, old in enumerate(claims) if Claim(old, "std").at == new.at]
+        if places:
+            known = Claim(claims[places[0]], "std")
             is_shorter = len(new.shorter()) > len(known.shorter())
-            if not old[0].get("stale") and (known.n > new.n or is_shorter):
+            if not known.data.get("stale") and (known.n > new.n or is_shorter):
                 continue
-            content["claims"][content["claims"].index(old[0])] = claim
+            claims[places[0]] = claim
         else:
-            content["claims"].append(claim)
+            claims.append(claim)
         if "item" in content:
             grid = load_grid(str(load_item(content["item"]).grid), True)
-            labels = [(axis.name, list(grid.labels_of(axis.name))) for axis in grid.axes]
-            content["claims"].sort(
-                key=lambda one: [known.index(Claim(one, "std").at[axis]) for axis, known in labels]
-            )
+            # Sorted by the first axis in the end, which keeps the order of the others.
+            for axis in reversed(grid.axes):
+                labels = list(grid.labels_of(axis.name))
+                claims.sort(key=lambda one: labels.index(Claim(one, "std").at[axis.name]))
         save(path, content)
         yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
 
@@ -466,13 +489,16 @@ def settings_of(command: Sequence[str]) -> list[str]:
     """The options of a command line that change the config, which have a dot, with their values."""
     data = os.environ.get("GNN_DEPTH_DATA")
     found: list[str] = []
-    keep = False
+    keep = False  # a word without dashes is the value of the option before it
     for word in command:
-        parts = word.split("=", 1) if word.startswith("--") else [word]
+        parts = [word]
         if word.startswith("--"):
+            parts = word.split("=", 1)
             keep = "." in parts[0] and not word.startswith("--run.")
         if keep:
-            found += [part.replace(data, "$GNN_DEPTH_DATA") if data else part for part in parts]
+            found += parts
+    if data:
+        found = [word.replace(data, "$GNN_DEPTH_DATA") for word in found]
     return found
 
 
@@ -482,6 +508,7 @@ def save(path: Path, content: dict[str, Any]) -> None:
     for key, value in content.items():
         if key != "claims":
             lines.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    # By hand: json would spread a claim over many lines, or put all claims on one.
     claims = ",\n  ".join(json.dumps(claim, ensure_ascii=False) for claim in content["claims"])
     lines.append(f' "claims": [\n  {claims}\n ]')
     text = ",\n".join(lines)
@@ -506,7 +533,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.take:
         print("\n".join(take(options.take, into=options.into)))
-    found = load()
+    found = load()  # after take, which changes it
     differs = False
     for path in PAGES:
         before = path.read_text(encoding="utf-8")

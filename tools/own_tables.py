@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,10 +65,11 @@ def split_of(rng: np.random.Generator, count: int) -> np.ndarray:
 
 def edges_of(rng: np.random.Generator, group: np.ndarray, same: float) -> np.ndarray:
     """Pairs of nodes, most of them from one group."""
-    pairs = rng.integers(len(group), size=(20 * EDGES, 2))
+    pairs = rng.integers(len(group), size=(20 * EDGES, 2))  # far more than are kept
     keep = (group[pairs[:, 0]] == group[pairs[:, 1]]) | (rng.random(len(pairs)) > same)
     pairs = np.sort(pairs[keep & (pairs[:, 0] != pairs[:, 1])], 1)
-    return np.unique(pairs, axis=0)[rng.permutation(len(np.unique(pairs, axis=0)))][:EDGES]
+    pairs = np.unique(pairs, axis=0)
+    return pairs[rng.permutation(len(pairs))][:EDGES]
 
 
 def credit(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -210,7 +212,7 @@ class TwoLayers(torch.nn.Module):
 
 def by_hand(case: Case, nodes: pd.DataFrame, edges: pd.DataFrame, seed: int) -> float:
     """The metric of a script that somebody writes for this table."""
-    train = (nodes.split == "train").to_numpy()
+    train = (nodes.split == "train").to_numpy()  # all statistics are of these rows alone
     parts = [np.log1p(nodes[[*case.logs]].to_numpy(float)), nodes[[*case.numbers]].to_numpy(float)]
     for name in case.days:
         parts.append(pd.to_datetime(nodes[name]).astype("int64").to_numpy()[:, None] / 86400e9)
@@ -221,9 +223,9 @@ def by_hand(case: Case, nodes: pd.DataFrame, edges: pd.DataFrame, seed: int) -> 
     row = dict(zip(nodes.iloc[:, 0], range(len(nodes)), strict=True))
     ends = torch.tensor(edges.map(row.get).to_numpy().T)
     ends = to_undirected(ends)
-    masks = {
-        name: torch.tensor((nodes.split == name).to_numpy()) for name in ("train", "val", "test")
-    }
+    masks = {}
+    for name in ("train", "val", "test"):
+        masks[name] = torch.tensor((nodes.split == name).to_numpy())
     values = nodes[case.target]
     metric = case.metric.split("_")[1]
     if metric == "mae":
@@ -234,7 +236,7 @@ def by_hand(case: Case, nodes: pd.DataFrame, edges: pd.DataFrame, seed: int) -> 
         y = torch.tensor(pd.Categorical(values).codes.astype(np.int64))
         outputs = int(y.max()) + 1
     weights = None
-    if metric == "f1":
+    if metric == "f1":  # the mean over the classes: rare ones count as much
         counts = torch.bincount(y[masks["train"]])
         weights = counts.sum() / (outputs * counts)
     torch.manual_seed(seed)
@@ -255,10 +257,13 @@ def by_hand(case: Case, nodes: pd.DataFrame, edges: pd.DataFrame, seed: int) -> 
         model.eval()
         with torch.no_grad():
             out = model(features, ends)
-        score = {name: score_of(metric, out[mask], y[mask]) for name, mask in masks.items()}
-        if score["val"] > best:
-            best, answer = score["val"], score["test"]
-    return -answer * float(scale) if metric == "mae" else answer
+        validated = score_of(metric, out[masks["val"]], y[masks["val"]])
+        if validated > best:
+            best = validated
+            answer = score_of(metric, out[masks["test"]], y[masks["test"]])
+    if metric == "mae":  # back in the units of the table
+        return -answer * float(scale)
+    return answer
 
 
 def score_of(metric: str, out: Tensor, y: Tensor) -> float:
@@ -302,15 +307,16 @@ def in_python(case: Case, words: Sequence[str], seed: int) -> float:
 
     import gnn_depth as package
 
-    options = {}
+    options: dict[str, dict[str, Any]] = {"data": {}, "model": {}}
     for flag, value in pairwise(words):
-        if found := re.fullmatch(r"--(data|model)\.(\w+)", flag):
-            options[found[1], found[2]] = yaml.safe_load(value)
-    of_data = {name: value for (section, name), value in options.items() if section == "data"}
-    of_model = {name: value for (section, name), value in options.items() if section == "model"}
-    data = UserGraph("edges.csv", nodes="nodes.csv", **of_data)
+        found = re.fullmatch(r"--(data|model)\.(\w+)", flag)
+        if found:
+            options[found[1]][found[2]] = yaml.safe_load(value)
+    data = UserGraph("edges.csv", nodes="nodes.csv", **options["data"])
     with redirect_stderr(StringIO()):
-        run = package.fit(of_model, data, seed=seed, root="python", enable_progress_bar=False)
+        run = package.fit(
+            options["model"], data, seed=seed, root="python", enable_progress_bar=False
+        )
     return run.metrics[case.metric]
 
 
@@ -324,7 +330,7 @@ def main() -> None:
         case = CASES[name]
         nodes, edges = case.make(np.random.default_rng(0))
         with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+            os.chdir(folder)  # inspect proposes a command for the files of its folder
             nodes.to_csv("nodes.csv", index=False)
             edges.to_csv("edges.csv", index=False)
             words = proposed(case)
@@ -332,8 +338,10 @@ def main() -> None:
             for seed in range(options.seeds):
                 ours = by_command(case, words, seed)
                 hand = by_hand(case, nodes, edges, seed)
-                more = f", in Python {in_python(case, words, seed):.6g}" if options.python else ""
-                print(f"  {case.metric} {ours:.6g}, by hand {hand:.6g}{more}", flush=True)
+                said = f"  {case.metric} {ours:.6g}, by hand {hand:.6g}"
+                if options.python:
+                    said += f", in Python {in_python(case, words, seed):.6g}"
+                print(said, flush=True)
             os.chdir("/")
 
 

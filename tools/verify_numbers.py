@@ -46,23 +46,13 @@ def passes(claim: Claim, value: float) -> bool:
 
 def command(results: Results, claim: Claim, folder: str) -> list[str]:
     """The arguments of gnn-depth that run the first seed of a claim."""
-    options = [
-        os.path.expandvars(one)
-        for one in (*results.head.get("options", []), *claim.data.get("options", []))
-    ]
-    seed = claim.data.get("seeds", [0])[0]
+    options = [*results.head.get("options", []), *claim.data.get("options", [])]
+    options = list(map(os.path.expandvars, options))  # GNN_DEPTH_DATA
+    seed = str(claim.data.get("seeds", [0])[0])
     if "config" in results.head:
         config = str(ROOT / "configs" / results.head["config"])
-        return [
-            "fit",
-            "--config",
-            config,
-            "--seed_everything",
-            str(seed),
-            "--run.root",
-            folder,
-            *options,
-        ]
+        words = ["fit", "--config", config, "--seed_everything", seed, "--run.root", folder]
+        return [*words, *options]
     subset = [f"{axis}={value}" for axis, value in claim.at.items()]
     one = ["--seeds", "1", "--workers", "1", "--root", folder]
     return ["reproduce", results.head["item"], "--subset", *subset, *one, *options]
@@ -94,37 +84,31 @@ def main() -> int:
         "--max-hours", type=float, default=math.inf, help="start no run after this time"
     )
     options = parser.parse_args()
-    pool = [
-        (results, claim)
-        for results in load()
-        for claim in results.claims
-        if not claim.data.get("stale")
-        and "text" not in claim.data
-        and cost(claim) < options.cheaper_than
-    ]
+    pool = []
+    for results in load():
+        for claim in results.claims:
+            is_number = "text" not in claim.data and not claim.data.get("stale")
+            if is_number and cost(claim) < options.cheaper_than:
+                pool.append((results, claim))
     drawn = random.Random(options.seed).sample(pool, min(options.sample, len(pool)))
-    deadline, counted = (
-        time.monotonic() + 3600 * options.max_hours,
-        {"passed": 0, "failed": 0, "not run": 0},
-    )
+    deadline = time.monotonic() + 3600 * options.max_hours
+    counted = {"passed": 0, "failed": 0, "not run": 0}
+    # The cheapest first, so that most are done where the time runs out.
     for results, claim in sorted(drawn, key=lambda pair: cost(pair[1])):
         name = f"{results.path.stem}: {', '.join(claim.at.values())}: stated {claim.text()}"
-        if time.monotonic() > deadline:
-            outcome, found = "not run", None
-        else:
+        outcome, now = "not run", "none"
+        if time.monotonic() <= deadline:
             found = rerun(results, claim)
-            outcome = "passed" if found is not None and passes(claim, found) else "failed"
+            outcome = "failed"
+            if found is not None:
+                now = f"{100 * found:.1f}"
+                if passes(claim, found):
+                    outcome = "passed"
         counted[outcome] += 1
         seed = claim.data.get("seeds", [0])[0]
-        print(
-            f"{name}, seed {seed} now {'none' if found is None else f'{100 * found:.1f}'}: "
-            f"{outcome}",
-            flush=True,
-        )
-    print(
-        ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
-        + f", of {len(pool)} claims"
-    )
+        print(f"{name}, seed {seed} now {now}: {outcome}", flush=True)
+    outcomes = [f"{count} {outcome}" for outcome, count in counted.items()]
+    print(f"{', '.join(outcomes)}, of {len(pool)} claims")
     return int(counted["failed"] > 0)
 
 

@@ -35,7 +35,7 @@ LONGEST = 600  # characters of a difference
 FEW = 20  # differences of a part that are shown
 
 
-class Hung(BaseException):
+class Hung(BaseException):  # not an Exception, which the command would catch and report
     """An attack did not end by itself."""
 
 
@@ -54,12 +54,15 @@ class Outcome:
             return f"{self.code} instead of exit code {' or '.join(map(str, attack.codes))}"
         if "Traceback" in self.said or "\x1b[31m" in self.said:
             return "a traceback, or control characters"
+        # Exit code 1 is for runs that diverged or were stopped, and the message must say so.
         if self.code == 1 and not any(word in self.said for word in ("diverged", "stopped")):
             return "it failed without saying why"
         if self.seconds > attack.seconds:
             return f"{self.seconds:.1f} s"
         lines = len(self.said.splitlines())
-        return f"{lines} lines" if self.code and lines > attack.lines else ""
+        if self.code and lines > attack.lines:
+            return f"{lines} lines"
+        return ""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -102,10 +105,8 @@ def _attacks(chosen: list[Attack]) -> int:
             flush=True,
         )
         if fault:
-            print(
-                "\n".join(f"    {line[:200]}" for line in outcome.said.splitlines()[-6:]),
-                flush=True,
-            )
+            for line in outcome.said.splitlines()[-6:]:
+                print(f"    {line[:200]}", flush=True)
     by_code = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items(), key=str))
     print(f"{len(chosen)} attacks ({by_code}), {short} fell short", flush=True)
     return 1 if short else 0
@@ -118,8 +119,7 @@ def _numbers(seed: int) -> int:
         with quiet():
             for trial, difference in trials(seed):
                 count += 1
-                if difference:
-                    here += 1
+                here += bool(difference)
                 if difference and here <= FEW:
                     print(f"{trial} -> {difference[:LONGEST]}", flush=True)
         seconds = time.process_time() - began
@@ -159,6 +159,7 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
     with tempfile.TemporaryDirectory() as top:
         try:
             os.chdir(top)
+            # Trained once: each attack gets a copy, which it may spoil.
             assert call(fit("--run.root=first", "--run.name=a")).code == 0, (
                 "the training that is attacked fails"
             )
@@ -170,16 +171,16 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
                 os.chdir(place)
                 for name, content in attack.files.items():
                     Path(name).parent.mkdir(exist_ok=True)
-                    Path(name).write_bytes(
-                        content.encode() if isinstance(content, str) else content
-                    )
+                    if isinstance(content, str):
+                        content = content.encode()
+                    Path(name).write_bytes(content)
                 outcome = call(attack.argv)
                 if attack.leaves and not (place / attack.leaves).exists():
                     outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)
                 if attack.removes and (place / attack.removes).exists():
                     outcome = Outcome(f"{attack.removes} is left", outcome.seconds, outcome.said)
                 yield attack, outcome
-                os.chdir(top)
+                os.chdir(top)  # an attack may have left its folder
                 shutil.rmtree(place)
         finally:
             os.chdir(here)
@@ -191,13 +192,14 @@ def call(argv: list[str]) -> Outcome:
     def end(*_: Any) -> None:
         raise Hung
 
+    # Processor time, since other programs may be running.
     said, began = io.StringIO(), time.process_time()
     before = signal.signal(signal.SIGALRM, end)
     signal.alarm(HUNG)
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             code: int | str = gnn_depth(argv)
-    except BaseException as error:
+    except BaseException as error:  # SystemExit too: main returns its exit code
         code = "hung" if isinstance(error, Hung) else type(error).__name__
         said.write("".join(traceback.format_exception(error)[-3:]))
     finally:

@@ -37,25 +37,27 @@ def draw(count: int, seed: int = 0) -> list[Attack]:
     chance, known = random.Random(seed), catalogue([])
     attacks = []
     for number in range(count):
-        model: dict[str, Any] = {
-            name: chance.choice(values) for name, values in PLAIN.items() if chance.random() < 0.25
-        }
+        model: dict[str, Any] = {}
+        for name, values in PLAIN.items():
+            if chance.random() < 0.25:
+                model[name] = chance.choice(values)
         for kind in chance.sample(KINDS, chance.randint(1, 4)):
             part = chance.choice(list(known.parts[SECTIONS[f"model.{kind}"]].values()))
-            options = {
-                o.name: _value(o, chance) for o in part.options.values() if chance.random() < 0.3
-            }
+            options = {}
+            for option in part.options.values():
+                if chance.random() < 0.3:
+                    options[option.name] = _value(option, chance)
             model[kind] = {"name": part.name, **options}
         text = yaml.safe_dump({"model": model}, sort_keys=False)
         argv = fit("--config=c.yaml", "--model.compile=off", "--trainer.max_epochs=1")
-        name = f"{number}: " + yaml.safe_dump(model, default_flow_style=True, width=10**6).strip()
+        said = yaml.safe_dump(model, default_flow_style=True, width=10**6).strip()
         # 1: declared as diverged, or refused by a library in the first step
-        attacks.append(Attack(name, argv, {"c.yaml": text}, (0, 1, 2), seconds=20))
+        attacks.append(Attack(f"{number}: {said}", argv, {"c.yaml": text}, (0, 1, 2), seconds=20))
     return attacks
 
 
 def _value(option: Option, chance: random.Random) -> Any:
-    if chance.random() < MISUSE:
+    if chance.random() < MISUSE:  # few, as a config with many faults shows only the first
         return chance.choice(NUMBERS)
     if option.choices:
         return chance.choice(option.choices)
@@ -64,4 +66,6 @@ def _value(option: Option, chance: random.Random) -> Any:
         return chance.choice((0.1, 0.5, 0.9, 1.0))
     if "int" in types:
         return chance.choice((1, 2, 3))
-    return chance.random() < 0.5 if "bool" in types else option.default if option.is_plain else "x"
+    if "bool" in types:
+        return chance.random() < 0.5
+    return option.default if option.is_plain else "x"

@@ -1,29 +1,25 @@
 """Train for thousands of steps with every callback, and watch the memory: ``python -m
 tools.attack.soak [STEPS]``."""
 
-import ctypes
-import gc
-import os
 import sys
 import tempfile
-from pathlib import Path
 
 import lightning as L
 
 from gnn_depth import diagnostics
 from gnn_depth.cli import main as gnn_depth
 from tools.attack.table import SMALL
+from tools.bench import memory
 
 LOOK = 500  # steps between two looks
 WARM = 4  # looks until everything has been imported, measured and drawn once
-GROWTH = (
-    1.05  # of the memory from then on; the values that are kept for the run's files take some of it
-)
+# Of the memory from then on; the values that are kept for the run's files take some of it.
+GROWTH = 1.05
 
 
 def resident() -> float:
     """Megabytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return memory.resident() / 1e6
 
 
 class Look(L.Callback):
@@ -33,20 +29,20 @@ class Look(L.Callback):
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step % LOOK == 0:
-            gc.collect()
-            ctypes.CDLL(None).malloc_trim(
-                0
-            )  # what is free but not returned yet would hide slow growth
+            memory.tidy()  # what is free but not returned yet would hide slow growth
             Look.seen.append(resident())
 
 
 def main(argv: list[str]) -> int:
     """Print the memory after every few hundred steps; 1 if it grows."""
     steps = int(argv[0]) if argv else 5000
-    kinds = [name for name in diagnostics.__all__ if isinstance(getattr(diagnostics, name), type)]
-    given = [f"--trainer.callbacks+={name}" for name in (*kinds, "tools.attack.soak.Look")]
-    after = given.index("--trainer.callbacks+=LayerMeasures") + 1
-    given.insert(after, f"--trainer.callbacks.measures=[{','.join(diagnostics.MEASURES)}]")
+    given = []
+    for name in (*diagnostics.__all__, "tools.attack.soak.Look"):
+        if name == "MEASURES":  # the only one that is no callback
+            continue
+        given.append(f"--trainer.callbacks+={name}")
+        if name == "LayerMeasures":
+            given.append(f"--trainer.callbacks.measures=[{','.join(diagnostics.MEASURES)}]")
     words = [
         *SMALL,
         *given,
@@ -59,11 +55,14 @@ def main(argv: list[str]) -> int:
     from tools.attack.soak import Look as Imported  # this file runs as __main__
 
     seen = Imported.seen
-    print(f"exit code {code}; MB every {LOOK} steps: {', '.join(f'{one:.0f}' for one in seen)}")
+    rounded = [f"{megabytes:.0f}" for megabytes in seen]
+    print(f"exit code {code}; MB every {LOOK} steps: {', '.join(rounded)}")
+    if code:
+        return 1
     late = seen[WARM:] or seen[-1:]
     growth = max(late) / late[0]
     print(f"{100 * (growth - 1):.1f}% growth after warming up; {resident():.0f} MB at the end")
-    return 1 if code or growth > GROWTH else 0
+    return int(growth > GROWTH)
 
 
 if __name__ == "__main__":

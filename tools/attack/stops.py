@@ -52,10 +52,8 @@ PLATEAU = [
     "--model.scheduler.patience=0",
 ]
 STEP = ["--model.scheduler=StepLR", "--model.scheduler.step_size=2"]
-OF_VALIDATION, SELDOM = (
-    "schedule of val/loss",
-    "validation every 2 epochs",
-)  # Lightning refuses both at once
+# Lightning refuses both at once.
+OF_VALIDATION, SELDOM = "schedule of val/loss", "validation every 2 epochs"
 CHOICES: tuple[dict[str, list[str]], ...] = (
     {
         "": [],
@@ -110,22 +108,16 @@ def stops(
 
 def _setting(chance: random.Random, processes: int) -> tuple[list[str], str]:
     """Options of a training, and their names."""
+    parts = [*PARTS, f"--data.parts={BATCHES * processes}"]
+    # Each process gets its own parts.
     kinds = {
         "one graph": SMALL,
-        "mini-batches": [*PARTS, f"--data.parts={BATCHES * processes}", "--data.method=random"],
-        "mini-batches of neighbours": [
-            *PARTS,
-            f"--data.parts={BATCHES * processes}",
-            "--data.method=neighbor",
-        ],
+        "mini-batches": [*parts, "--data.method=random"],
+        "mini-batches of neighbours": [*parts, "--data.method=neighbor"],
     }
     said = [chance.choice(list(kinds))]
-    words = [
-        *kinds[said[0]],
-        "--model.dropout=0.5",
-        "--model.compile=off",
-        f"--trainer.max_epochs={EPOCHS}",
-    ]
+    words = [*kinds[said[0]], "--model.dropout=0.5", "--model.compile=off"]
+    words += [f"--trainer.max_epochs={EPOCHS}"]
     words += ["--plugins=stop_at.py", f"--seed_everything={chance.randrange(1000)}"]
     for choices in CHOICES:
         fits = [name for name in choices if (name, said[2:3]) != (SELDOM, [OF_VALIDATION])]
@@ -148,7 +140,7 @@ def _try(
 ) -> tuple[str, str]:
     def fit(name: str, *more: str) -> tuple[int, str, Path]:
         argv = ["fit", *words, f"--run.root={root}", f"--run.name={name}", *more]
-        if processes > 1:
+        if processes > 1:  # not in this process, which the signal would end as well
             argv += [f"--trainer.devices={processes}", "--trainer.strategy=ddp"]
             here = os.environ | {"OMP_NUM_THREADS": "1"}
             command = [sys.executable, "-m", "gnn_depth", *argv]
@@ -164,17 +156,14 @@ def _try(
         fit("part", f"--trainer.callbacks.batch={batch}"),
         fit("part", "--trainer.callbacks.batch=-1", "--ckpt_path=auto"),
     ]
-    result = ", ".join(str(code) for code, _, _ in runs)
-    wrong = next(
-        (said for (code, said, _), right in zip(runs, (0, 143, 0), strict=True) if code != right),
-        None,
-    )
-    if wrong is not None:
-        return result, f"instead of 0, 143, 0: {wrong[-500:]}"
-    whole, first, rest = (folder for _, _, folder in runs)
-    return result, "; ".join(differences(whole, first, rest, epoch if processes > 1 else None))[
-        :500
-    ]
+    codes, texts, folders = zip(*runs, strict=True)
+    result = ", ".join(map(str, codes))
+    for code, right, said in zip(codes, (0, 143, 0), texts, strict=True):
+        if code != right:
+            return result, f"instead of 0, 143, 0: {said[-500:]}"
+    may_differ = epoch if processes > 1 else None
+    found = "; ".join(differences(*folders, may_differ))
+    return result, found[:500]
 
 
 def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list[str]:
@@ -188,18 +177,24 @@ def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list
     """
     found = []
     for name in ("last.ckpt", "best.ckpt"):
-        one, other = (read_checkpoint(run / "checkpoints" / name) for run in (whole, rest))
+        one = read_checkpoint(whole / "checkpoints" / name)
+        other = read_checkpoint(rest / "checkpoints" / name)
         found += [f"{name}: {place}" for place in _unequal(one, other)]
-    one, other = (read_result(run) for run in (whole, rest))
-    found += [key for key in ("metrics", "epochs", "steps", "best_epoch") if one[key] != other[key]]
+    one, other = read_result(whole), read_result(rest)
+    for key in ("metrics", "epochs", "steps", "best_epoch"):
+        if one[key] != other[key]:
+            found.append(key)
     one, other = _rows(whole), _rows(first) | _rows(rest)
     for key in one.keys() | other.keys():
-        if one.get(key) != other.get(key) and not (key[0] == epoch and key[1].startswith("train/")):
+        may_differ = key[0] == epoch and key[1].startswith("train/")
+        if one.get(key) != other.get(key) and not may_differ:
             found.append(
                 f"metrics.csv: {key[1]} of epoch {key[0]}: {one.get(key)}, {other.get(key)}"
             )
     for name in measurements.measure_names(whole):
-        one, other = (measurements.load_values(run, name) for run in (whole, rest))
+        one = measurements.load_values(whole, name)
+        other = measurements.load_values(rest, name)
+        # Steps before the stop are in the folder of the first run.
         kept = torch.isin(torch.as_tensor(one.steps), torch.as_tensor(other.steps)).numpy()
         if not torch.equal(_plain(one.values[kept]), _plain(other.values)):
             found.append(f"measures: {name}")
@@ -210,22 +205,24 @@ def _rows(run: Path) -> dict[tuple[int, str], tuple[str, str]]:
     """Step and value of every metric of every epoch."""
     if not (run / "metrics.csv").exists():  # it was stopped in its first epoch
         return {}
+    found = {}
     with (run / "metrics.csv").open() as file:
-        return {
-            (int(row["epoch"]), name): (row["step"], value)
-            for row in csv.DictReader(file)
-            for name, value in row.items()
-            if value and name not in ("epoch", "step")
-        }
+        for row in csv.DictReader(file):
+            epoch, step = int(row.pop("epoch")), row.pop("step")
+            for name, value in row.items():
+                if value:
+                    found[epoch, name] = step, value
+    return found
 
 
 def _unequal(one: Any, other: Any, place: str = "") -> Iterator[str]:
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for key in one:
             yield from _unequal(one[key], other[key], f"{place}.{key}")
-    elif (
-        isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other)
-    ):
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if len(one) != len(other):
+            yield f"{place}: {one}, {other}"
+            return
         for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
             yield from _unequal(mine, theirs, f"{place}.{number}")
     elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ def main() -> int:
     parser = _parser()
     given = parser.parse_args()
     if given.list:
-        print("\n".join(f"{name}{'  (short set)' if name in SHORT else ''}" for name in CASES))
+        for name in CASES:
+            print(f"{name}  (short set)" if name in SHORT else name)
         return 0
     try:
         cases = choose(given.case, given.long)
@@ -45,39 +45,38 @@ def main() -> int:
         interrupted = True
         say(f"interrupted: {len(rows)} of the measurements are there.")
     print(render(rows))
-    return INTERRUPTED if interrupted else int(any("error" in row for row in rows))
+    if interrupted:
+        return INTERRUPTED
+    return int(any("error" in row for row in rows))
 
 
-def measure(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def measure(case: Case, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a case: one for each malloc setting. The times come first and warm the disk cache
     of compilation."""
     mallocs = {None: case.mallocs, "both": MALLOCS}.get(given.malloc, (given.malloc,))
-    common = [
-        case.name,
-        "--compile",
-        given.compile,
-        *(["--data", given.data] if given.data else []),
-    ]
+    common = [case.name, "--compile", given.compile]
+    if given.data:
+        common += ["--data", given.data]
     budget = BUDGET["long" if given.long else "short"]
+    plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
     rows = []
     for malloc in mallocs:
         tuned = ["--tuned"] if malloc == "tuned" else []
-        plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
         say(f"{case.name}: time, {malloc} malloc")
-        rows.append(
-            {
-                "case": case.name,
-                "malloc": malloc,
-                **attempt("time", *common, *plan, *tuned, malloc=malloc),
-            }
-        )
-        say(summary(rows[-1]))
+        row = {"case": case.name, "malloc": malloc}
+        row |= attempt("time", *common, *plan, *tuned, malloc=malloc)
+        rows.append(row)
+        say(summary(row))
     if not given.no_memory and not any("error" in row for row in rows):
         say(f"{case.name}: memory")
-        peaks = {side: attempt(side, *common) for side in ("peer", "ours")}
-        broken = [peak["error"] for peak in peaks.values() if "error" in peak]
-        rows[0] |= {"error": f"memory: {broken[0]}"} if broken else {"memory": peaks}
-    return iter(rows)
+        peaks = {}
+        for side in ("peer", "ours"):
+            peaks[side] = attempt(side, *common)
+            if "error" in peaks[side]:
+                rows[0]["error"] = f"memory: {peaks[side]['error']}"
+        if "error" not in rows[0]:
+            rows[0]["memory"] = peaks
+    return rows
 
 
 def attempt(*arguments: str, malloc: str = "default") -> dict[str, Any]:
@@ -92,17 +91,14 @@ def machine() -> dict[str, Any]:
     """What the numbers depend on."""
     from importlib.metadata import version
 
-    model = [line for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    return {
-        "cpu": model[0].partition(":")[2].strip() if model else "unknown",
-        "cores": os.cpu_count(),
-        "threads": int(children.THREADS),
-        **{name: version(name) for name in ("torch", "torch_geometric", "lightning", "gnn-depth")},
-    }
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).is_file() else []
+    found = {"cpu": "unknown", "cores": os.cpu_count(), "threads": int(children.THREADS)}
+    cpus = Path("/proc/cpuinfo")
+    for line in cpus.read_text().splitlines() if cpus.is_file() else ():
+        if line.startswith("model name"):
+            found["cpu"] = line.partition(":")[2].strip()
+    for name in ("torch", "torch_geometric", "lightning", "gnn-depth"):
+        found[name] = version(name)
+    return found
 
 
 def say(text: str) -> None:

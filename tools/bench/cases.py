@@ -35,9 +35,9 @@ class Case:
         matrices."""
         if self.family == "trees":  # collating is no tensor operation
             return ("peer",)
-        return (
-            ("peer", "compiled", "torch.sparse") if self.family == "gcn" else ("peer", "compiled")
-        )
+        if self.family == "gcn":
+            return ("peer", "compiled", "torch.sparse")
+        return ("peer", "compiled")
 
     @property
     def mallocs(self) -> tuple[str, ...]:
@@ -85,4 +85,6 @@ def choose(names: Sequence[str], long: bool) -> list[Case]:
             near = difflib.get_close_matches(name, CASES, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ValueError(f"no case {name!r}.{hint} There are: {', '.join(CASES)}.")
-    return [CASES[name] for name in names or (CASES if long else SHORT)]
+    if not names:
+        names = list(CASES) if long else SHORT
+    return [CASES[name] for name in names]

@@ -29,11 +29,10 @@ class ChildError(Exception):
 
 def environment(malloc: str) -> dict[str, str]:
     """The variables of this process, but for threads and malloc, which are as asked for."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))
-    }
+    kept = {}
+    for name, value in os.environ.items():
+        if not name.startswith(("MALLOC_", "GLIBC_TUNABLES")):
+            kept[name] = value
     threads = {"OMP_NUM_THREADS": THREADS, "MKL_NUM_THREADS": THREADS}
     return kept | threads | MALLOCS[malloc]
 

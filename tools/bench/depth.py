@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 from functools import partial
+from itertools import product
 from typing import Any
 
 from tools.bench import children
@@ -46,7 +47,7 @@ def measure(layers: int, way: str, data: str | None, steps: int) -> Row:
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
     loss = partial(_loss, model, cora)
     step = Side(model, cora.ours, optimizer, cora.train, cora.y[cora.train])
-    losses = [loss()]
+    losses = [loss()]  # before and after: the ways must train alike
     memory.reset_peak()
     begin = time.perf_counter()
     for _ in range(steps):
@@ -75,20 +76,12 @@ def _loss(model: Any, data: Any) -> float:
 
 def render(rows: list[Row]) -> str:
     """One line for each depth and way."""
-    lines = [
-        (
-            "layers",
-            "kept",
-            "peak above data, MiB",
-            "of the process, MiB",
-            "step ms",
-            "loss before, after",
-        )
-    ]
+    sizes = ("peak above data, MiB", "of the process, MiB")
+    lines = [("layers", "kept", *sizes, "step ms", "loss before, after")]
     for row in rows:
-        sizes = (f"{row[what] / 2**20:,.0f}" for what in ("above", "process"))
-        losses = ", ".join(map(number, row["losses"]))
-        lines.append((f"{row['layers']}", row["way"], *sizes, number(row["seconds"] * 1e3), losses))
+        above, process = (f"{row[what] / 2**20:,.0f}" for what in ("above", "process"))
+        milliseconds, losses = number(row["seconds"] * 1e3), ", ".join(map(number, row["losses"]))
+        lines.append((str(row["layers"]), row["way"], above, process, milliseconds, losses))
     return markdown(lines)
 
 
@@ -115,12 +108,12 @@ def main() -> None:
     if given.one:
         print(json.dumps(measure(given.layers[0], given.way[0], given.data, given.steps)))
         return
-    how = ["--steps", str(given.steps), *(["--data", given.data] if given.data else [])]
-    runs = [
-        ["--layers", str(layers), "--way", way, *how]
-        for layers in given.layers
-        for way in given.way
-    ]
+    how = ["--steps", str(given.steps)]
+    if given.data:
+        how += ["--data", given.data]
+    runs = []
+    for layers, way in product(given.layers, given.way):
+        runs.append(["--layers", str(layers), "--way", way, *how])
     print(render(children.each("tools.bench.depth", runs, given.malloc)))
 
 

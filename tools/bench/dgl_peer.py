@@ -1,8 +1,10 @@
 """Compare steps with DGL, whose last release for CPUs needs an older torch, so an environment of
 its own.
 
-    python3.11 -m venv dgl-env dgl-env/bin/pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1
-    'numpy<2' 'pandas<3' pyyaml pydantic python -m tools.bench.dgl_peer --python dgl-env/bin/python
+    python3.11 -m venv dgl-env
+    dgl-env/bin/pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 \\
+        'numpy<2' 'pandas<3' pyyaml pydantic
+    python -m tools.bench.dgl_peer --python dgl-env/bin/python
 
 Processes of ours and of DGL take turns. The weights are shared, and a case is refused unless both
 models give equal scores; DGL has no LipschitzNorm, so its GAT is timed without, and the scores are
@@ -15,6 +17,7 @@ import os
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +46,9 @@ def write(case: Case, data: graphs.Data, path: Path) -> None:
         "edge_index": data.edge_index,
         "scores": scores,
     }
-    weights = {f"w:{name}": weight.detach() for name, weight in sides.parameters(model).items()}
-    np.savez(
-        path,
-        lr=np.float64(sides.LEARNING_RATE),
-        **{name: each.numpy() for name, each in (given | weights).items()},
-    )
+    for name, weight in sides.parameters(model).items():
+        given[f"w:{name}"] = weight.detach()
+    np.savez(path, lr=np.float64(sides.LEARNING_RATE), **given)
 
 
 def compare(case: Case, python: str, root: str | None, pairs: int) -> dict[str, Any]:
@@ -60,15 +60,15 @@ def compare(case: Case, python: str, root: str | None, pairs: int) -> dict[str, 
     """
     data = graphs.load(case.data, root)
     found: dict[str, list[float]] = {"dgl": [], "ours": []}
+    where = ["--data", root] if root else []
     with tempfile.TemporaryDirectory() as folder:
-        write(case, data, file := Path(folder) / "case.npz")
+        file = Path(folder) / "case.npz"
+        write(case, data, file)
+        of_dgl = ["tools.bench.dgl_side", case.name, str(file), str(SAMPLES)]
+        of_ours = ["tools.bench.dgl_peer", "--one", case.name, *where]
         runs = {
-            "dgl": lambda: children.run(
-                "tools.bench.dgl_side", case.name, str(file), str(SAMPLES), python=python
-            ),
-            "ours": lambda: children.run(
-                "tools.bench.dgl_peer", "--one", case.name, *(["--data", root] if root else [])
-            ),
+            "dgl": partial(children.run, *of_dgl, python=python),
+            "ours": partial(children.run, *of_ours),
         }
         for pair in range(pairs):
             for side in sorted(runs, reverse=pair % 2 == 1):

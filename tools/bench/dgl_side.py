@@ -3,6 +3,7 @@ environment with DGL."""
 
 import json
 import sys
+from functools import partial
 from itertools import pairwise
 
 import dgl
@@ -39,22 +40,23 @@ class Stack(nn.Module):
             )
             return
         self.encoder = nn.Linear(features, width)
-        self.layers = nn.ModuleList(
-            GraphConv(width, width)
-            if self.family == "gcn"
-            else GATConv(width, width, 1, feat_drop=0.6, attn_drop=0.3)
-            for _ in range(case.layers)
-        )
+        make = partial(GATConv, width, width, 1, feat_drop=0.6, attn_drop=0.3)
+        if self.family == "gcn":
+            make = partial(GraphConv, width, width)
+        self.layers = nn.ModuleList(make() for _ in range(case.layers))
         self.decoder = nn.Linear(width, classes)
 
     def forward(self, graph: dgl.DGLGraph, x: Tensor) -> Tensor:
         activation = F.elu if self.family == "gat-lip" else F.relu
-        x = x if self.family == "gatv2" else self.encoder(x)
+        is_bare = self.family == "gatv2"
+        if not is_bare:
+            x = self.encoder(x)
         for position, layer in enumerate(self.layers):
             update = layer(graph, x).flatten(1)
-            update = activation(update) if position < len(self.layers) - 1 else update
+            if position < len(self.layers) - 1:
+                update = activation(update)
             x = x + update if self.family == "gcn" else update
-        return x if self.family == "gatv2" else self.decoder(x)
+        return x if is_bare else self.decoder(x)
 
 
 @torch.no_grad()
@@ -65,9 +67,8 @@ def take_weights(model: Stack, given: dict[str, Tensor]) -> None:
         *place, last = name.split(".")
         known = ".".join(RENAMED.get(part, part) for part in (*place, last))
         if model.family == "gcn" and name.startswith("layers.") and last == "weight":
-            parameter.copy_(
-                left.pop(".".join((*place, "lin", "weight"))).T
-            )  # GraphConv multiplies from the right
+            # GraphConv multiplies from the right.
+            parameter.copy_(left.pop(".".join((*place, "lin", "weight"))).T)
         else:
             parameter.copy_(left.pop(known).view_as(parameter))
     assert not left, f"DGL's model has no counterpart of {', '.join(left)}"
@@ -75,16 +76,15 @@ def take_weights(model: Stack, given: dict[str, Tensor]) -> None:
 
 def main() -> None:
     name, file, samples = sys.argv[1:]
-    data = {key: torch.from_numpy(value) for key, value in np.load(file).items()}
+    data, weights = {}, {}
+    for key, array in np.load(file).items():
+        of_kind = weights if key.startswith("w:") else data
+        of_kind[key.removeprefix("w:")] = torch.from_numpy(array)
     x, y, train = data["x"], data["y"], data["train"]
-    graph = dgl.add_self_loop(
-        dgl.graph((data["edge_index"][0], data["edge_index"][1]), num_nodes=len(x))
-    )
+    source, target = data["edge_index"]
+    graph = dgl.add_self_loop(dgl.graph((source, target), num_nodes=len(x)))
     model = Stack(CASES[name], x.shape[1], data["scores"].shape[1])
-    take_weights(
-        model,
-        {key.removeprefix("w:"): value for key, value in data.items() if key.startswith("w:")},
-    )
+    take_weights(model, weights)
     with torch.no_grad():
         scores = model.eval()(graph, x)
     difference = float((scores - data["scores"]).abs().max() / data["scores"].abs().max())

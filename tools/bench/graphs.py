@@ -69,12 +69,13 @@ class Trees:
         self.num_values, self.classes = data.num_features, data.num_classes
         self._data, self._chosen = data, data.examples.train[:size]
         batch, edges = self.batch(), tree_edges(depth)
+        # Ours has the roots of all examples first, then their first children, and so on.
         x = batch.x.view(-1, len(batch.y), 2).transpose(0, 1)
         is_root = torch.arange(x.shape[1]) == 0
-        self.examples = [
-            Example(x=nodes.contiguous(), edge_index=edges, root_mask=is_root, y=y)
-            for nodes, y in zip(x, batch.y[:, None], strict=True)
-        ]
+        self.examples = []
+        for nodes, y in zip(x, batch.y[:, None], strict=True):
+            example = Example(x=nodes.contiguous(), edge_index=edges, root_mask=is_root, y=y)
+            self.examples.append(example)
 
     def batch(self) -> NodeBatch:
         """The examples side by side, made as for every step of a training."""
@@ -152,10 +153,7 @@ def load(name: str, root: str | None) -> Data:
 def _real(name: str, root: str) -> NodeDataModule | None:
     """The data set, or None where its files are not under ``root``."""
     if name == "cora":
-        return (
-            Planetoid("Cora", root=root)
-            if (Path(root).expanduser() / "Cora" / "raw").is_dir()
-            else None
-        )
+        is_there = (Path(root).expanduser() / "Cora" / "raw").is_dir()
+        return Planetoid("Cora", root=root) if is_there else None
     data = HeterophilousGraphs(name, root=root)
     return data if data.path.is_file() else None

@@ -74,15 +74,15 @@ def _timed(what: str, call: Callable[[], object]) -> Row:
 def render(rows: list[Row]) -> str:
     """A table of CPU seconds and of the peak memory of the whole process."""
     steps = ("build", "parts", "epoch", "evaluation")
-    lines = [("nodes", "edges", *(f"{step} {unit}" for step in steps for unit in ("s", "GB")))]
+    lines = [["nodes", "edges"]]
+    for step in steps:
+        lines[0] += [f"{step} s", f"{step} GB"]
     for row in rows:
-        numbers = [
-            (f"{row[f'{step}_cpu_seconds']:.1f}", f"{row[f'{step}_peak'] / 1e9:.2f}")
-            for step in steps
-        ]
-        lines.append(
-            (f"{row['nodes']:,}", f"{row['edges']:,}", *(cell for pair in numbers for cell in pair))
-        )
+        line = [f"{row['nodes']:,}", f"{row['edges']:,}"]
+        for step in steps:
+            line.append(f"{row[f'{step}_cpu_seconds']:.1f}")
+            line.append(f"{row[f'{step}_peak'] / 1e9:.2f}")
+        lines.append(line)
     return f"{markdown(lines)}\n\ns: CPU seconds of one thread; GB: peak of the whole process"
 
 
@@ -99,13 +99,8 @@ def main() -> None:
         print(json.dumps(measure(given.nodes[0], given.layer, given.method)))
         return
     how = ["--layer", given.layer, "--method", given.method]
-    print(
-        render(
-            children.each(
-                "tools.bench.large", [["--nodes", str(nodes), *how] for nodes in given.nodes]
-            )
-        )
-    )
+    runs = [["--nodes", str(nodes), *how] for nodes in given.nodes]
+    print(render(children.each("tools.bench.large", runs)))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,13 @@ def time_case(
     """All sides in this process: warm up, check that they are the same model, interleave."""
     ours, default = sides.ours(case, data, compiling), sides.ours(case, data, "off")
     others = {kind: sides.peer(case, data, kind) for kind in case.peers}
+    # Compiling belongs to the first step, and is told apart from the others.
     first, first_of_default = _seconds(ours), _seconds(default)
     # Their first steps drew other dropout masks, so their weights differ.
     default.model.load_state_dict(ours.model.state_dict())
     difference = sides.check_equal(ours.scores(), default.scores())
     for kind, peer in others.items():
-        peer()
+        peer()  # which fills its caches, as ours have been
         sides.share_weights(ours.model, peer.model)
         difference = max(difference, sides.check_equal(ours.scores(), peer.scores()))
         if kind == "compiled":

@@ -39,7 +39,7 @@ def peak_of(make: Callable[[], Callable[[], object]]) -> Peak:
     for _ in range(WARM_UP):
         step()
     first = peak() - base
-    tidy()
+    tidy()  # what compiling took is no part of a step
     reset = reset_peak()
     for _ in range(STEPS):
         step()
@@ -61,15 +61,17 @@ def field(status: str, name: str) -> int:
 
 
 def resident() -> int:
-    return field(STATUS.read_text(), "VmRSS") if STATUS.exists() else _largest_ever()
+    return _now("VmRSS")
 
 
 def peak() -> int:
-    return field(STATUS.read_text(), "VmHWM") if STATUS.exists() else _largest_ever()
+    return _now("VmHWM")
 
 
-def _largest_ever() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _now(name: str) -> int:
+    if STATUS.exists():
+        return field(STATUS.read_text(), name)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # the largest ever
 
 
 def reset_peak() -> bool:

@@ -6,6 +6,7 @@ Each side runs in processes of its own, in turns.
 
 import argparse
 import json
+import operator
 import statistics
 import time
 from typing import Any
@@ -48,6 +49,7 @@ def measure(side: str, nodes: int, pairs: int, steps: int) -> Row:
         optimizer = torch.optim.Adam(peer.parameters(), sides.LEARNING_RATE)
         step = sides.Side(peer, lambda: (x, edge_index), optimizer, train, classes)
 
+    # Data is on both sides alike: what counts is what training adds to it.
     memory.tidy()
     before = memory.resident()
     memory.reset_peak()
@@ -63,13 +65,16 @@ def measure(side: str, nodes: int, pairs: int, steps: int) -> Row:
 
 def render(rows: list[Row]) -> str:
     """Medians of both sides, and the ratio of each pair of processes: its median and range."""
-    ours, theirs = ([row for row in rows if row["side"] == side] for side in SIDES)
     lines = [("", *SIDES, "ratio (range)")]
     for number in NUMBERS:
-        medians = [statistics.median(row[number] for row in side) for side in (ours, theirs)]
-        ratios = [a[number] / b[number] for a, b in zip(ours, theirs, strict=True)]
+        found: dict[str, list[float]] = {side: [] for side in SIDES}
+        for row in rows:
+            found[row["side"]].append(row[number])
+        ours, theirs = found.values()
+        ratios = list(map(operator.truediv, ours, theirs))
         middle = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        lines.append((number, *(f"{median:.2f}" for median in medians), middle))
+        line = (number, f"{statistics.median(ours):.2f}", f"{statistics.median(theirs):.2f}")
+        lines.append((*line, middle))
     return markdown(lines)
 
 
@@ -85,7 +90,7 @@ def main() -> None:
         print(json.dumps(measure(given.one, given.nodes, given.pairs, given.steps)))
         return
     sizes = ("--nodes", given.nodes, "--pairs", given.pairs, "--steps", given.steps)
-    runs = [[side, *map(str, sizes)] for _ in range(given.processes) for side in SIDES]
+    runs = [[side, *map(str, sizes)] for side in SIDES] * given.processes  # in turns
     print(render(children.each("tools.bench.million", runs, malloc="tuned")))
 
 

@@ -1,6 +1,7 @@
 """Training steps of one graph with its nodes as given and in the order of reverse Cuthill-McKee."""
 
 import argparse
+import operator
 import statistics
 import time
 from collections.abc import Callable
@@ -108,6 +109,7 @@ def measure(
         distance.append((of.graph.source - of.graph.target).abs().double().mean().item())
     rows = []
     for name, options in MODELS.items():
+        # One model for both orders: its numbers do not depend on them.
         model = DeepGNN(WIDTH, CLASSES, num_layers=LAYERS, hidden_channels=WIDTH, **options)
         steps = [step_of(model, of) for of in (batch, moved)]
         seconds: list[list[float]] = [[], []]
@@ -117,8 +119,8 @@ def measure(
                 step()
                 if number:  # the first one derives what it needs from the graph
                     seconds[side].append(clock() - began)
-        given, after = (statistics.median(side) for side in seconds)
-        ratios = [two / one for one, two in zip(*seconds, strict=True)]
+        given, after = map(statistics.median, seconds)
+        ratios = list(map(operator.truediv, seconds[1], seconds[0]))
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         size = f"{len(batch.x):,}", f"{distance[0] / distance[1]:.1f}", f"{cost:.2f}"
         rows.append((graph, *size, name, f"{given:.3f}", f"{after:.3f}", ratio))

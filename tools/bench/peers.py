@@ -20,12 +20,8 @@ class LipschitzGATConv(MessagePassing):
         self, in_channels: int, out_channels: int, heads: int, dropout: float, scale: float = 4.0
     ) -> None:
         super().__init__(aggr="add", node_dim=0)
-        self.heads, self.out_channels, self.dropout, self.scale = (
-            heads,
-            out_channels,
-            dropout,
-            scale,
-        )
+        self.heads, self.out_channels = heads, out_channels
+        self.dropout, self.scale = dropout, scale
         self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
         self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = nn.Parameter(torch.empty(1, heads, out_channels))
@@ -52,9 +48,8 @@ class LipschitzGATConv(MessagePassing):
     ) -> Tensor:
         largest = scatter(square_j, index, 0, size_i, "max")[index]
         att = torch.cat([self.att_src, self.att_dst], -1).norm(dim=-1)
-        score = (alpha_j + alpha_i) / (
-            self.scale * att * (square_i + largest).clamp_min(1e-20).sqrt()
-        ).clamp_min(1e-12)
+        size = self.scale * att * (square_i + largest).clamp_min(1e-20).sqrt()
+        score = (alpha_j + alpha_i) / size.clamp_min(1e-12)
         alpha = softmax(F.leaky_relu(score, 0.2), index, num_nodes=size_i)
         return x_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
 
@@ -99,7 +94,8 @@ class AttentionLip(nn.Module):
         x = self.encoder(x)
         for position, layer in enumerate(self.layers):
             x = layer(F.dropout(x, self.dropout, self.training), edge_index)
-            x = F.elu(x) if position < len(self.layers) - 1 else x
+            if position < len(self.layers) - 1:
+                x = F.elu(x)
         return self.decoder(x)
 
 
@@ -133,7 +129,9 @@ class ResidualGCN(nn.Module):
         x = self.encoder(x)
         for position, layer in enumerate(self.layers):
             update = layer(x, edge_index)
-            x = x + (update.relu() if position < len(self.layers) - 1 else update)
+            if position < len(self.layers) - 1:
+                update = update.relu()
+            x = x + update
         return self.decoder(x)
 
 
@@ -173,9 +171,9 @@ class SparseGCN(ResidualGCN):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         if self.adjacency is None:
             edges, weights = gcn_norm(edge_index, num_nodes=len(x))
-            self.adjacency = torch.sparse_coo_tensor(
-                edges.flip(0), weights, (len(x), len(x))
-            ).to_sparse_csr()
+            # A row for each target.
+            matrix = torch.sparse_coo_tensor(edges.flip(0), weights, (len(x), len(x)))
+            self.adjacency = matrix.to_sparse_csr()
         return super().forward(x, self.adjacency)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -25,6 +26,7 @@ import torch.nn.functional as F
 from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
+from tools.bench import memory
 
 PARTS = 4  # communities, each a part of the folder
 MB = 2**20
@@ -71,6 +73,7 @@ def write(folder: Path, given: argparse.Namespace) -> None:
     leaves = draws.random(edges) < given.outside
     source[leaves] = draws.integers(0, nodes, int(leaves.sum()))
     source = np.minimum(source, nodes - 1)
+    # Piece by piece: the process that writes may be smaller than the features.
     x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (nodes, given.features))
     for first in range(0, nodes, 100_000):
         rows = x[first : first + 100_000]
@@ -109,8 +112,9 @@ def measure(folder: str, processes: int, given: argparse.Namespace) -> dict[str,
         of_each = [
             json.loads((Path(results) / f"{rank}.json").read_text()) for rank in range(processes)
         ]
-    largest = {key: max(one[key] for one in of_each) for key in ("peak", "seconds", "exchange")}
-    return {**largest, **{key: sum(one[key] for one in of_each) for key in ("sent", "paper")}}
+    found = pd.DataFrame(of_each)
+    largest = found[["peak", "seconds", "exchange"]].max()
+    return {**largest, **found[["sent", "paper"]].sum()}
 
 
 def _train(rank: int, folder: str, results: str, processes: int, given: argparse.Namespace) -> None:
@@ -149,8 +153,12 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
     # an edge comes from.
     passes = 3 if given.checkpoint or given.reversible else 2
     paper = passes * given.layers * (graph.num_sources - graph.num_nodes) * given.width * 4
-    seconds, exchange = (float(np.median(each)) for each in (times[1:], exchanges[2:]))
-    found = {"peak": _peak() - before, "seconds": seconds, "exchange": exchange, "paper": paper}
+    found = {
+        "peak": _peak() - before,
+        "seconds": float(np.median(times[1:])),  # the first step warms up
+        "exchange": float(np.median(exchanges[2:])),
+        "paper": paper,
+    }
     found["sent"] = getattr(graph, "bytes_sent", 0) - sent
     (Path(results) / f"{rank}.json").write_text(json.dumps(found))
     dist.barrier()
@@ -175,21 +183,15 @@ def _peak() -> int:
 
 def _private() -> int:
     """Bytes that count towards RLIMIT_DATA."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
+    return memory.field(memory.STATUS.read_text(), "VmData")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, default in (
-        ("nodes", 100_000),
-        ("edges", 1_000_000),
-        ("layers", 3),
-        ("width", 64),
-        ("features", 64),
-    ):
+    sizes = {"nodes": 100_000, "edges": 1_000_000, "layers": 3, "width": 64, "features": 64}
+    for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2, help="threads of all processes together")

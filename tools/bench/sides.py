@@ -25,6 +25,8 @@ Compile = Literal["on", "off"]
 # and numbers that vanish or grow on the way would be timed too.
 LEARNING_RATE = 1e-6
 TOLERANCE = 1e-4
+# Layers with LipschitzNorm, and the dropout of their inputs.
+LIPSCHITZ: dict[str, tuple[type, float]] = {"gat-lip": (GAT, 0.6), "gt-lip": (Transformer, 0.5)}
 # Names of the peer's parameters that are other ones in ours.
 RENAMED = {
     r"\.lin_l\.": ".lin_src.",
@@ -89,23 +91,11 @@ def peer(case: Case, data: Data, kind: str = "peer") -> Side:
 
 def parts(case: Case) -> dict[str, Any]:
     """The options of our model, after the numbers of features and classes."""
-    common = {"num_layers": case.layers, "hidden_channels": case.width}
-    if case.family == "gat-lip":
-        layer = partial(GAT, heads=case.heads, dropout=0.3)
-        return common | {
-            "layer": layer,
-            "norm": [LipschitzNorm],
-            "activation": "elu",
-            "dropout": 0.6,
-        }
-    if case.family == "gt-lip":
-        layer = partial(Transformer, heads=case.heads, dropout=0.3)
-        return common | {
-            "layer": layer,
-            "norm": [LipschitzNorm],
-            "activation": "elu",
-            "dropout": 0.5,
-        }
+    common: dict[str, Any] = {"num_layers": case.layers, "hidden_channels": case.width}
+    if case.family in LIPSCHITZ:
+        layer, dropout = LIPSCHITZ[case.family]
+        common |= {"norm": [LipschitzNorm], "activation": "elu", "dropout": dropout}
+        return common | {"layer": partial(layer, heads=case.heads, dropout=0.3)}
     if case.family == "trees":
         layer = partial(GAT, heads=case.heads, split_heads=True)
         after = {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True}
@@ -154,19 +144,18 @@ def parameters(model: nn.Module) -> dict[str, Tensor]:
     column."""
     stack: Any = model
     lists = {"layers": stack.layers, "norms": stack.norms}
-    given: dict[str, Tensor] = {
-        f"{kind}.{name}": parameter
-        for kind, parts in lists.items()
-        for name, parameter in parts.named_parameters()
-    }
-    given |= {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if name.startswith(("encoder", "decoder"))
-    }
-    if isinstance(encoder := getattr(model, "encoder", None), Embedding):
+    given: dict[str, Tensor] = {}
+    for kind, parts in lists.items():
+        for name, parameter in parts.named_parameters():
+            given[f"{kind}.{name}"] = parameter
+    for name, parameter in model.named_parameters():
+        if name.startswith(("encoder", "decoder")):
+            given[name] = parameter
+    encoder = getattr(model, "encoder", None)
+    if isinstance(encoder, Embedding):  # one table here, one for each column there
         tables = given.pop("encoder.weight").split(encoder.sizes)
-        given |= {f"encoder.{column}.weight": table for column, table in enumerate(tables)}
+        for column, table in enumerate(tables):
+            given[f"encoder.{column}.weight"] = table
     return given
 
 

@@ -59,7 +59,9 @@ def summary(row: Row) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    data = f"{row['origin']} tuned" if row["malloc"] == "tuned" else row["origin"]
+    data = row["origin"]
+    if row["malloc"] == "tuned":
+        data += " tuned"
     ratio = f"{row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})"
     if row["noisy"]:
         ratio = f"~{ratio}"
@@ -110,6 +112,9 @@ def number(value: float) -> str:
 def markdown(lines: Sequence[Sequence[str]]) -> str:
     """Lines of cells, the first of which is the header, padded to equal widths."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
-    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([padded[0], rule, *padded[1:]])
+    padded = []
+    for line in lines:
+        padded.append(f"| {' | '.join(map(str.ljust, line, widths))} |")
+    rules = ["-" * (width + 2) for width in widths]
+    padded.insert(1, f"|{'|'.join(rules)}|")
+    return "\n".join(padded)

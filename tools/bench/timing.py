@@ -3,6 +3,7 @@ of them."""
 
 import gc
 import math
+import operator
 import os
 import statistics
 import time
@@ -44,10 +45,9 @@ class Patience:
     def wait(self) -> None:
         """Return once the machine is idle, or patience has run out."""
         begin = time.perf_counter()
-        while (
-            time.perf_counter() - begin < self.left and not watch(lambda: time.sleep(GLANCE)).clean
-        ):
-            pass
+        while time.perf_counter() - begin < self.left:
+            if watch(lambda: time.sleep(GLANCE)).clean:
+                break
         self.left -= time.perf_counter() - begin
 
 
@@ -107,7 +107,7 @@ def busy_ticks(line: str) -> int:
 def quiet_collector() -> Iterator[None]:
     """Keep the garbage collector out of what is timed."""
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is there already is not looked at again
     gc.disable()
     try:
         yield
@@ -155,7 +155,9 @@ def interleave(sides: Mapping[str, Call], plan: Plan) -> list[dict[str, Sample]]
     begin, wanted = time.perf_counter(), plan.rounds
     rounds: list[dict[str, Sample]] = []
     while len(rounds) < wanted:
-        order = list(sides) if len(rounds) % 2 == 0 else list(sides)[::-1]
+        order = list(sides)
+        if len(rounds) % 2 == 1:  # no side always comes after the same other one
+            order.reverse()
         rounds.append({name: sample(sides[name], counts[name], plan.patience) for name in order})
         wanted = plan.count(time.perf_counter() - begin, len(rounds))
     return rounds
@@ -187,9 +189,15 @@ def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer", ours: st
     rounds if none is so."""
     clean = [one for one in rounds if all(sample.clean for sample in one.values())]
     used = clean or rounds
-    peer, ours = ([one[name].seconds for one in used] for name in (side, ours))
-    ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
-    median = statistics.median
+    theirs = [one[side].seconds for one in used]
+    mine = [one[ours].seconds for one in used]
+    ratios = list(map(operator.truediv, mine, theirs))
     return Pair(
-        median(peer), median(ours), median(ratios), min(ratios), max(ratios), len(used), not clean
+        peer=statistics.median(theirs),
+        ours=statistics.median(mine),
+        ratio=statistics.median(ratios),
+        low=min(ratios),
+        high=max(ratios),
+        rounds=len(used),
+        noisy=not clean,
     )

@@ -7,6 +7,7 @@ Lightning's Trainer. With ``--by watch`` every measured step of a bare loop insi
 """
 
 import argparse
+import operator
 import os
 import statistics
 import time
@@ -89,11 +90,11 @@ def by_watch(
     off = [own[step + 1] for step in measured]  # right after a measured one
     # The last watched.step() before a measured step attaches the hooks, which stay in place if
     # every step is measured.
-    of_watch = [sum(ends[step : step + (turn if every > 1 else 1)]) for step in measured]
-    on = [
-        plain + (own[step] - plain + more) / every
-        for step, plain, more in zip(measured, off, of_watch, strict=True)
-    ]
+    ends_of_turn = turn if every > 1 else 1
+    on = []
+    for step, plain in zip(measured, off, strict=True):
+        more = sum(ends[step : step + ends_of_turn])
+        on.append(plain + (own[step] - plain + more) / every)
     return off, on
 
 
@@ -128,9 +129,7 @@ def main() -> None:
         off, on = by_watch(
             arguments.steps, arguments.data, arguments.measures, arguments.every, clock
         )
-    share = statistics.median(
-        with_it / without - 1 for with_it, without in zip(on, off, strict=False)
-    )
+    share = statistics.median(map(operator.truediv, on, off)) - 1
     print(
         f"a step {1e3 * statistics.median(off):.1f} ms, measured {1e3 * statistics.median(on):.1f} "
         f"ms: {share:+.1%}"

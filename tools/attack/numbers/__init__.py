@@ -4,7 +4,32 @@
 ``graphs`` the entrances of data with each other. All inputs are drawn from a seed.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 #: A trial's name, and what differs; empty if nothing does.
 Trial: TypeAlias = tuple[str, str]
+
+
+class TrialInput:
+    """What is drawn for a trial, and the words for what is special about it."""
+
+    def __init__(self, seed: Any) -> None:
+        self.random = np.random.default_rng(seed)
+        self._said: dict[str, None] = {}
+
+    @property
+    def words(self) -> str:
+        return ", ".join(self._said) or "plain"
+
+    def say(self, words: str) -> None:
+        """Call the trial by these words, too."""
+        self._said[words] = None
+
+    def chance(self, probability: float, words: str) -> bool:
+        """True with a probability; then the trial is called by these words, too."""
+        is_so = bool(self.random.random() < probability)
+        if is_so:
+            self.say(words)
+        return is_so

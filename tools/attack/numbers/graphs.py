@@ -15,13 +15,11 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gnn_depth.data import DataError, GraphSource
-from tools.attack.numbers import Trial
+from tools.attack.numbers import Trial, TrialInput
 from tools.attack.numbers.entrances import ENTRANCES, tensors
 
 SINGLE, SEVERAL = 250, 150  # graphs, and lists of graphs
 NAN, INF = float("nan"), float("inf")
-#: A table names a cell by its column and row, and networkx has an order of edges of its own.
-OF_CELLS = "of a cell"
 
 Arrays = dict[str, Any]
 
@@ -30,7 +28,7 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
     """Bring each drawn graph through every entrance, and compare what comes out."""
     with TemporaryDirectory() as folder:
         for number in range(max(SINGLE * per_mille // 1000, 1)):
-            draw = Draw([seed, number])
+            draw = Graphs([seed, number])
             arrays = draw.graph()
             found = {}
             for name in ENTRANCES:
@@ -39,35 +37,24 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
                 found[name] = answer(ENTRANCES[name], arrays, Path(folder), **draw.options)
             yield f"graph {number}: {draw.words}", _difference(found)
         for number in range(max(SEVERAL * per_mille // 1000, 1)):
-            draw = Draw([seed, number, 1])
+            draw = Graphs([seed, number, 1])
             graphs = draw.graphs()
             yield f"graphs {number}: {draw.words}", _difference(_of_several(graphs, draw.options))
 
 
-class Draw:
-    """A graph of a trial, with the words for what is special about it."""
+class Graphs(TrialInput):
+    """The graph or the graphs of a trial."""
 
     def __init__(self, seed: Any) -> None:
-        self.random = np.random.default_rng(seed)
-        self._words: list[str] = []
+        super().__init__(seed)
+        # A refusal names a cell: a table by column and row, networkx in its own order of edges.
         self.is_of_cells = False
         self.options: dict[str, Any] = {}
-
-    @property
-    def words(self) -> str:
-        return ", ".join(self._words) or "plain"
-
-    def chance(self, probability: float, words: str) -> bool:
-        """True with a probability; then the trial is called by these words, too."""
-        is_so = bool(self.random.random() < probability)
-        if is_so:
-            self._words.append(words)
-        return is_so
 
     def of(self, *words: str) -> str:
         """One of several words, by which the trial is called."""
         word = str(self.random.choice(words))
-        self._words.append(word)
+        self.say(word)
         return word
 
     def graph(self) -> Arrays:

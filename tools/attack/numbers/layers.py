@@ -7,6 +7,7 @@ enter the layers and their gradients by ``torch.autograd.grad``.
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -111,6 +112,7 @@ def autograd(model: Drawn, loop: Loop, data: Data, by_call: bool) -> tuple[list[
         columns = [Column(conv) for conv in twin.convs]
     parameters = [list(column.module.parameters()) for column in columns]
     totals: list[list[Any]] = [[0.0] * len(of_column) for of_column in parameters]
+    # The graph is kept, as the loop itself goes backward through it, too.
     for states, loss in loop(twin, data):
         gradients = torch.autograd.grad(loss, states, retain_graph=True)
         for place, state, gradient in zip(places, states, gradients, strict=True):
@@ -134,6 +136,7 @@ def expected_values(columns: Sequence[Column], edges: np.ndarray) -> Values:
     values: Values = {name: [] for name in MEASURES}
     mus = []
     for column in columns:
+        # The batches of a step count as parts of one.
         x, g = np.concatenate(column.states), np.concatenate(column.gradients)
         w = column.of_parameters
         mus.append(_mu(g))
@@ -196,13 +199,17 @@ def _effective_rank(singular: np.ndarray) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
+def _output(module: nn.Module, kind: str, state: Tensor, edges: Tensor) -> Tensor:
+    """A layer's output at a state; the first one of a tuple."""
+    if kind == "tuple":
+        return module((state, edges))
+    out = module(state, edges)
+    return out[0] if isinstance(out, tuple) else out
+
+
 def _constant(module: nn.Module, kind: str, x: np.ndarray, edges: Tensor) -> float:
     """The largest singular value of a layer's Jacobian, as a matrix."""
-
-    def called(state: Tensor) -> Tensor:
-        out = module((state, edges)) if kind == "tuple" else module(state, edges)
-        return out[0] if isinstance(out, tuple) else out
-
+    called = partial(_output, module, kind, edges=edges)
     jacobian = torch.func.jacrev(called)(torch.from_numpy(x)).reshape(x.size, x.size)
     return torch.linalg.matrix_norm(jacobian.detach(), 2).item()
 
@@ -265,9 +272,12 @@ def _called_back(model: Drawn, loop: Loop, data: Data) -> Iterator[str]:
     first = [_constant(c.module, model.kind, c.states[0], data.edges) for c in columns]
     pattern = "model.convs.*"
     named = LayerMeasures(list(MEASURES), pattern)
-    callbacks = [callback(pattern) for callback in CALLBACKS]
-    if len(columns) == 1:  # no layer to compare with the next
-        callbacks = [one for one in callbacks if not isinstance(one, GradientExpansion)]
+    callbacks = []
+    for kind in CALLBACKS:
+        if (
+            len(columns) > 1 or kind is not GradientExpansion
+        ):  # which compares a layer with the next
+            callbacks.append(kind(pattern))
     lipschitz = LipschitzConstants(pattern, 1, 500, 1e-8)
     trainer = L.Trainer(
         max_epochs=1,
@@ -320,16 +330,10 @@ def _probed(model: Drawn, loop: None, data: Data) -> Iterator[str]:
             "mu/||G||": values["gradient_similarity_relative"],
         }
     for column in columns:
-        x = torch.from_numpy(column.states[0])
-        out = column.module((x, data.edges)) if model.kind == "tuple" else None
-        if out is None:
-            out = column.module(x, data.edges)
-        if isinstance(out, tuple):
-            out = out[0]
+        out = _output(column.module, model.kind, torch.from_numpy(column.states[0]), data.edges)
         expected["||F(X)||"].append(float(out.detach().norm()))
-        expected["constant"].append(
-            _constant(column.module, model.kind, column.states[0], data.edges)
-        )
+        constant = _constant(column.module, model.kind, column.states[0], data.edges)
+        expected["constant"].append(constant)
     frame = report.frame()
     for name, wanted in expected.items():
         # Constants have the three digits that are shown.

@@ -75,7 +75,7 @@ class Drawn(nn.Module):
         if kind == "aliased":
             self.other = Aliased(self.convs[0])
         rounds = draws.randint(2, 3) if kind in ("shared", "aliased") else 1
-        self.order = [place for _ in range(rounds) for place in range(count)]
+        self.order = list(range(count)) * rounds
         self.skips = [draws.random() < 0.5 for _ in self.order]
         self.activation = draws.choice([torch.tanh, torch.relu])
         self.leave = nn.Linear(WIDTH, 2)

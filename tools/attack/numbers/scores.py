@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import sklearn.metrics as sk
@@ -16,7 +17,7 @@ from torch import Tensor
 from gnn_depth.data.schema import Schema
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import make_task
-from tools.attack.numbers import Trial
+from tools.attack.numbers import Trial, TrialInput
 
 TRIALS = 400  # of each task
 SCALES = (1e-100, 1e-30, 1e-5, 1.0, 1.0, 1.0, 1e5, 1e30, 1e100)
@@ -26,23 +27,14 @@ SETS = ("val", "test")
 Metrics = dict[str, float]
 
 
-class Draw:
-    """Outputs and targets of a trial, with the words for what is special about them."""
+class Outputs(TrialInput):
+    """Outputs and targets of a trial."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.words: list[str] = []
+    def __init__(self, seed: Any) -> None:
+        super().__init__(seed)
         self.rows = int(self.random.choice([1, 2, 3, 8, 40]))
-        self._say(self.rows == 1, "one row")
-
-    def _say(self, is_so: bool, words: str) -> bool:
-        if is_so:
-            self.words.append(words)
-        return is_so
-
-    def chance(self, probability: float, words: str) -> bool:
-        """True with a probability; then the trial is called by these words, too."""
-        return self._say(bool(self.random.random() < probability), words)
+        if self.rows == 1:
+            self.say("one row")
 
     def classes(self, count: int) -> Tensor:
         """Classes of the rows, of which some may be absent."""
@@ -71,7 +63,9 @@ class Draw:
         if self.chance(0.1, "constant outputs"):
             values[:] = values[0]
         scale = float(self.random.choice(SCALES))
-        self._say(scale != 1, f"scale {scale:g}")
+        if scale != 1:
+            self.say(f"scale {scale:g}")
+        # At the largest scales float32 would make infinities of all numbers.
         single = abs(math.log10(scale)) < 35 and self.chance(0.5, "float32")
         out = torch.from_numpy(values * scale)
         if self.chance(0.1, "an infinite output"):
@@ -90,7 +84,7 @@ class Draw:
         for column in range(out.shape[1]):
             if self.chance(0.15, "a constant target"):
                 y[:, column] = y[0, column]
-        if self.chance(0.2, "far from zero"):
+        if self.chance(0.2, "far from zero"):  # where sums of squares cancel
             return out.double() + 1e4 * size, y + 1e4 * size
         if out.dtype == torch.float32 and self.chance(0.5, "float32 targets"):
             y = y.float()
@@ -102,7 +96,7 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
     count = max(TRIALS * per_mille // 1000, 1)
     for task in ("multiclass", "binary", "multilabel", "regression"):
         for number in range(count):
-            draw = Draw([seed, number])
+            draw = Outputs([seed, number])
             outputs = 2 if task == "binary" else int(draw.random.integers(1, 6))
             if task == "multiclass":
                 outputs += 1
@@ -116,8 +110,7 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
             cut = int(draw.random.integers(draw.rows + 1))
             batches = int(draw.random.integers(1, 5))
             fault = differences(task, out, y, cut, batches, positive=number % 2)
-            words = ", ".join(dict.fromkeys(draw.words)) or "plain"
-            yield f"metrics of {task} {number}: {words}", fault
+            yield f"metrics of {task} {number}: {draw.words}", fault
 
 
 def differences(
