@@ -15,7 +15,7 @@ from jaxtyping import config
 
 from gnn_depth.data import DataError, MissingFeatures, UserGraph
 from gnn_depth.training.models import build_model
-from gnn_depth.training.prediction import predict
+from gnn_depth.training.prediction import predictions_of
 
 # Two classes, a node without a label, ids that are no integers.
 NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
@@ -658,7 +658,7 @@ def test_what_is_wrong_with_a_table_of_pandas_is_named_by_its_row(graph: Callabl
         _ = UserGraph(levels, nodes=nodes, label="topic").batch
     model = build_model({"num_layers": 1}, graph())
     with pytest.raises(ValueError, match=r"not a DataFrame.*UserGraph\(edges, nodes=nodes\)"):
-        predict(model, edges, edges)
+        predictions_of(model, edges, edges)
 
 
 def test_tables_of_pandas_are_inspected_and_can_be_the_sets_of_nodes(graph: Callable):
