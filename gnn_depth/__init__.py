@@ -38,8 +38,6 @@ __all__ = [
     "Layer",
     "NodeClassifier",
     "Run",
-]
-__all__ += [
     "ScoreNorm",
     "Skip",
     "Task",

@@ -122,7 +122,8 @@ class Known:
         listed = self.listed(kind)
         also = [part.class_name for part in self.parts[kind].values()]
         message = registry.unknown(kind, name, listed, also) + registry.not_loaded()
-        homes = {}  # the data set that has a graph of this name
+        # People name a graph where its data set is asked for: --data Cora.
+        homes = {}
         for part in self.parts[kind].values():
             homes.update(dict.fromkeys(part.graphs, part.class_name))
         graph = registry.nearest(name, homes)
@@ -155,7 +156,10 @@ class Known:
 
 def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
     found = registry.name_of(cls)
-    return describe(kind, found[1] if found else cls.__name__, cls, path)
+    name = cls.__name__
+    if found is not None:
+        name = found[1]
+    return describe(kind, name, cls, path)
 
 
 class _Live(dict[str, Any]):
@@ -209,7 +213,7 @@ def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
     """
     chosen = choose(kind, value, known, where)
     for each in items_of(chosen):
-        check_complete(each, where)
+        check_complete(each, where)  # not before: more options may come for a part, as flags do
     return chosen
 
 
@@ -234,10 +238,14 @@ def choose(
     if not is_list and kind not in LISTS:
         return _choose_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
-        last = current[-1] if isinstance(current, list) and current else None
+        others, last = [], None
+        if isinstance(current, list) and current:
+            *others, last = current
         chosen = _choose_one(kind, value, known, where, last)
         has_name = not isinstance(value, Mapping) or "name" in value or "class_path" in value
-        return [chosen] if has_name or last is None else [*current[:-1], chosen]
+        if has_name:
+            others = []  # a part that is named replaces the whole list
+        return [*others, chosen]
     found = []
     for position, item in enumerate(value):
         found.append(_choose_one(kind, item, known, (*where, position)))
@@ -273,16 +281,20 @@ def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any 
 
 def needs_name(kind: str, given: Mapping[str, Any]) -> str:
     """The message for options that are given without the name of their part."""
-    example = "".join(f", {key}: {item}" for key, item in given.items())
-    key = "class_path" if kind == "data" else "name"
-    return f"a {kind} needs its name: {{{key}: NAME{example}}}."
+    key = "name"
+    if kind == "data":
+        key = "class_path"
+    example = [f"{key}: NAME"]
+    for option, item in given.items():
+        example.append(f"{option}: {item}")
+    return f"a {kind} needs its name: {{{', '.join(example)}}}."
 
 
 def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: Where) -> Chosen:
     """Read ``{class_path: ..., init_args: ...}``, as in LightningCLI."""
     chosen = Chosen(known.find(kind, value["class_path"], (*where, "class_path")), {})
     for key, given in value.items():
-        if key in ("init_args", "dict_kwargs"):
+        if key in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
             chosen = with_options(chosen, given or {}, known, (*where, key))
         elif key != "class_path":
             message = f"{key!r} stands beside class_path; options go under init_args."
@@ -351,10 +363,11 @@ def dotted(where: Where) -> str:
 
     Positions in lists, ``class_path`` and ``init_args`` are left out.
     """
-    steps = [each for each in where if isinstance(each, str)]
-    hidden = ("class_path", "init_args", "dict_kwargs")
-    # A plus ends a key that appends to a list: trainer.callbacks+.
-    return ".".join(step.removesuffix("+") for step in steps if step not in hidden)
+    steps = []
+    for each in where:
+        if isinstance(each, str) and each not in ("class_path", "init_args", "dict_kwargs"):
+            steps.append(each.removesuffix("+"))  # of a key that appends to a list
+    return ".".join(steps)
 
 
 def check_complete(chosen: Any, where: Where) -> None:
@@ -365,9 +378,9 @@ def check_complete(chosen: Any, where: Where) -> None:
     for name, option in part.options.items():
         value = chosen.options.get(name)
         if option.is_required and value is None:
-            sections = {kind: section for section, kind in SECTIONS.items()}
+            section = next(key for key, kind in SECTIONS.items() if kind == part.kind)
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
-            about = f"--{sections[part.kind]}.help {part.shown} explains its options."
+            about = f"--{section}.help {part.shown} explains its options."
             raise PartError(f"{needs} {about}", where)
         for inner in items_of(value):
             check_complete(inner, (*where, "init_args", name))
@@ -423,6 +436,7 @@ def _accepts(type: str, value: Any, text: str) -> bool:
         return isinstance(value, str)
     if type == "bool":
         return False  # misfit has found true and false among the choices before
+    # The text decides: on the command line every number arrives as one.
     try:
         if type == "int":
             int(text)
@@ -446,10 +460,11 @@ def suggestion(word: Any, choices: Any, most: int = 20) -> str:
 
 def _listed(option: Option, value: Any) -> Any:
     """Make a list of one from a word or number where only a list fits; else return the value."""
-    has_list = any(accepted.startswith("list[") for accepted in option.types)
-    if not has_list or {"str", "int", "float"} & {*option.types}:
-        return value
-    return [value] if isinstance(value, str | int | float) else value
+    takes_list = any(accepted.startswith("list[") for accepted in option.types)
+    takes_one = not {"str", "int", "float"}.isdisjoint(option.types)
+    if takes_list and not takes_one and isinstance(value, str | int | float):
+        return [value]
+    return value
 
 
 def typed(option: Option, value: Any, where: Where = ()) -> Any:
@@ -463,8 +478,10 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
     if not is_plain_value(value):  # an object that Python gives
         return value
     parser = _parser(option)
-    if parser is None:  # read a text as YAML does
-        return value_in(value) if isinstance(value, str) else value
+    if parser is None and isinstance(value, str):
+        return value_in(value)
+    if parser is None:
+        return value
     try:
         found = parser.parse_object({"value": value})
     except ArgumentError as error:
@@ -473,6 +490,7 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
         raise PartError(message, where) from error
     if found.value is None or isinstance(found.value, bool | int | float | str):
         return found.value
+    # Other values, such as a timedelta or a class with its arguments, as a config writes them.
     return safe_load(parser.dump(found, skip_unset=False, skip_validation=True))["value"]
 
 
@@ -526,7 +544,7 @@ def _parser(option: Option) -> ArgumentParser | None:
         return None
 
 
-@cache
+@cache  # one parser for all options of a type
 def _parser_of(annotation: Any) -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--value", type=annotation)
@@ -561,22 +579,24 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
         options: The dotted names of all options.
         parts: All parts, whose options may be meant.
     """
-    section, _, last = key.rpartition(".")
-    start = f"{section}." if section else ""
+    section, dot, last = key.rpartition(".")
+    start = section + dot
     neighbours = set()  # keys of the same section
     for option in options:
         if option.startswith(start):
             neighbours.add(option.removeprefix(start).split(".")[0])
     near = registry.nearest(last, neighbours)
+    # A word that other libraries use goes before one of similar letters.
     if WORDS.get(last) in neighbours:
         near = WORDS[last]
     if near is not None:
         hint = f" Did you mean '{start}{near}'?"
     else:
         hint = _meant_by(last, options, parts, not section) or suggestion(last, neighbours)
-    is_of_grid = key in ("base", "axes", "rules")  # sections of a sweep's file
-    grid = " A grid of runs is for gnn-depth sweep." if is_of_grid else ""
-    return f"unknown option {key!r}.{hint}{grid}"
+    message = f"unknown option {key!r}.{hint}"
+    if key in ("base", "axes", "rules"):  # sections of a sweep's file
+        message += " A grid of runs is for gnn-depth sweep."
+    return message
 
 
 def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> str:
@@ -592,7 +612,7 @@ def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> 
         for data in parts["data"].values():
             if word in data.options:
                 return f" Did you mean 'data.{word}'?"
-    # Options of parts, the optimizer's first: lr, weight_decay, momentum.
+    # Options of parts, the optimizer's first: lr, weight_decay and momentum are asked for most.
     of_model = [section for section in SECTIONS if section.startswith("model.")]
     for section in ("model.optimizer", *of_model):
         for part in parts[SECTIONS[section]].values():
@@ -617,7 +637,7 @@ def made(chosen: Any) -> Any:
         return chosen
     part = chosen.part
     options = made_options(part.options, chosen.options)
-    cls = part.cls or load_class(part.path)
+    cls = part.cls or load_class(part.path)  # a description from the cache has no class
     if GIVEN[part.kind]:  # the stack or torch passes the other arguments
         return partial(cls, **options)
     return cls(**options)
@@ -643,6 +663,7 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
     Parts are written by name, and paths in full.
     """
     found = {}
+    # In the order of the signature, not of the command line: equal configs are equal texts.
     for name, option in known.items():
         if name in given:
             value = given[name]
@@ -655,7 +676,7 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
         if option.is_path and value and isinstance(value, str):
             value = str(Path(value).expanduser().absolute())
         found[name] = written(value)
-    for name in given:
+    for name in given:  # those of a constructor that takes any
         if name not in known:
             found[name] = given[name]
     return found
@@ -694,9 +715,14 @@ def _short(part: PartSpec, options: dict[str, Any]) -> Any:
     with ``class_path`` and ``init_args``.
     """
     is_registered = part.cls is not None and registry.name_of(part.cls) == (part.kind, part.name)
+    # A key called name would be taken for the part's own name when it is read again.
     if is_registered and part.kind != "data" and "name" not in options:
-        return {"name": part.name, **options} if options else part.name
-    path = part.class_name if is_registered and part.kind == "data" else part.path
+        if not options:
+            return part.name
+        return {"name": part.name, **options}
+    short: dict[str, Any] = {"class_path": part.path}
+    if is_registered and part.kind == "data":
+        short["class_path"] = part.class_name
     if options:
-        return {"class_path": path, "init_args": options}
-    return {"class_path": path}
+        short["init_args"] = options
+    return short

@@ -11,16 +11,14 @@ import yaml
 from jsonargparse import get_loader
 
 from gnn_depth.registry import hint, nearest
-from gnn_depth.short_names import Where
+from gnn_depth.short_names import Where, items_of
 from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
 
 INLINE = "--config"  # the name of a config that is written on the command line itself
 TAG = "tag:yaml.org,2002:"
 KEY_TAGS = (f"{TAG}str", f"{TAG}merge")
-PLAIN_TAGS = tuple(
-    TAG + kind
-    for kind in ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
-)
+PLAIN_KINDS = ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
+PLAIN_TAGS = tuple(f"{TAG}{kind}" for kind in PLAIN_KINDS)
 IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file name
 
 
@@ -56,13 +54,16 @@ class Source:
 
 def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
     """Plugins with full paths, so that the resolved config runs from any folder."""
-    names = plugins if isinstance(plugins, list) else [plugins]
+    if plugins is None:
+        return []
     found = []
-    for name in [] if plugins is None else names:
+    for name in items_of(plugins):
         if not isinstance(name, str):
             message = f"plugins must be names of files or modules, not {plugins!r}."
             raise ConfigError(f"{where}: {message}")
-        found.append(str((folder / name).resolve()) if name.endswith(".py") else name)
+        if name.endswith(".py"):
+            name = str((folder / name).resolve())
+        found.append(name)
     return found
 
 
@@ -71,21 +72,23 @@ def read_config(source: str, labels: bool = False) -> Source:
 
     With ``labels`` keys may be numbers, as the labels of a grid.
     """
+    # Both come from one flag: nobody names a file with a colon and a space.
     if IN_PLACE.search(source):
         return parse_config(source, INLINE, labels)
     path = Path(source).expanduser()
     try:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
-        if path.exists() and not path.is_file():
-            what = "a folder" if path.is_dir() else "not a file"
-            raise ConfigError(f"config file {source!r} is {what}.")
+        if path.is_dir():
+            raise ConfigError(f"config file {source!r} is a folder.")
         if not path.exists():
             near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
-            meant = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
-            raise ConfigError(
-                f"config file {source!r} does not exist (looked in {Path.cwd()}).{meant}"
-            )
+            message = f"config file {source!r} does not exist (looked in {Path.cwd()})."
+            if near is not None:
+                message += f" Did you mean {str(path.with_name(near))!r}?"
+            raise ConfigError(message)
+        if not path.is_file():  # reading a pipe would wait for ever
+            raise ConfigError(f"config file {source!r} is not a file.")
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None
@@ -99,11 +102,19 @@ def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
     installed package.
     """
     found: dict[str, Path] = {}
-    for top in folders() if own else folders()[1:]:
+    tops = folders()
+    if not own:
+        del tops[0]
+    for top in tops:
         folder = top / "configs" / below
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
     return found
+
+
+def to_yaml(config: Any) -> str:
+    """A config as the text of its file."""
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
 def folders() -> list[Path]:
@@ -114,15 +125,20 @@ def folders() -> list[Path]:
 
 def _shipped(name: str) -> Path:
     """The shipped config of a name: its path or, where only one has it, the last word of that."""
-    known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
-    same = [other for other in known if other.rpartition("/")[2] == name]
+    known: dict[str, Path] = {}
+    by_last_word: dict[str, list[str]] = {}
+    for full_name, path in shipped().items():
+        if not full_name.startswith("reproduce/"):  # these are items, not configs of a run
+            known[full_name] = path
+            by_last_word.setdefault(full_name.rpartition("/")[2], []).append(full_name)
     if name in known:
-        same = [name]
+        return known[name]
+    same = by_last_word.get(name, [])
     if len(same) == 1:
         return known[same[0]]
     if same:
         raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
-    near = hint(name, [*known, *(other.rpartition("/")[2] for other in known)])
+    near = hint(name, [*known, *by_last_word])
     beside = list(Path(name).parent.glob(f"{Path(name).name}.y*ml"))
     if not near and beside:
         near = f" Did you mean {str(beside[0])!r}?"
@@ -135,10 +151,14 @@ def _shipped(name: str) -> Path:
 
 def parse_config(text: str, name: str, labels: bool = False) -> Source:
     """Read a config from text; see :func:`read_config`."""
+    lines: dict[Where, int] = {}
     try:
         check_size(text)
+        # Twice: the nodes have the lines and the repeated keys, and jsonargparse's loader the
+        # values as the command line reads them, where 1e-3 is a number.
         node = yaml.compose(text, Loader=LOADER)
-        lines = dict(_lines(node, (), name, labels)) if node else {}
+        if node is not None:
+            lines.update(_lines(node, (), name, labels))
         data = get_loader("yaml")(text)
     except ConfigError:
         raise
@@ -150,7 +170,10 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
         mark = getattr(error, "problem_mark", None)
-        line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or error
+        problem = getattr(error, "problem", None) or error
+        line = 1
+        if mark is not None:
+            line += mark.line
         raise ConfigError(f"{name}:{line}: not valid YAML: {problem}.") from None
     if node is None:
         return Source(name, {})
@@ -159,8 +182,9 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         raise ConfigError(
             f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}."
         )
-    # The parser's YAML reads a lone `model:` as text.
-    return Source(name, data if isinstance(data, dict) else safe_load(text), lines)
+    if not isinstance(data, dict):  # jsonargparse reads a lone `model:` as text
+        data = safe_load(text)
+    return Source(name, data, lines)
 
 
 def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, int]]:
@@ -175,6 +199,7 @@ def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[t
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
+            # YAML reads yes, 1 and 2024-01-01 as no text: such a key would be found nowhere.
             if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
                 raise ConfigError(
                     f"{name}:{line}: a key must be text; quote it if it looks like something else."

@@ -52,6 +52,7 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
 
     def add(cls: Registered) -> Registered:
         if "__init__" in vars(cls):
+            # Not by an own __init__ of each part: so plugins' parts are checked too.
             cls.__init__ = in_range(cls.__init__)
         owner = _TABLE[kind].setdefault(name, cls)
         # A module that runs again (a notebook cell, a reload) may replace its own class.
@@ -105,14 +106,17 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     by_lower: dict[str, str] = {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
-    return by_lower[near[0]] if near else None
+    for near in difflib.get_close_matches(word.lower(), by_lower, n=1):
+        return by_lower[near]
+    return None
 
 
 def hint(word: str, choices: Iterable[str]) -> str:
     """The end of an error message that names the most similar choice; empty if none is similar."""
     near = nearest(word, choices)
-    return f" Did you mean {near!r}?" if near else ""
+    if near is None:
+        return ""
+    return f" Did you mean {near!r}?"
 
 
 def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] = ()) -> str:
@@ -160,8 +164,10 @@ def load_entry_points() -> list[str]:
     """
     failures = []
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        package = f" of {entry.dist.name}" if entry.dist else ""
-        plugin = f"plugin {entry.name!r}{package}"
+        plugin = f"plugin {entry.name!r}"
+        if entry.dist is not None:
+            plugin += f" of {entry.dist.name}"
+        # Once is enough: a failed import may have done half of its work.
         if plugin in _BROKEN:
             continue
         try:
@@ -175,8 +181,7 @@ def load_entry_points() -> list[str]:
 
 def not_loaded() -> str:
     """A hint for the error about an unknown name: the installed plugins that failed to load."""
-    failures = [f" It may be in a plugin that is missing: {each}" for each in _BROKEN.values()]
-    return "".join(failures)
+    return "".join(f" It may be in a plugin that is missing: {each}" for each in _BROKEN.values())
 
 
 def load_plugin(source: str) -> None:
@@ -194,7 +199,9 @@ def load_plugin(source: str) -> None:
                 importlib.import_module(source)
     except (Exception, SystemExit) as error:
         reason = _reason(error)
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        missing = None
+        if isinstance(error, ModuleNotFoundError):
+            missing = error.name
         if path.is_dir():
             reason = "it is a folder: name a .py file in it."
         elif path.exists() and missing == path.name.partition(".")[0]:  # such as my_norm.txt
@@ -246,9 +253,10 @@ _IMPORTED: dict[Path, bytes] = {}
 
 def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
+    if not path.is_file() and path.is_absolute():
+        raise RegistryError("it does not exist.")
     if not path.is_file():
-        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
-        raise RegistryError(f"it does not exist{looked}.")
+        raise RegistryError(f"it does not exist (looked in {Path.cwd()}).")
     if path.stem in sys.modules:
         imported_from = getattr(sys.modules[path.stem], "__file__", None)
         if imported_from and Path(imported_from).resolve() == path.resolve():
@@ -279,9 +287,9 @@ def origin(module: str) -> str | None:
     """The file from which a module would be imported; None if there is no such module."""
     try:
         spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError):  # its package does not load, or the name is no name
         return None
-    return spec.origin if spec else None
+    return getattr(spec, "origin", None)
 
 
 def described(cls: type) -> str:
@@ -289,11 +297,16 @@ def described(cls: type) -> str:
 
     A class from outside this package is named with the file and line of its source.
     """
-    known, place = name_of(cls), written_at(cls)
-    if known is None:
-        return f"{cls.__name__} ({place})" if place else cls.__name__
-    text = f"{known[0]} {known[1]!r}"
-    return f"{text} ({cls.__name__}, {place})" if place else text
+    words, known = cls.__name__, name_of(cls)
+    place = written_at(cls)
+    if known is not None:
+        kind, name = known
+        words = f"{kind} {name!r}"
+        if place is not None:
+            place = f"{cls.__name__}, {place}"
+    if place is None:
+        return words
+    return f"{words} ({place})"
 
 
 def written_at(cls: type) -> str | None:

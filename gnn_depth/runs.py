@@ -21,19 +21,22 @@ FORMAT = 1  # of result.json: raised when a reader of the old one would misread 
 RESULTS = ("finished", "diverged")  # runs with other statuses are excluded from means
 # Columns of every table of runs, whatever the metrics, options and axes are.
 COLUMNS = (
-    *(
-        "folder",
-        "status",
-        "sweep",
-        "name",
-        "seed",
-        "identity",
-        "attempt",
-        "seconds",
-        "epochs",
-        "steps",
-    ),
-    *("best_epoch", "monitor", "num_parameters", "started", "reason", "version"),
+    "folder",
+    "status",
+    "sweep",
+    "name",
+    "seed",
+    "identity",
+    "attempt",
+    "seconds",
+    "epochs",
+    "steps",
+    "best_epoch",
+    "monitor",
+    "num_parameters",
+    "started",
+    "reason",
+    "version",
 )
 LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
 # As they are written in a result.json.
@@ -91,6 +94,7 @@ def new_run_folder(root: str | Path, name: str) -> Path:
         folder, count = parent / stamp, 1
         while True:
             try:
+                # It fails if there is one: no two processes get the same folder.
                 folder.mkdir()
                 return folder
             except FileExistsError:
@@ -199,12 +203,13 @@ def lock(folder: Path) -> int | None:
 
 
 def is_alive(folder: str | Path) -> bool | None:
-    """Whether a process trains this run now; None if there is no lock to tell it by."""
+    """True if a process trains this run now; None if there is no lock to tell it by."""
     path = Path(folder, LOCK)
     if not path.is_file():
         return None
     try:
         with path.open("rb") as file:
+            # Shared: two that look at once do not take each other for the training.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -223,14 +228,17 @@ def _mark_failed(path: Path) -> None:
     """Overwrite the status in place: a full disk has no room for a new file."""
     with path.open("r+b") as file:
         text = file.read()
-        if RUNNING in text:
-            result, text = json.loads(text), text.replace(RUNNING, FAILED.ljust(len(RUNNING)), 1)
-            if recorded := result.pop(CHECKSUM, ""):
-                text = text.replace(
-                    recorded.encode(), _checksum(result | {"status": "failed"}).encode()
-                )
-            file.seek(0)
-            file.write(text)
+        if RUNNING not in text:
+            return
+        result = json.loads(text)
+        recorded = result.pop(CHECKSUM, "")
+        # Blanks after the shorter word keep the length, and with it all that follows.
+        text = text.replace(RUNNING, FAILED.ljust(len(RUNNING)), 1)
+        if recorded:
+            checksum = _checksum(result | {"status": "failed"})
+            text = text.replace(recorded.encode(), checksum.encode())
+        file.seek(0)
+        file.write(text)
 
 
 def _finite(value: Any) -> Any:
@@ -238,7 +246,9 @@ def _finite(value: Any) -> Any:
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_finite(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
 
 
 def environment() -> dict[str, Any]:
@@ -259,21 +269,18 @@ def environment() -> dict[str, Any]:
 def git_state() -> dict[str, Any] | None:
     """Commit of the working directory and whether it has changes; None outside a repository."""
     try:
-        # A repository's own config may name a program to run as fsmonitor, which nobody asked for
-        # here.
-        git = ["git", "-c", "core.fsmonitor=false"]
-        commit, changes = (
-            subprocess.run(
-                [*git, *arguments], capture_output=True, text=True, check=True, timeout=10
-            ).stdout.strip()
-            for arguments in (
-                ["rev-parse", "HEAD"],
-                ["status", "--porcelain", "--untracked-files=no"],
-            )
-        )
-        return {"commit": commit, "changed": bool(changes)}
+        commit = _git("rev-parse", "HEAD")
+        changes = _git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
         return None
+    return {"commit": commit, "changed": bool(changes)}
+
+
+def _git(*arguments: str) -> str:
+    # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
+    command = ["git", "-c", "core.fsmonitor=false", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
 
 
 def digest(text: str) -> str:

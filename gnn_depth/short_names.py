@@ -136,7 +136,9 @@ class PartSpec:
     @property
     def shown(self) -> str:
         """Its name as users see it: of a data set the class name."""
-        return self.class_name if self.kind == "data" else self.name
+        if self.kind == "data":
+            return self.class_name
+        return self.name
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -151,7 +153,11 @@ Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
 def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSpec:
     """Describe a class as text."""
     options, takes_any = options_of(cls, GIVEN.get(kind, 0))
+    refusal = ""
     missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+    if missing:
+        refusal = f"{registry.described(cls)} has no {missing}."
+    # Some classes of other libraries are described in the docstring of their constructor.
     doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls)
     return PartSpec(
         kind,
@@ -160,7 +166,7 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSp
         doc=inspect.cleandoc(doc or ""),
         options=options,
         takes_any=takes_any,
-        refusal=f"{registry.described(cls)} has no {missing}." if missing else "",
+        refusal=refusal,
         graphs=list(getattr(cls, "names", ())),
         cls=cls,
     )
@@ -173,13 +179,14 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
     options too. The first ``num_given`` arguments are not options.
     """
     options: dict[str, Option] = {}
-    given: set[str] = set()
+    given: set[str] = set()  # names of the leading arguments that are no options
     takes_any = False
     first: type | None = None  # with a constructor of its own
     for owner in cls.__mro__[:-1]:
         init: Any = vars(owner).get("__init__")
         if init is None:
             continue
+        # Only a class that has a constructor decides what its bases still need.
         first = first or owner
         hints, takes_any = _hints(init), False
         # A subclass in the same library gives what its base needs, and one of a user may.
@@ -207,7 +214,7 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
 def _hints(init: Any) -> dict[str, Any]:
     """The types of a constructor's arguments, without those that cannot be resolved."""
     with suppress(NameError, TypeError):
-        return get_type_hints(init, include_extras=True)
+        return get_type_hints(init, include_extras=True)  # with the ranges, such as Probability
     # One names a class that is imported for type checkers only, or is no type: the others count.
     found: dict[str, Any] = {}
     for name, annotation in init.__annotations__.items():
@@ -225,7 +232,7 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
     is_required = default is parameter.empty
     if kind is not None and not is_required:
         default = _part_name(default)
-    if isinstance(default, tuple):
+    if isinstance(default, tuple):  # YAML has none
         default = list(default)
     elif isinstance(default, Enum):
         default = default.value
@@ -235,7 +242,7 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
     elif not is_plain:
         default = getattr(default, "__name__", str(default))
     type = type_name(annotation)
-    if annotation is parameter.empty:
+    if annotation is parameter.empty:  # anything fits
         type, annotation = "", Any
     return Option(
         parameter.name,
@@ -254,9 +261,13 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
 
 def _part_name(default: Any) -> Any:
     """The registered name of a part that is a default as class or object: ``gcn`` for GCN."""
-    cls = default if isinstance(default, type) else type(default)
+    cls = default
+    if not isinstance(default, type):
+        cls = type(default)
     found = registry.name_of(cls)
-    return found[1] if found else default
+    if found is None:
+        return default
+    return found[1]
 
 
 def meanings(*docs: str | None) -> dict[str, str]:
@@ -333,7 +344,7 @@ def argument_kind(annotation: Any) -> str | None:
 
 def _classes(annotation: Any) -> Iterator[type]:
     """The classes in an annotation: Norm for ``list[Callable[[int], Norm]]``."""
-    if isinstance(annotation, list):
+    if isinstance(annotation, list):  # the arguments of a Callable: parts get them, and are none
         return
     if isinstance(annotation, type) and not get_args(annotation):
         yield annotation
@@ -374,19 +385,19 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
                 continue
             if cls.__module__.startswith(module):  # defined here
                 yield f"{module}.{name}", cls
-    libraries = {name.partition(".")[0] for _, names in LIBRARIES.values() for name in names}
-    for own in _below(base):
+    libraries = {module.partition(".")[0] for module in OTHERS} | {"gnn_depth"}
+    for own in _subclasses(base):
         # A class that was defined again, as in a notebook, leaves its old one behind.
         current = getattr(sys.modules.get(own.__module__), own.__name__, None)
         if own.__module__.partition(".")[0] not in libraries and current is own:
             yield registry.import_path(own), own
 
 
-def _below(base: type) -> Iterator[type]:
+def _subclasses(base: type) -> Iterator[type]:
     cls: type
     for cls in base.__subclasses__():
         yield cls
-        yield from _below(cls)
+        yield from _subclasses(cls)
 
 
 def load_class(path: str) -> Any:

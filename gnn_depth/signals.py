@@ -52,9 +52,8 @@ class Kept:
 
     def __init__(self) -> None:
         self.holding = False  # True while signals are held back; otherwise they are handled at once
-        self.saving = (
-            False  # True while the process is stopping, so that further signals change nothing
-        )
+        # True while the process is stopping, so that further signals change nothing.
+        self.saving = False
         self.number = 0  # the signal that is held back, 0 for none
         self._since = 0.0
 
@@ -97,6 +96,7 @@ def heard() -> Iterator[None]:
             with contextlib.suppress(OSError):
                 os.write(2, NOTE)  # print could be what was interrupted
 
+    # Who ignores a signal, as nohup does, means its children too.
     caught = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, answer) for number in caught}
     try:

@@ -93,4 +93,6 @@ def without_hooks(module: nn.Module) -> Iterator[None]:
 
 def version(x: Tensor) -> Any:
     """The number of in-place operations of torch on a tensor; None in inference mode."""
-    return None if x.is_inference() else x._version
+    if x.is_inference():
+        return None
+    return x._version

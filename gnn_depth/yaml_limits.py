@@ -11,7 +11,7 @@ from jsonargparse import get_loader
 MAX_ENTRIES = 100_000
 MAX_DEPTH = 100
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Text that is the same whether or not it is read as YAML: a byte order mark, say, would be gone.
+# Text that stands for nothing more as YAML: one word or number.
 PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
@@ -29,6 +29,7 @@ def check_size(text: str) -> None:
     # Collections around this place: anchor, and the count at their start.
     opened: list[tuple[str | None, int]] = []
     entries, begins = 0, f", is too large. It begins with {text[:60]!r}."
+    # Events and not nodes: of a text that is too large nothing is built.
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, start = opened.pop()
@@ -50,19 +51,15 @@ def check_size(text: str) -> None:
 
 def check_texts(value: Any) -> None:
     """Raise a TooLargeError for text in a value that would be read as YAML without end."""
-    if isinstance(value, str):
-        if not PLAIN.fullmatch(value):
-            check_texts_in(value)
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
+    if isinstance(value, str) and not PLAIN.fullmatch(value):
+        inner = value_in(value)
+        if inner != value:  # quotes in it may hold YAML again
+            check_texts(inner)
+    elif isinstance(value, dict):
+        check_texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
             check_texts(item)
-
-
-def check_texts_in(text: str) -> None:
-    """Raise a TooLargeError for a text, or a text inside it, that is too large as YAML."""
-    inner = value_in(text)
-    if inner != text:
-        check_texts(inner)
 
 
 def safe_load(text: str) -> Any:

@@ -65,6 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         answer()
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
+        # Here and not at import: whoever imports the package keeps his own handlers.
         with signals.heard():
             code = _dispatch(argv)
             sys.stdout.flush()  # so that a closed pipe is noticed here
@@ -123,6 +124,7 @@ def _dispatch(argv: list[str]) -> int:
 
         print(help_of(command, *asked, known, arguments.named_parts()))
         return 0
+    # Names and values first: what follows imports PyTorch, which takes seconds.
     check_early(command, arguments, known)
     load_plugins(arguments.plugins)
     from gnn_depth.cli.run import run_command

@@ -88,6 +88,7 @@ def _add(arena: "Arena", options: Namespace) -> int:
 
     own = remedies_of(options.add)
     together = arena.with_remedies(own)
+    # Only read: the plugin's records go to a file of their own.
     known = Records(options.records)
     _show_progress()
     with Records(options.output, writes=True) as records:
@@ -167,6 +168,7 @@ def _show_progress() -> None:
     log = logging.getLogger("gnn_depth.arena")
     log.handlers = [logging.StreamHandler(sys.stderr)]
     log.setLevel(logging.INFO)
+    # Else a handler of the root logger would print each line again.
     log.propagate = False
     if os.environ.get("OMP_NUM_THREADS") != "1":
         print(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-from jsonargparse import Namespace
 
 import gnn_depth.data
 import gnn_depth.diagnostics
@@ -20,11 +19,11 @@ from gnn_depth.cli.config import (
     merge,
     resolved_config,
     section,
-    to_yaml,
     value_of,
 )
 from gnn_depth.cli.errors import explained
 from gnn_depth.cli.known import known_parts
+from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import Option
@@ -32,7 +31,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import build_model
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.run import RunConfig, make_trainer
+from gnn_depth.training.run import RunConfig, make_trainer, name_of_parts
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 
@@ -44,8 +43,8 @@ class CommandLineInterface:
     Without ``build`` nothing is built, only checked.
 
     Attributes:
-        resolved: The config with every default, as plain values: what runs.
-        config: The same, by attribute, with the path of the checkpoint that was found.
+        resolved: The config with every default, as plain values, and the path of the checkpoint
+            that was found: what runs.
     """
 
     datamodule: GraphDataModule
@@ -58,6 +57,7 @@ class CommandLineInterface:
         self.known = known_parts(command, arguments.plugins)
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._started_in = Path.cwd()
+        # Before a checkpoint is looked for: what is printed is what was asked for.
         if arguments.prints_config:
             print(to_yaml(self.resolve(arguments)), end="")
             sys.exit(0)
@@ -71,10 +71,9 @@ class CommandLineInterface:
             base = self.checkpoint.config(with_seed=trains)
         self._options = self._merged(arguments, base)
         if command not in ("partition", "inspect"):
-            found = self.checkpoint and str(self.checkpoint.path)
-            self._options["ckpt_path"] = found
+            # For last, auto and a folder, the file that was found.
+            self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
         self.resolved = resolved_config(self._options, self.known)
-        self.config = Namespace(**self.resolved)  # type: ignore[no-untyped-call]
         if self.checkpoint:
             self._check_checkpoint(self.checkpoint, base)
         if build:
@@ -93,15 +92,17 @@ class CommandLineInterface:
     def _check_checkpoint(self, checkpoint: checkpoints.Checkpoint, base: dict[str, Any]) -> None:
         """A checkpoint's model and data stand in for the defaults; a contradiction is an error."""
         trains = self.command == "fit"
+        # What the checkpoint alone asks for, with every default: compared with what runs.
         before = resolved_config(self._merged(Arguments(), base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         run = checkpoint.path.parent.parent
         changed = checkpoints.changes(run, self.resolved, trains, checkpoint.plugins)
         if changed:
-            verb = "goes on" if trains else "is used"
-            checkpoints.warn(
-                f"{run} {verb} with other code or precision than before: {'; '.join(changed)}."
-            )
+            words = f"with other code or precision than before: {'; '.join(changed)}."
+            if trains:
+                checkpoints.warn(f"{run} goes on {words}")
+            else:
+                checkpoints.warn(f"{run} is used {words}")
         if self.resolved.get("force") is False:
             checkpoint.check_trained()
 
@@ -112,25 +113,30 @@ class CommandLineInterface:
         return Path(found["run"]["root"]) / name, found
 
     def _build(self) -> None:
-        """Build the data, then the model, then the trainer."""
+        """Build the data, then the model, then the trainer.
+
+        Data and weights draw from the seed in this order: another one would change results.
+        """
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
-        self.config.seed_everything = self.resolved["seed_everything"]
         with explained():
             default = self.known.options["data"].default
             self.datamodule = made(self._options.get("data") or check("data", default))
             if self.command == "inspect":
                 return
-            schema = self.checkpoint.schema if self.checkpoint else None
-            if schema is not None and self.command in ("validate", "test", "predict"):
+            reads = self.command in ("validate", "test", "predict")
+            if reads and self.checkpoint and self.checkpoint.schema is not None:
+                # As the model was trained: scalings, categories and classes are the checkpoint's.
                 targets = self.command != "predict"
-                self.datamodule = self.datamodule.read_as(schema, targets=targets)
+                self.datamodule = self.datamodule.read_as(self.checkpoint.schema, targets=targets)
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
             self.trainer = make_trainer(self._trainer_options(), self.recorder)
             os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
             if self.checkpoint:
-                sha256 = self.datamodule.checksum if self.command == "fit" else None
+                sha256 = None
+                if self.command == "fit":  # other commands may take other data
+                    sha256 = self.datamodule.checksum
                 data = self.resolved["data"]
                 self.checkpoint.check_data(self.model.hparams, data, sha256)
                 if self.command in ("validate", "test") and self.datamodule.split_is_random:
@@ -151,41 +157,45 @@ class CommandLineInterface:
     def _trainer_options(self) -> dict[str, Any]:
         """Every option of the trainer, with the objects that the given ones stand for."""
         known: dict[str, Option] = section(self.known.options, "trainer")
+        # All of them: some defaults of ours are not Lightning's.
         defaults = {name: option.default for name, option in known.items()}
         return defaults | made_options(known, section(self._options, "trainer"))
 
     def run_config(self, origin: Origin | None = None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
+        checkpoint = None
+        if self.checkpoint:
+            checkpoint = self.checkpoint.path
         return RunConfig(
             self.model,
             self.trainer,
             self.recorder,
             self.resolved,
             self._run_name(self.resolved["model"]),
-            checkpoint=self.checkpoint.path if self.checkpoint else None,
-            origin=origin,
+            checkpoint,
+            origin,
         )
 
     def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:
         ``-norm_none``."""
-        files = [source.name for source in self.arguments.sources if source.is_file]
-        parts = [model["layer"], *model["norm"]]
-        names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-        name = "_".join([*names, str(model["num_layers"])])
+        name = name_of_parts(model)
         named: tuple[str, ...] = ("layer", "norm", "num_layers")
-        if files:
-            name, named = Path(files[-1]).stem, ()
+        for source in self.arguments.sources:
+            if source.is_file:
+                name, named = Path(source.name).stem, ()
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.known):
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
             if top in ("model", "data") and option not in named and not self._is_path(key):
-                text = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
-                # What is added to a list stands beside what was there.
-                changed[f"{key} {value}" if flag.endswith("+") else key] = text
+                if flag.endswith("+"):  # stands beside what was there, and does not replace it
+                    key += f" {value}"
+                changed[key] = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
         name = "-".join([name, *changed.values()])
-        return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}-{digest(name)[:8]}"
+        if len(name) > MAX_NAME:  # the digest tells apart what is cut off
+            name = f"{name[:MAX_NAME]}-{digest(name)[:8]}"
+        return name
 
     def _is_path(self, key: str) -> bool:
         """True for an option of a data set that names a file or folder."""

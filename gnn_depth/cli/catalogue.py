@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import is_dataclass
 from importlib.metadata import version
@@ -17,7 +16,8 @@ from typing import Any
 import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.known import KnownToCommand, load_plugins, options_of_run
+from gnn_depth.cli.errors import LIBRARIES
+from gnn_depth.cli.known import KnownToCommand, known_parts, load_plugins, options_of_run
 from gnn_depth.ranges import Range
 from gnn_depth.runs import write_atomically
 from gnn_depth.short_names import Option, PartSpec, imported_parts
@@ -37,9 +37,10 @@ def catalogue(plugins: Iterable[str], command: str = "fit") -> KnownToCommand:
         load()
         return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
-    # Not from disk if everything is imported already.
-    is_imported = any(registry.registered(kind) for kind in registry.KINDS)
-    parts, commands = build() if is_imported else cached(plugins, build, _read)
+    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
+        load()
+        return known_parts(command, plugins)
+    parts, commands = cached(plugins, build, _read)
     return KnownToCommand(parts, load, commands[command])
 
 
@@ -73,10 +74,11 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
     """
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     key = _key(installed, plugins)
+    # An entry for each set of plugins: else two projects would overwrite each other's.
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    # None, or damaged.
+    # Whatever is wrong with an entry, or if there is none, it is built anew.
     damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
     with contextlib.suppress(*damaged):
         entry = json.loads(path.read_text(encoding="utf-8"))
@@ -86,6 +88,7 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
     content = build()
     if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
         return content
+    # Any module of these may add a part or an option.
     packages = {"gnn_depth", *map(_top, plugins)}
     packages.update(_top(entry.module) for entry in installed)
     stamps = {file: _stamp(file) for file in _sources(packages)}
@@ -104,8 +107,9 @@ def _key(installed: Collection[Any], plugins: Collection[str]) -> dict[str, list
         packages.append([entry.name, entry.value, registry.origin(_top(entry.module))])
     named = []
     for plugin in plugins:
-        # A file is one of the sources, whose time and size are compared.
-        origin = None if plugin.endswith(".py") else registry.origin(_top(plugin))
+        origin = None
+        if not plugin.endswith(".py"):  # a file is one of the sources, whose stamps are compared
+            origin = registry.origin(_top(plugin))
         named.append([plugin, origin])
     return {
         "versions": [*versions, platform.python_version(), sys.prefix],
@@ -131,14 +135,12 @@ def _top(module: str) -> str:
 def _sources(packages: Collection[str]) -> set[str]:
     """Files and folders of these imported packages, and of modules outside of libraries, which have
     versions."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    libraries = tuple(sysconfig.get_path(name) for name in names)
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and _top(name) in packages:
             found |= {file, *getattr(module, "__path__", ())}
-        elif file and not file.startswith(libraries):
+        elif file and not file.startswith(LIBRARIES):
             found.add(file)
     # torch invents some.
     return {file for file in found if Path(file).is_absolute() and Path(file).exists()}

@@ -18,7 +18,12 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.registry import hint
 from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
 from gnn_depth.short_names import GIVEN_BY_DATA
-from gnn_depth.training.checkpoints import check_progress, read_checkpoint
+from gnn_depth.training.checkpoints import (
+    DamagedError,
+    check_progress,
+    options_in,
+    read_checkpoint,
+)
 from gnn_depth.training.identity import plugin_version
 from gnn_depth.training.resume import asks_for_more
 from gnn_depth.yaml_limits import safe_load
@@ -34,17 +39,19 @@ FIRST = {
 SAME = ("model", "data", "seed_everything")
 #: Options of the trainer with which a training gives other numbers from the first step on.
 NUMERIC = (
-    *(
-        "precision",
-        "accelerator",
-        "strategy",
-        "devices",
-        "num_nodes",
-        "deterministic",
-        "sync_batchnorm",
-    ),
-    *("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm"),
-    *("limit_train_batches", "overfit_batches", "reload_dataloaders_every_n_epochs"),
+    "precision",
+    "accelerator",
+    "strategy",
+    "devices",
+    "num_nodes",
+    "deterministic",
+    "sync_batchnorm",
+    "accumulate_grad_batches",
+    "gradient_clip_val",
+    "gradient_clip_algorithm",
+    "limit_train_batches",
+    "overfit_batches",
+    "reload_dataloaders_every_n_epochs",
 )
 
 
@@ -128,8 +135,12 @@ class Checkpoint:
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""
         kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
-        seed = {"seed_everything": self.seed} if with_seed and self.seed is not None else {}
-        return {"model": kept, **({"data": self.data} if self.data else {}), **seed}
+        config: dict[str, Any] = {"model": kept}
+        if self.data:
+            config["data"] = self.data
+        if with_seed and self.seed is not None:
+            config["seed_everything"] = self.seed
+        return config
 
     def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
         """Refuse another model than the checkpoint's, and where a training goes on also other data
@@ -138,22 +149,24 @@ class Checkpoint:
         if goes_on and self.seed is not None:
             changed += _differences(self.seed, after["seed_everything"], "seed_everything")
         if goes_on and self.data:
-            # Files are compared later.
-            there, here = (without_paths("data", each["data"]) for each in (before, after))
+            # Files are compared later, by their checksum.
+            there = without_paths("data", before["data"])
+            here = without_paths("data", after["data"])
             changed += _differences(there, here, "data")
-        if changed:
-            lines = "\n".join(
-                f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed
-            )
-            raise UsageError(
-                f"{self.path} is of another run than the one asked for:\n{lines}\n"
-                "An option that is left out is the checkpoint's."
-            )
+        if not changed:
+            return
+        lines = [f"{self.path} is of another run than the one asked for:"]
+        for key, old, new in changed:
+            lines.append(f"  {key}: {old} in the checkpoint, {new} requested")
+        lines.append("An option that is left out is the checkpoint's.")
+        raise UsageError("\n".join(lines))
 
     @property
     def age(self) -> str:
         """How long the model was trained, as text."""
-        return f"after {self.epochs} epochs" if self.resumable else "the weights of its best epoch"
+        if self.resumable:
+            return f"after {self.epochs} epochs"
+        return "the weights of its best epoch"
 
 
 def read(path: Path) -> Checkpoint:
@@ -169,39 +182,33 @@ def read(path: Path) -> Checkpoint:
             f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}."
         ) from error
     try:
-        if not isinstance(content, dict):
-            raise TypeError
-        hparams = {
-            key: value
-            for key, value in content["hyper_parameters"].items()
-            if not key.startswith("_")
-        }
-        data = content.get("datamodule_hyper_parameters", {})
+        hparams = options_in(content)
+        of_data = content.get("datamodule_hyper_parameters", {})
+        callbacks = content.get("callbacks", {})
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
-        epochs = progress.get("current", {}).get("completed", 0)
-        seed = content.get("callbacks", {}).get("SeededSteps", {}).get("seed")
-        seed = seed if seed is not None and seed <= MAX_SEED else None  # torch's own is larger
-        resumable = "optimizer_states" in content
+        seed = callbacks.get("SeededSteps", {}).get("seed")
+        if seed is not None and seed > MAX_SEED:  # torch's own, where none was asked for
+            seed = None
         weights = content["state_dict"].items()
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
-        step, sha256 = content["global_step"], data.get("sha256")
-        ended = content.get("callbacks", {}).get("RunRecorder", {}).get("ended")
         schema = content.get("schema")
+        if schema is not None:
+            schema = Schema.from_dict(schema)
         return Checkpoint(
             path,
-            hparams,
-            data.get("data"),
-            sha256,
-            seed,
-            epochs,
-            step,
-            resumable,
-            broken,
-            ended,
-            data.get("plugins"),
-            schema=None if schema is None else Schema.from_dict(schema),
+            hparams=hparams,
+            data=of_data.get("data"),
+            data_sha256=of_data.get("sha256"),
+            seed=seed,
+            epochs=progress.get("current", {}).get("completed", 0),
+            steps=content["global_step"],
+            resumable="optimizer_states" in content,
+            not_finite=broken,
+            ended=callbacks.get("RunRecorder", {}).get("ended"),
+            plugins=of_data.get("plugins"),
+            schema=schema,
         )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (DamagedError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 
@@ -216,9 +223,13 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
         for name in ("name", "class_path"):
             if old.get(name) != new.get(name):  # options of different parts are not worth comparing
                 return [(key, old.get(name, old), new.get(name, new))]
-        keys = list(dict.fromkeys([*old, *new]))
-        return [row for k in keys for row in _differences(old.get(k), new.get(k), f"{key}.{k}")]
-    return [] if old == new else [(key, old, new)]
+        rows = []
+        for name in dict.fromkeys([*old, *new]):
+            rows += _differences(old.get(name), new.get(name), f"{key}.{name}")
+        return rows
+    if old == new:
+        return []
+    return [(key, old, new)]
 
 
 def find(
@@ -240,29 +251,30 @@ def find(
         return _of_name(word, trains, *asked())
     path = Path(word)
     if path.is_dir():
-        if found := next(_readable(path, trains), None):
+        for found in _readable(path, trains):
             return found
         runs = runs_below(path)
-        usable = (next(_readable(run, trains, aloud=False), None) for run in runs)
-        first_two = list(islice((each for each in usable if each is not None), 2))
-        if len(first_two) == 1:
-            found = first_two[0]
-            warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
-            return found
-        if first_two:
+        usable: list[Checkpoint] = []
+        for run in runs:
+            if len(usable) < 2:  # one more is enough to know; reading each takes its time
+                usable += islice(_readable(run, trains, aloud=False), 1)
+        if not usable:
+            raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.")
+        if len(usable) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
-        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.")
+        found = usable[0]
+        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
+        return found
     try:
         found = read(path)
     except UsageError as error:
-        if not path.exists() and (near := hint(str(path), (LAST, AUTO) if trains else (LAST,))):
+        words = [LAST]
+        if trains:
+            words.append(AUTO)
+        near = hint(str(path), words)
+        if near and not path.exists():
             raise UsageError(f"{error}{near}") from error
-        others = (
-            _readable(path.parent, trains, without=path, aloud=False)
-            if path.parent.is_dir()
-            else iter(())
-        )
-        if other := next(others, None):
+        for other in _readable(path.parent, trains, without=path, aloud=False):
             raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
         raise
     if trains and not found.resumable:
@@ -274,31 +286,41 @@ def find(
 
 
 def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
+    # Newest first: a run's folder is named by its date.
     runs = sorted((run for run in folder.glob("*") if run.is_dir()), reverse=True)
     if word == AUTO:
-        living = [run for run in runs if is_alive(run)]
-        runs = [run for run in runs if run not in living and _is_same(run, config)]
-        first = (
-            getattr(rank_zero_only, "rank", 0) == 0
-        )  # the others see the folder that the first has just made
-        if first and (same := next((run for run in living if _is_same(run, config)), None)):
-            raise UsageError(
-                f"--ckpt_path {AUTO}: a process is training {same} now, with this model, data and "
-                "seed. Wait until it "
-                "has ended, or stop it; without --ckpt_path this starts another run."
-            )
-    found = next((checkpoint for run in runs for checkpoint in _readable(run, trains)), None)
-    if found:
+        # Only the first process asks: it has just locked a folder that the others see too.
+        asks = getattr(rank_zero_only, "rank", 0) == 0
+        idle = []
+        for run in runs:
+            is_living = is_alive(run)
+            if is_living and asks and _is_same(run, config):
+                raise UsageError(
+                    f"--ckpt_path {AUTO}: a process is training {run} now, with this model, data "
+                    "and seed. Wait until it has ended, or stop it; without --ckpt_path this "
+                    "starts another run."
+                )
+            if not is_living and _is_same(run, config):
+                idle.append(run)
+        runs = idle
+    found = None
+    for run in runs:
+        found = next(_readable(run, trains), None)
+        if found is not None:
+            break
+    if found is not None:
+        # A living process may be writing one of these parts.
         if not is_alive(found.path.parent.parent):
             remove_parts(found.path.parent.parent)
         warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
     elif word == LAST:
-        restart = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
+        message = f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}."
         others = sorted({run.parents[2].name for run in folder.parent.glob("*/*/checkpoints/..")})
-        named = f" Runs beside it: {', '.join(others)}." if others else ""
-        raise UsageError(
-            f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}.{named}{restart}"
-        )
+        if others:
+            message += f" Runs beside it: {', '.join(others)}."
+        if trains:
+            message += f" --ckpt_path {AUTO} starts from the beginning then."
+        raise UsageError(message)
     else:
         warn(
             f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting "
@@ -336,11 +358,9 @@ def changes(
     """
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = []
-    for name in NUMERIC if trains else ():
-        if name in there and there[name] != here.get(name):
-            was, now = (
-                "not set" if value is None else value for value in (there[name], here.get(name))
-            )
+    for name in NUMERIC:
+        if trains and name in there and there[name] != here.get(name):
+            was, now = _said(there[name]), _said(here.get(name))
             found.append(f"trainer.{name} was {was} and is {now}")
     if before is None:
         before = _result(run).get("plugins")
@@ -349,6 +369,12 @@ def changes(
         names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
         found.append(f"the plugin {', '.join(sorted(names))} was edited, added or left out")
     return found
+
+
+def _said(value: Any) -> Any:
+    if value is None:
+        return "not set"
+    return value
 
 
 def _config(run: Path) -> dict[str, Any]:
@@ -381,12 +407,14 @@ def _readable(
 ) -> Iterator[Checkpoint]:
     """The readable checkpoints of a run's folder, the preferred ones first."""
     place = folder / "checkpoints"
-    files = [
-        path for path in (place if place.is_dir() else folder).glob("*.ckpt") if path != without
-    ]
-    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    if not place.is_dir():
+        place = folder
+    files = sorted(place.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
+    # A sort keeps the order of equals: those without a place in FIRST stay the newest first.
     files.sort(key=lambda path: (*FIRST[trains], path.name).index(path.name))
     for path in files:
+        if path == without:
+            continue
         try:
             checkpoint = read(path)
         except UsageError as error:
@@ -398,4 +426,6 @@ def _readable(
 
 
 def _nothing(trains: bool) -> str:
-    return f"there is no checkpoint {'to go on from' if trains else 'that can be read'}"
+    if trains:
+        return "there is no checkpoint to go on from"
+    return "there is no checkpoint that can be read"

@@ -47,6 +47,7 @@ def parser() -> Options:
 def answer(**how: Any) -> None:
     """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and
     end the process."""
+    # Only what stands before the cursor decides what may stand at it.
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split()[1:]
     command = words[0] if words else ""
     argcomplete.autocomplete(
@@ -61,6 +62,7 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
     commands = top.add_subparsers()
     for name in COMMANDS:
         if name != command:
+            # Of the other commands the name is enough.
             commands.add_parser(name)
         elif name in RUNS:
             run = commands.add_parser(name)
@@ -104,6 +106,7 @@ def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:
         if not named and not any(word.startswith(f"--{key}.") for word in words):
             continue
         options: dict[str, Option] = {}
+        # Without a name any part's options may follow.
         for part in named or parts:
             options.update(part.options)
         options.pop("help", None)

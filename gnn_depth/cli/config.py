@@ -9,14 +9,11 @@
 """
 
 import re
-from argparse import SUPPRESS
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from gnn_depth.builder import (
     Chosen,
@@ -60,16 +57,15 @@ class Arguments:
     def asked_help(self) -> tuple[str, str | None] | None:
         """The option and the name in a request for help, such as ``--help`` or ``--model.KIND.help
         NAME``."""
-        for argument, following in pairwise([*self.argv, "-"]):
-            flag, equals, value = argument.partition("=")
-            key = "help" if flag == "-h" else flag.removeprefix("--")
+        for flag, following in self._pairs():
+            key = flag.removeprefix("--")
+            if flag == "-h":
+                key = "help"
             of_part = key.endswith(".help") and key.removesuffix(".help") in SECTIONS
             if key != "help" and not of_part:
                 continue
             word: str | None = following
-            if equals:
-                word = value
-            elif following.startswith("-"):
+            if following.startswith("-"):  # the next flag
                 word = None
             return key.removesuffix(".help"), word
         return None
@@ -77,12 +73,19 @@ class Arguments:
     def named_parts(self) -> list[tuple[str, str]]:
         """The options that name a part on the command line, each with the name."""
         found = []
-        for argument, following in pairwise([*self.argv, "-"]):
-            flag, equals, value = argument.partition("=")
-            key, name = flag.removeprefix("--"), value if equals else following
+        for flag, name in self._pairs():
+            key = flag.removeprefix("--")
             if key in SECTIONS and not name.startswith(("-", "[", "{")):
                 found.append((key, name))
         return found
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Each argument without ``=VALUE``, and its value, or else the next argument."""
+        for argument, following in pairwise([*self.argv, "-"]):
+            flag, equals, value = argument.partition("=")
+            if not equals:
+                value = following
+            yield flag, value
 
 
 def read_arguments(argv: list[str]) -> Arguments:
@@ -90,10 +93,11 @@ def read_arguments(argv: list[str]) -> Arguments:
     parser = Options("COMMAND", "", "[--config FILE]... [--OPTION VALUE]...", add_help=False)
     add_own_options(parser.add_argument)
     parser.add_argument("--plugins", action="append", default=[])
+    # Plugins register the names that all other options may use, so these are read first.
     own, rest = parser.parse_known_args(argv)
     sources = [read_config(text) for text in own.config]
     trusted = {None: None, "true": True, "false": False}[own.trusted_only]
-    if trusted:
+    if trusted:  # before their plugins are looked up, and long before any is imported
         trust.refuse_unknown(sources)
     plugins = []
     for source in sources:
@@ -135,10 +139,15 @@ def add_own_options(add: Callable[..., Any]) -> None:
     about = "Config file, or name of a shipped one."
     add("-c", "--config", action="append", default=[], metavar="FILE", help=about)
     add("--print_config", action="store_true", help="Print the resolved config, and stop.")
-    choice: dict[str, Any] = {"nargs": "?", "const": "true", "type": str.lower}
-    choice |= {"choices": ("true", "false"), "metavar": "BOOL"}
-    add(trust.FLAG, **choice, help="Refuse configs that import anything but known classes.")
-    add("--trusted_only", **choice, help=SUPPRESS)
+    add(
+        trust.FLAG,
+        nargs="?",
+        const="true",
+        type=str.lower,
+        choices=("true", "false"),
+        metavar="BOOL",
+        help="Refuse configs that import anything but known classes.",
+    )
 
 
 # Merging
@@ -162,9 +171,10 @@ def merge(
             merged.options["plugins"] = arguments.plugins
         for flag, key, value in flags(arguments.argv, known):
             merged.set_flag(flag, key, value)
-        default = known.options["trainer.max_epochs"].default
-        epochs = merged.options.get("trainer.max_epochs", default)
         if "model.scheduler" in merged.options:
+            # After the flags, which may set either of the two.
+            default = known.options["trainer.max_epochs"].default
+            epochs = merged.options.get("trainer.max_epochs", default)
             schedule = merged.options["model.scheduler"]
             merged.options["model.scheduler"] = with_length(schedule, epochs)
         for key, value in merged.options.items():
@@ -221,6 +231,7 @@ class _Merged:
 
     def add(self, source: Source) -> None:
         """Merge a config."""
+        # Its place among the others would be unclear: which overrides which?
         if "config" in source.data:
             message = "a config file cannot include another; repeat --config instead."
             raise PartError(message, ("config",))
@@ -241,6 +252,7 @@ class _Merged:
         where = tuple(top.split("."))
         if inner == ["class_path"]:  # as LightningCLI's users name a part
             inner = []
+        # --model.norm.scale 2 --model.norm pair: the second flag would take the first one's part.
         if not inner and top in self.flags_of_part and not flag.endswith("+"):
             before = self.flags_of_part[top]
             raise PartError(f"{flag} {value} would drop {before}, given before it: name it first.")
@@ -255,7 +267,7 @@ class _Merged:
             return
         current = self._current(top)
         part = current
-        if isinstance(current, list) and current:
+        if isinstance(current, list) and current:  # of several norms or callbacks the last one
             part = current[-1]
         if isinstance(part, str):
             part = {"class_path": part}  # a strategy or profiler that was named by a word
@@ -354,30 +366,44 @@ def flags(argv: list[str], known: KnownToCommand) -> Iterator[tuple[str, str, An
         if option is None or (inner and option.kind is None and option.has_plain_type):
             if key in GROUPS:
                 raise UsageError(f"{key} consists of keys with values: --{key}.OPTION VALUE.")
-            # Of an unknown section the section alone is wrong.
-            wrong = key if key.partition(".")[0] in (*GROUPS, "data") else key.partition(".")[0]
+            wrong = key.partition(".")[0]  # of an unknown section the section alone is wrong
+            if wrong in (*GROUPS, "data"):
+                wrong = key
             raise UsageError(unknown_option(wrong, known.options, known.parts))
-        nargs = None if inner else option.nargs
+        nargs = option.nargs
+        if inner:  # an option of the part that stands there takes one value
+            nargs = None
         if nargs == 0:
             if equals:
                 raise UsageError(f"{flag} takes no value, and got {text!r}.")
             yield flag, key, True
             continue
-        values = [text] if equals else []
         takes_many = nargs == "+" and not equals
+        values = []
+        if equals:
+            values.append(text)
         while remaining and not remaining[0].startswith("--") and (takes_many or not values):
             values.append(remaining.pop(0))
         if not values:
             raise UsageError(f"{flag} needs a value.")
-        yield flag, key, values if takes_many else values[0]
+        if takes_many:
+            yield flag, key, values
+        else:
+            yield flag, key, values[0]
 
 
 def _steps(key: str) -> list[str]:
     """The option of the command that a dotted key begins with, and the options below it without
     ``init_args``."""
     steps = key.split(".")
-    depth = 2 if steps[0] in GROUPS else 1
-    return [".".join(steps[:depth]), *(step for step in steps[depth:] if step != "init_args")]
+    depth = 1
+    if steps[0] in GROUPS:  # model.norm is one option
+        depth = 2
+    found = [".".join(steps[:depth])]
+    for step in steps[depth:]:
+        if step != "init_args":
+            found.append(step)
+    return found
 
 
 def _structure(text: Any) -> Any:
@@ -401,7 +427,9 @@ def resolved_config(options: dict[str, Any], known: KnownToCommand) -> dict[str,
     found: dict[str, Any] = {}
     for key, value in written_options(known.options, options).items():
         section, _, name = key.rpartition(".")
-        inner = found.setdefault(section, {}) if section else found
+        inner = found
+        if section:
+            inner = found.setdefault(section, {})
         inner[name] = value
     return found
 
@@ -414,8 +442,3 @@ def section(options: dict[str, Any], name: str) -> dict[str, Any]:
         if key.startswith(start):
             found[key.removeprefix(start)] = value
     return found
-
-
-def to_yaml(config: dict[str, Any]) -> str:
-    """A resolved config as the text of its file."""
-    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)

@@ -72,10 +72,12 @@ def measure_cost(config: dict[str, Any]) -> Cost:
     started = time.perf_counter()
     config = copy.deepcopy(config)
     timer = FewSteps()
+    # Compiling would take longer than the epochs that are measured.
     config["model"]["compile"] = "off"
     config["trainer"] |= {
         "logger": False,
         "enable_progress_bar": False,
+        # With these Lightning would train on when the timer asks it to stop.
         "min_epochs": None,
         "min_steps": None,
     }

@@ -25,8 +25,7 @@ OURS = Path(registry.__file__).parent
 LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
-#: Exceptions that say what was asked for wrongly, by name: importing their classes would take
-#: seconds.
+#: Exceptions that say what was asked for wrongly.
 USAGE = ("ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError")
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
@@ -66,7 +65,11 @@ def on_screen(message: str) -> str:
     the terminal."""
     lines = []
     for line in message.split("\n"):
-        shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
+        shown = ""
+        for character in line:
+            if not character.isprintable() and character != "\t":
+                character = repr(character)[1:-1]
+            shown += character
         if len(shown) > WIDEST:
             shown = f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
         lines.append(shown)
@@ -78,6 +81,7 @@ def on_screen(message: str) -> str:
 def innermost(error: BaseException) -> BaseException:
     """The original error of a constructor, without the exceptions that the parser wraps around
     it."""
+    # Only these: other causes say more together with what they led to.
     while error.__cause__ is not None and re.search(
         r"Subtypes: \[|^Problem with given class_path", str(error)
     ):
@@ -98,7 +102,10 @@ def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
             raise RunError(f"stopped: {place} ends the program: {_line(frame, line)}") from stop
         raise
     except Exception as error:
-        known = in_words(error, where() if where else None)
+        place = None
+        if where is not None:
+            place = where()
+        known = in_words(error, place)
         if known is error or known is None:
             raise
         raise known from error
@@ -109,15 +116,18 @@ def in_words(error: Exception, where: Path | str | None = None) -> UsageError | 
     if isinstance(error, UsageError | RunError):
         return error
     cause = innermost(error)
-    errors = [error] if cause is error else [error, cause]
-    frames = [frame for one in errors for frame in traceback.walk_tb(one.__traceback__)]
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if cause is not error:
+        frames += traceback.walk_tb(cause.__traceback__)
     said = _said_by_us(cause, frames, where)
     if said:
         return said
     text = _of_users_code(cause, frames) or _of_a_library(cause, frames)
     if not text:
         return None
-    return UsageError(text) if where is None else RunError(f"stopped: {text}")
+    if where is None:
+        return UsageError(text)
+    return RunError(f"stopped: {text}")
 
 
 def _said_by_us(
@@ -128,14 +138,15 @@ def _said_by_us(
     for pattern, better in REWORDED.items():
         found = re.search(pattern, str(error))
         if found:
-            groups = (found[0], *found.groups(""))
-            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in groups)))
+            groups = [textwrap.shorten(group, WIDEST) for group in (found[0], *found.groups(""))]
+            return UsageError(better.format(*groups))
+    # By name, here and in USAGE: importing the classes would take seconds.
     names = {cls.__name__ for cls in type(error).__mro__}
-    owners = [_owner(frame) for frame, _ in frames]
     if "Diverged" in names:
         return RunError(f"diverged: {error}")
+    owners = [_owner(frame) for frame, _ in frames]
     not_of_libraries = [owner for owner in owners if owner != "library"]
-    if not_of_libraries[-1:] == ["user"]:
+    if not_of_libraries[-1:] == ["user"]:  # a library that the user's code calls
         return None
     raised_by_us = owners[-1:] == ["ours"] and _line(*frames[-1]).startswith("raise ")
     if names & set(USAGE) or (raised_by_us and isinstance(error, ValueError)):
@@ -143,9 +154,12 @@ def _said_by_us(
     if isinstance(error, OSError):
         # A full disk, a folder that was removed, a connection that was lost.
         place = error.filename or where
-        what = f"{error.strerror} ({place})" if error.strerror and place else str(error)
-        rest = "; what was saved before is intact." if where and error.strerror else ""
-        return RunError(f"stopped: {what}{rest}")
+        what = str(error)
+        if error.strerror and place:
+            what = f"{error.strerror} ({place})"
+        if error.strerror and where:
+            what += "; what was saved before is intact."
+        return RunError(f"stopped: {what}")
     if where and ("gloo" in str(error) or type(error).__module__.startswith("torch.distributed")):
         return RunError(LOST)
     return None
@@ -166,17 +180,19 @@ def _of_users_code(error: BaseException, frames: Frames) -> str | None:
         # The signature that its method must have: of __init__ if the error names it, else of
         # forward.
         base = next(cls for cls in part.__mro__ if not _is_users(cls))
-        method = "__init__" if "__init__" in str(error) else "forward"
+        method = "forward"
+        if "__init__" in str(error):
+            method = "__init__"
         takes = "self, ..."
         if hasattr(base, method):
             takes = ", ".join(inspect.signature(getattr(base, method)).parameters)
         told = f"its {method} must begin as in {base.__name__}: def {method}({takes})"
     else:
         return None
-    who = registry.described(part) if part else "your code"
-    known = registry.name_of(part) if part else None
-    check = ""
-    if known and known[0] != "data":
+    who, known, check = "your code", None, ""
+    if part is not None:
+        who, known = registry.described(part), registry.name_of(part)
+    if known is not None and known[0] != "data":
         check = f" check_{known[0]} of gnn_depth.testing tries the part alone."
     calls = f"{TRACEBACK}=1 shows all calls that led to it."
     return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {calls}"
@@ -223,17 +239,21 @@ def _of_a_library(error: BaseException, frames: Frames) -> str | None:
         return None
     deepest, number = frames[-1]
     module = str(deepest.f_globals.get("__name__", "a library"))
+    lines = [f"{module.partition('.')[0]} refuses this: {_named(error)}"]
     line = _line(deepest, number)
-    place = "" if line.startswith("raise ") else f"  {module}, line {number}: {line}\n"
-    refused = f"{module.partition('.')[0]} refuses this: {_named(error)}"
-    return f"{refused}\n{place}{TRACEBACK}=1 shows all calls that led to it."
+    if not line.startswith("raise "):  # as an assert, or a division
+        lines.append(f"  {module}, line {number}: {line}")
+    lines.append(f"{TRACEBACK}=1 shows all calls that led to it.")
+    return "\n".join(lines)
 
 
 def _named(error: BaseException) -> str:
     """The exception's class and the first lines of its message."""
     lines = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ").splitlines()
-    more = [f"  ... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
-    return "\n".join([*map(str.rstrip, lines[:LINES]), *more])
+    shown = [line.rstrip() for line in lines[:LINES]]
+    if len(lines) > LINES:
+        shown.append(f"  ... and {len(lines) - LINES} lines more")
+    return "\n".join(shown)
 
 
 def _owner(frame: FrameType) -> str:
@@ -241,8 +261,7 @@ def _owner(frame: FrameType) -> str:
 
 
 def _owner_of_file(file: str, module: str) -> str:
-    """Whose code a file is: ``ours``, the ``user``'s, or a ``library``'s. Installed plugins are the
-    user's."""
+    """The owner of a file's code: ``ours``, ``user`` or ``library``; plugins are the user's."""
     if Path(file).is_relative_to(OURS):
         return "ours"
     plugins = {cls.__module__.partition(".")[0] for cls in _registered()}
@@ -250,7 +269,9 @@ def _owner_of_file(file: str, module: str) -> str:
         return "user"
     # Cython names files by their place in its source.
     is_compiled = file.endswith((".pyx", ".pxi"))
-    return "library" if is_compiled or file.startswith((*LIBRARIES, "<")) else "user"
+    if is_compiled or file.startswith((*LIBRARIES, "<")):
+        return "library"
+    return "user"
 
 
 def _line(frame: FrameType, number: int) -> str:

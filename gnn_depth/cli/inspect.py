@@ -26,6 +26,7 @@ def inspect_command(cli: Any) -> Inspection:
             found = data.inspect()
         else:
             found = Inspection(notes=list(data.notes))
+            # Of several batches the first stands for all.
             (batch, *_) = data.predict_dataloader()
             found.look_at(batch, data.schema, directed=False)
     finally:

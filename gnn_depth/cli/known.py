@@ -91,6 +91,7 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
 
 
 def _own(annotation: Any, default: Any, about: str, nargs: int | str | None = None) -> Option:
+    # As if it were an argument of a class: types are read in one place.
     parameter = Parameter("_", Parameter.KEYWORD_ONLY, default=default)
     return replace(option_of(parameter, annotation, about), nargs=nargs)
 

@@ -3,17 +3,17 @@
 import argparse
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import add_own_options, to_yaml
+from gnn_depth.cli.config import add_own_options
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
-from gnn_depth.config_file import full_plugin_paths
+from gnn_depth.config_file import full_plugin_paths, to_yaml
 from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option, meanings
 
 # What `--help` says of options whose description is another library's; the options of the trainer
@@ -77,7 +77,9 @@ def _kind(word: str, known: KnownToCommand) -> str:
     message = registry.unknown("kind", word, _kinds())
     for section, kind in SECTIONS.items():
         if any(word in (each.name, each.shown) for each in known.parts[kind].values()):
-            what = "data set" if kind == "data" else kind
+            what = kind
+            if kind == "data":
+                what = "data set"
             message += f" {word} is a {what}: gnn-depth fit --{section}.help {word} explains it."
             break
     raise UsageError(message)
@@ -162,13 +164,16 @@ def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
     groups = {title: parser.add_argument_group(title) for title in titles}
     add_own_options(groups["run"].add_argument)
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
-    shown = known.options if everything else ABOUT
+    shown: Collection[str] = ABOUT
+    if everything:
+        shown = known.options
     # The keys of a dict are unique, and stay where they came first.
     for name in dict.fromkeys([*order, *known.options]):
         section = name.partition(".")[0]
         if name not in known.options or (section == "trainer" and name not in shown):
             continue
         option = known.options[name]
+        # argparse formats a help text with %.
         about = _about(option, known, everything).replace("%", "%%")
         group = groups.get(section, groups["run"])
         group.add_argument(f"--{name}", metavar=_metavar(option), help=about)
@@ -178,8 +183,10 @@ def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
 def _metavar(option: Option) -> str:
     if option.kind in GIVEN:
         return "NAME"
+    if option.nargs == 0:
+        return ""
     types = {"int": "N", "float": "X", "bool": "BOOL"}
-    return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
+    return types.get(option.type.removesuffix(" | None"), "VALUE")
 
 
 def _about(option: Option, known: KnownToCommand, everything: bool) -> str:
@@ -198,5 +205,6 @@ def _about(option: Option, known: KnownToCommand, everything: bool) -> str:
         return f"{text} [none]"
     if default is None or isinstance(default, list):
         return text
-    name = default["name"] if isinstance(default, dict) else to_yaml(default).splitlines()[0]
-    return f"{text} [{name}]"
+    if isinstance(default, dict):
+        return f"{text} [{default['name']}]"
+    return f"{text} [{to_yaml(default).splitlines()[0]}]"

@@ -31,6 +31,7 @@ def main(argv: list[str]) -> int:
         text = (TEMPLATES / source).read_text(encoding="utf-8")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            # x: never over a file that came meanwhile.
             with file.open("x", encoding="utf-8") as out:
                 out.write(text.replace("MyPart", class_name).replace("my_part", name))
         except OSError as error:
@@ -90,6 +91,7 @@ def _check_free(kind: str, *files: Path) -> None:
     for file in files:
         if file.exists():
             raise UsageError(f"{file} exists. Choose another name, or another --output.")
+    # A plugin's file is imported under its own name.
     if importlib.util.find_spec(name) is not None:
         raise UsageError(
             f"{files[0]} would hide the installed module {name!r}. Choose another name."

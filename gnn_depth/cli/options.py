@@ -48,6 +48,7 @@ class Options(argparse.ArgumentParser):
         )
 
     def _explain(self, message: str) -> str:
+        # argparse gives its message alone: the words are read out of it.
         unknown_word = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown_word:
             word = unknown_word[1].partition("=")[0]
@@ -92,6 +93,7 @@ def chosen_values(
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
     """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to
     standard error."""
+    # pandas waits until runs are read: --help needs none of it.
     from gnn_depth.reports.load import ReportWarning, read_runs
     from gnn_depth.reports.settings import choose_runs, known_labels
 

@@ -65,6 +65,7 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
         write(part)
+        # Again: another process may have made the file meanwhile.
         check_output(str(path), [path.suffix], option)
         part.replace(path)
     except Exception as error:

@@ -65,6 +65,7 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}
+    # Before the runs are read, which takes long.
     figures.check_options(options.kind, chosen)
     frame = load_runs(options.folders, options.where)
     with plain_warnings(ReportWarning):

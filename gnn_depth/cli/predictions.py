@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.cli.outputs import write_whole
+from gnn_depth.reports.settings import plural
 from gnn_depth.training.prediction import WORDS
 from gnn_depth.training.tasks import Task
 
@@ -19,13 +20,14 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
     def write_to(part: Path) -> None:
         if path.suffix == ".npz":
             ids = table[row].to_numpy()
-            # Plain text is read without unpickling.
-            plain_ids = ids.astype(str) if ids.dtype == object else ids
-            name = "values" if task.targets == "numbers" else "probabilities"
+            if ids.dtype == object:  # plain text is read without unpickling
+                ids = ids.astype(str)
+            name = "probabilities"
+            if task.targets == "numbers":
+                name = "values"
             columns = [column for column in table.columns[1:] if column.startswith(f"{prefix}_")]
             classes = np.array([column.removeprefix(f"{prefix}_") for column in columns], str)
-            values = table[columns].to_numpy()
-            arrays = {f"{row}s": plain_ids, "classes": classes, name: values}
+            arrays = {f"{row}s": ids, "classes": classes, name: table[columns].to_numpy()}
             with part.open("wb") as file:
                 np.savez(file, **arrays)
             return
@@ -38,4 +40,4 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
             )
 
     write_whole(path, write_to)
-    return f"{words} of {len(table)} {row}{'' if len(table) == 1 else 's'}"
+    return f"{words} of {plural(len(table), row)}"

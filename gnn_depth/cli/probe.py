@@ -20,10 +20,10 @@ def probe_command(cli: Any) -> str:
     """Probe the model of a command line, write the web page if requested, and return the report's
     text."""
     report = probe_config(cli)
-    text = report.text(every=cli.config.layers == "all")
-    if cli.config.html is None:
+    text = report.text(every=cli.resolved["layers"] == "all")
+    if cli.resolved["html"] is None:
         return text
-    path = Path(cli.config.html)
+    path = Path(cli.resolved["html"])
     write_whole(path, report.html, "--html")
     return f"{text}\n\nweb page: {path}"
 
@@ -50,6 +50,7 @@ def probe_config(cli: Any) -> Report:
     """Probe the model of an assembled command line."""
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
     if cli.checkpoint:
+        # The checkpoint's options are in the config already; its weights come here.
         model.load_state_dict(read_checkpoint(cli.checkpoint.path)["state_dict"])
     data.prepare_data()
     data.setup("fit")
@@ -58,7 +59,7 @@ def probe_config(cli: Any) -> Report:
     def build(options: Mapping[str, Any]) -> NodeClassifier:
         """The model that a command line with these options and this seed would build."""
         with torch.random.fork_rng([]):
-            torch.manual_seed(cli.config.seed_everything or 0)
+            torch.manual_seed(cli.resolved["seed_everything"] or 0)
             return build_model(options, data).to(device)
 
     moment = "at initialisation"
@@ -68,9 +69,9 @@ def probe_config(cli: Any) -> Report:
         model.to(device),
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
-        scales=cli.config.scales,
+        scales=cli.resolved["scales"],
         title=f"{title(model, data)}, {moment}",
         options=cli.resolved["model"],
         build=build,
-        try_remedies=cli.config["try"],
+        try_remedies=cli.resolved["try"],
     )

@@ -43,9 +43,9 @@ def keep_freed_memory() -> None:
 
 def configures_malloc(environment: Mapping[str, str]) -> bool:
     """True if the user has set an option of malloc, or replaced it."""
-    return any(name.startswith("MALLOC_") for name in environment) or any(
-        "malloc" in environment.get(name, "") for name in ("GLIBC_TUNABLES", "LD_PRELOAD")
-    )
+    has_option = any(name.startswith("MALLOC_") for name in environment)
+    tunables, preloaded = environment.get("GLIBC_TUNABLES", ""), environment.get("LD_PRELOAD", "")
+    return has_option or "malloc" in tunables or "malloc" in preloaded
 
 
 def _drop_tracebacks_of_writer() -> None:

@@ -107,6 +107,7 @@ def parser() -> Options:
 def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
     item = load_item(options.item)
     grid = chosen_part(load_grid(str(item.grid), arguments.trusted), options)
+    # Before hours of training: what cannot be shown afterwards is refused.
     _check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
     with plain_warnings(ResultWarning), open_pool(options) as pool:

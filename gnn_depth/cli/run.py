@@ -26,7 +26,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.memory import check_processes
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.prediction import predict, run_folder_of
+from gnn_depth.training.prediction import predictions_of, run_folder_of
 from gnn_depth.training.quiet import quiet
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
@@ -53,6 +53,7 @@ def _inspect(cli: CommandLineInterface) -> int:
     from gnn_depth.cli.inspect import as_text, inspect_command
 
     found = inspect_command(cli)
+    # Before an error: the tables show what it is about.
     print(as_text(found))
     if found.open:
         raise DataError("\n".join(found.open))
@@ -79,6 +80,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
             print(_how_to_go_on(stop, cli), file=sys.stderr)
         raise
     except KeyboardInterrupt as stop:
+        # main says whether something was saved.
         stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
         raise
     if finished.folder is None or not cli.trainer.is_global_zero:
@@ -97,6 +99,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
+    # Who recomputes activations is short of memory: freed pages go back to the system.
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
 
     def folder() -> Path | str | None:
@@ -112,7 +115,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
 def _evaluation(command: str, cli: CommandLineInterface) -> str:
     """Validate, test or predict, and describe the result."""
     model, data = cli.model, cli.datamodule
-    path = cli.config.ckpt_path
+    path = cli.resolved["ckpt_path"]
     # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
     options: dict[str, Any] = {"ckpt_path": path, "weights_only": True}
 
@@ -124,16 +127,16 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
         check_processes(cli.trainer)
         check_parts(model.stack, model.hparams["in_channels"])
         if command == "predict":
-            folder = run_folder_of(path) if path else None
-            table = predict(model, data, forward=forward, folder=folder)
+            folder = run_folder_of(path)
+            table = predictions_of(model, data, forward=forward, folder=folder)
         else:
             begin = getattr(cli.trainer, command)
             result = begin(model, datamodule=data, verbose=False, **options)
     if not cli.trainer.is_global_zero:
         return ""
     if command == "predict":
-        said = predictions.write(table, model.task, cli.config.output)
-        return f"{said}: {cli.config.output}\n"
+        output = cli.resolved["output"]
+        return f"{predictions.write(table, model.task, output)}: {output}\n"
     measured = rows({"": result[0]}, model)
     if model.confusion is not None:
         measured = "\n".join([measured, *confusion_lines(model.confusion, model)])
@@ -142,9 +145,10 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
 
 def _partition(cli: CommandLineInterface) -> str:
     """Write the parts of a run's graph, and return what was written, in words."""
-    data, config = cli.datamodule, cli.config
-    if not config.output:
+    data, parts = cli.datamodule, cli.resolved["parts"]
+    if not cli.resolved["output"]:
         raise UsageError("partition needs a new folder for its files: --output DIR.")
+    # Now, and not when the parts are trained on.
     cli.model.stack.check_shards()
     data.prepare_data()
     data.setup("fit")
@@ -154,16 +158,16 @@ def _partition(cli: CommandLineInterface) -> str:
             "processes."
         )
     batch: NodeBatch = data.predict_dataloader().batch  # in the order of the data
-    folder = Path(config.output)
-    part = division(config.nodes, batch, config.parts)
+    folder = Path(cli.resolved["output"])
+    part = division(cli.resolved["nodes"], batch, parts)
     write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
     sizes = part.bincount()
     return (
-        f"{config.parts} parts of {sizes.min():,} to {sizes.max():,} nodes; {sent:,} of "
+        f"{parts} parts of {sizes.min():,} to {sizes.max():,} nodes; {sent:,} of "
         f"{batch.graph.num_edges:,} edges lead from one part to another\n"
         f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} "
-        f"--trainer.strategy graph --trainer.devices {config.parts}"
+        f"--trainer.strategy graph --trainer.devices {parts}"
     )
 
 
@@ -173,12 +177,14 @@ def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."
     saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"
-    job = os.environ.get("SLURM_JOB_ID")
-    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+    job, array = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array is not None:
         job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     if str(stop) != signal.SIGUSR1.name or job is None:
-        more = " and a larger --trainer.max_time" if str(stop) == "max_time" else ""
-        return f"{saved}; the same command with --ckpt_path last{more} resumes it."
+        flags = "--ckpt_path last"
+        if str(stop) == "max_time":
+            flags += " and a larger --trainer.max_time"
+        return f"{saved}; the same command with {flags} resumes it."
     if cli.ckpt_path_asked != checkpoints.AUTO:
         # Queued again, it would start from the beginning for ever.
         return (

@@ -41,6 +41,7 @@ def main(argv: list[str]) -> int:
     if options.output is not None:
         output = check_output(options.output, list(FORMATS.values()))
     name = _format(options, output)
+    # After the checks of the output: reading many runs takes long.
     frame = load_runs(options.folders, options.where)
     rows, columns = arrange(frame, options.rows, options.columns)
     table = tabulate(frame, rows, columns, options.metric, options.spread)
@@ -49,6 +50,7 @@ def main(argv: list[str]) -> int:
         write_whole(output, partial(write_parquet, table))
         print(output)
         return 0
+    # Colours and bold are for a terminal; a pipe gets plain text.
     styled = not output and sys.stdout.isatty()
     text = to_csv(table) if name == "csv" else _text(table, options, name, styled)
     if output:

@@ -88,6 +88,7 @@ def _check_text(source: Source, where: Where, text: str, also: Container[str]) -
         )
     if "." not in text or _is_known(text):
         return
+    # Other text with a dot, such as the name of a file, is imported by nobody.
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
         return
     raise UsageError(
@@ -114,6 +115,7 @@ def _runs_foreign_code(text: str) -> bool:
     import gnn_depth.data  # noqa: F401  (fills the registry)
 
     cls = registry.registered("data").get(text.rpartition(".")[2])
+    # Importing is no risk here: the module is one of those that are accepted.
     if cls is None and _is_of_known(text):
         cls = load_class(text)
     return bool(getattr(cls, "runs_foreign_code", False))

@@ -45,11 +45,9 @@ class VerifiedCheckpoints(TorchCheckpointIO):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             _replace(Path(path), _serialise(checkpoint))
         except OSError as error:
-            why = (
-                str(error)
-                if isinstance(error, CheckpointError)
-                else f"cannot be written ({error.strerror or error})"
-            )
+            why = f"cannot be written ({error.strerror or error})"
+            if isinstance(error, CheckpointError):
+                why = str(error)
             raise CheckpointError(
                 f"the checkpoint {path} {why}; what was saved before is intact."
             ) from error
@@ -86,24 +84,31 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             damaged = archive.testzip()  # torch.load does not compare the checksums
-            flagged = any(
-                file.is_dir() or file.external_attr for file in archive.infolist()
-            )  # torch reads no folder
+            # No checksum covers these fields: torch leaves them empty, and reads no folder.
+            flagged = any(file.is_dir() or file.external_attr for file in archive.infolist())
     except Exception as error:  # of many kinds, if the archive's own fields are damaged
         raise DamagedError("it is not a checkpoint, or only a part of one") from error
     if damaged or flagged:
         raise DamagedError(f"{damaged or 'a file'} in it does not match its checksum")
     try:
         return torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        ValueError,
-    ) as error:  # torch advises to load it unsafely
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        # torch's own message advises to load it unsafely.
         raise DamagedError(
             f"it is not a checkpoint, or holds more than data ({type(error).__name__})"
         ) from error
+
+
+def options_in(content: Any) -> dict[str, Any]:
+    """The arguments of a checkpoint's model, without the entries that Lightning adds.
+
+    Raises:
+        DamagedError: It is not a checkpoint of a model.
+    """
+    if not isinstance(content, dict) or not {"hyper_parameters", "state_dict"} <= content.keys():
+        raise DamagedError("it is not a checkpoint of a model: it has no weights and options")
+    arguments = content["hyper_parameters"].items()
+    return {name: value for name, value in arguments if not name.startswith("_")}
 
 
 def check_progress(content: Any) -> None:
@@ -152,6 +157,7 @@ def _are_counts(loops: Any) -> bool:
             return False
         if name in ("total", "current"):
             for count in value.values():
+                # To isinstance, True is an int.
                 if type(count) is not int or not 0 <= count < LARGEST_COUNT:
                     return False
         elif not _are_counts(value):
@@ -198,19 +204,22 @@ def _serialise(checkpoint: dict[str, Any]) -> bytes:
     """A checkpoint as bytes that can be read as data; callback states that cannot are left out with
     a warning."""
     content = _to_bytes(checkpoint)
+    # Read back at once: what no resume could read is noticed while the training still runs.
     if not _why_unreadable(content):
         return content
-    states = dict(checkpoint.get("callbacks", {}))
-    for name in [name for name, state in states.items() if _why_unreadable(_to_bytes(state))]:
+    states = {}
+    for name, state in checkpoint.get("callbacks", {}).items():
+        if not _why_unreadable(_to_bytes(state)):
+            states[name] = state
+            continue
         rank_zero_warn(
             f"the state of the callback {name} is not saved in the checkpoint: it holds more than "
-            "tensors, "
-            "numbers, text, lists and dicts, and reading it could run code. A resumed training "
-            "starts without it."
+            "tensors, numbers, text, lists and dicts, and reading it could run code. A resumed "
+            "training starts without it."
         )
-        del states[name]
     content = _to_bytes(checkpoint | {"callbacks": states})
-    if why := _why_unreadable(content):
+    why = _why_unreadable(content)
+    if why:
         raise CheckpointError(f"would hold more than data ({why})")
     return content
 
@@ -234,6 +243,7 @@ def _replace(path: Path, content: bytes) -> None:
     """Write new content under a name, and keep the file that had the name as the previous one."""
     part, earlier = _part_of(path), previous_of(path)
     try:
+        # On the disk before it has the name: after a power cut the name leads to whole content.
         with part.open("wb") as file:
             file.write(content)
             file.flush()
@@ -244,12 +254,10 @@ def _replace(path: Path, content: bytes) -> None:
             try:
                 os.link(path, link)  # so that the file keeps its own name, too
                 link.replace(earlier)
-                link.unlink(
-                    missing_ok=True
-                )  # still there if earlier was another name of the same file
-            except (
-                OSError
-            ):  # a file system without links: for a moment only the previous name exists
+                # Still there if earlier was another name of the same file.
+                link.unlink(missing_ok=True)
+            except OSError:
+                # A file system without links: for a moment only the previous name exists.
                 path.replace(earlier)
         part.replace(path)
     finally:

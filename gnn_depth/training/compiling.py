@@ -56,11 +56,12 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
         if repeated is not None and not isinstance(loader, FullBatch):
             only = repeated.graph.to(trainer.strategy.root_device)
         stack.compile_layers(only)
-    how = "compiled" if decision.compiled else "uncompiled"
-    if trainer.progress_bar_callback is None:
-        return
-    # Standard output is for results.
-    rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
+    how = "uncompiled"
+    if decision.compiled:
+        how = "compiled"
+    if trainer.progress_bar_callback is not None:
+        # Standard output is for results.
+        rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
 
 
 def uses_kernels(trainer: L.Trainer) -> bool:
@@ -86,6 +87,7 @@ class KernelPath:
         """Choose the kernels; of a resumed training those of its checkpoint, if they are here."""
         before = self.key
         if before is None:
+            # It began on PyTorch alone, from which the kernels differ in the last bits.
             native.use(False)
         self.key = native.available()
         if before in (self.UNKNOWN, self.key):
@@ -146,7 +148,8 @@ def decide(
         return Decision(
             False, "every batch may have another graph, so layers would be compiled again"
         )
-    if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):
+    names = (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)
+    if not any(which(name) for name in names):
         return Decision(False, f"no C++ compiler was found ({', '.join(COMPILERS)})")
     saved = 0.0
     for layer, (sources, edges) in zip(stack.layers, sizes, strict=True):
@@ -174,8 +177,10 @@ def seconds_saved(layer: Layer, sources: int, edges: int, has_kernels: bool = Fa
     Compiling saves most with score norms, and with scores made of every channel of every edge.
     """
     numbers = sources * layer.width
-    if has_kernels:  # they leave only norms of edges to compiling
-        return 3e-4 + 1e-9 * numbers if _has_norms_of_edges(layer) else 0.0
+    if has_kernels and _has_norms_of_edges(layer):
+        return 3e-4 + 1e-9 * numbers
+    if has_kernels:  # they leave nothing else to compiling
+        return 0.0
     if not isinstance(layer, AttentionLayer):
         return 1e-9 * numbers
     saved = 1.2e-4 + 1.6e-9 * numbers

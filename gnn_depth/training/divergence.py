@@ -50,6 +50,7 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
         if isinstance(part, Layer | Norm | Skip):
             handles.append(part.register_forward_pre_hook(enter))
             handles.append(part.register_forward_hook(leave))
+    # Running statistics of norms are those of the training, not of these graphs.
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
     # An initialisation that reads data is for that of the training.
     waiting, stack.uncalibrated = stack.uncalibrated, None
@@ -62,7 +63,9 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     except PartFault:
         raise
     except SystemExit as error:
-        who = described(type(running[-1])) if running else "a part"
+        who = "a part"
+        if running:
+            who = described(type(running[-1]))
         raise PartFault(f"{who} calls sys.exit, which would end the program: remove it.") from error
     except Exception as error:
         if not running or written_at(type(running[-1])) is not None:
@@ -83,7 +86,9 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
 def _try(stack: DeepGNN, in_channels: int | Sequence[int], num_nodes: int) -> None:
     """Take a forward pass on a small graph, whose last node has no edges."""
     edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
-    features = torch.ones(5, stack.edge_channels) if stack.edge_channels else None
+    features = None
+    if stack.edge_channels:
+        features = torch.ones(5, stack.edge_channels)
     graph = Graph(edges, num_nodes, edge_attr=features)
     thinned = stack.graph_dropout(graph)
     if not isinstance(thinned, Graph):
@@ -120,13 +125,14 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
             f"returns a tensor of shape {tuple(output.shape)} for an input of "
             f"{tuple(given.shape)}; it must be {shape}."
         )
+    # One float64 constant would make all that follows float64, and slower.
     if output.dtype != given.dtype:
         return (
             f"returns {output.dtype} for an input of {given.dtype}: make constants like the input, "
             "x.new_tensor(2.0), or use plain Python numbers."
         )
-    numbers = given if isinstance(given, Tensor) else given.values
-    if not output.isfinite().all() and numbers.abs().max() < LARGE:
+    # A large input may overflow in a part without a fault.
+    if not output.isfinite().all() and _numbers_of(given).abs().max() < LARGE:
         count = int((~output.isfinite()).sum())
         return (
             f"returns NaN or infinity in {count} of {output.numel()} numbers, for finite features "
@@ -144,33 +150,34 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     gradient of the previous step, and every later NaN follows from it.
     """
     bad: list[str] = []
+    names: dict[nn.Module, list[str]] = {}  # a shared layer has several, one for each call
+    for name, part in _named_parts(stack):
+        names.setdefault(part, []).append(name)
 
-    def look(name: str, part: nn.Module, output: Any) -> None:
+    def look(part: nn.Module, inputs: Any, output: Any) -> None:
+        name = names[part].pop(0)
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
             bad.append(
                 f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous "
                 "step"
             )
-        elif batch.graph.all_reduce(
-            torch.tensor(not _finite(output), dtype=torch.int32, device=batch.x.device)
-        ):
+            return
+        # All processes of a divided graph name the same part.
+        fails = torch.tensor(not _finite(output), dtype=torch.int32, device=batch.x.device)
+        if batch.graph.all_reduce(fails):
             bad.append(f"output of {name}")
 
-    names: dict[nn.Module, list[str]] = {}  # a shared layer has several, one for each call
-    for name, part in _named_parts(stack):
-        names.setdefault(part, []).append(name)
-    handles = [
-        part.register_forward_hook(lambda part, _, output: look(names[part].pop(0), part, output))
-        for part in names
-    ]
+    handles = [part.register_forward_hook(look) for part in names]
     try:
         with torch.no_grad():
             stack(batch.x, batch.graph, batch.read)
     finally:
         for handle in handles:
             handle.remove()
-    return bad[0] if bad else "loss alone: every layer's output is finite"
+    if not bad:
+        return "loss alone: every layer's output is finite"
+    return bad[0]
 
 
 def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
@@ -185,15 +192,25 @@ def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
 
 
 def _type(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"
 
 
 def _class(part: nn.Module) -> str:
     place = written_at(type(part))
-    return f"{type(part).__name__}, {place}" if place else type(part).__name__
+    if place is None:  # of this package
+        return type(part).__name__
+    return f"{type(part).__name__}, {place}"
 
 
-def _finite(numbers: Tensor | SparseFeatures | tuple[Tensor | None, ...]) -> bool:
-    if isinstance(numbers, tuple):  # of a skip connection that carries a second state
-        return all(number is None or _finite(number) for number in numbers)
-    return bool((numbers if isinstance(numbers, Tensor) else numbers.values).isfinite().all())
+def _finite(output: Tensor | SparseFeatures | tuple[Tensor | None, ...]) -> bool:
+    if isinstance(output, tuple):  # of a skip connection that carries a second state
+        return all(each is None or _finite(each) for each in output)
+    return bool(_numbers_of(output).isfinite().all())
+
+
+def _numbers_of(x: Tensor | SparseFeatures) -> Tensor:
+    if isinstance(x, SparseFeatures):
+        return x.values
+    return x

@@ -42,6 +42,13 @@ class NodeSets:
             self.cells = (set_of_node * num_classes + self.targets) * (num_classes + 1)
 
 
+def classes_counted(task: Task) -> int | None:
+    """The number of classes of a task whose metrics follow from confusion matrices, or None."""
+    if task.counts_classes:
+        return task.num_outputs
+    return None
+
+
 class BatchSets:
     """The training nodes of a batch, and those of validation and test.
 
@@ -52,7 +59,7 @@ class BatchSets:
     def __init__(self, batch: NodeBatch, task: Task) -> None:
         self._batch = (batch.y, *batch.masks)
         self._graph = batch.graph
-        self._num_classes = task.num_outputs if task.counts_classes else None
+        self._num_classes = classes_counted(task)
 
     def belong_to(self, batch: NodeBatch) -> bool:
         given = (batch.y, *batch.masks)
@@ -63,7 +70,7 @@ class BatchSets:
         y, train_mask, _, _ = self._batch
         share = 1.0
         if self._graph.is_shard:
-            here = train_mask.sum().double()
+            here = train_mask.sum().double()  # in float32, counts stop at 2^24
             processes = self._graph.all_reduce(y.new_ones(()))
             share = float(here * processes / self._graph.all_reduce(here))
         return NodeSets(y, [train_mask], self._num_classes, share)
@@ -93,8 +100,9 @@ class EpochMetrics:
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
-            if not keeps_all:
-                metrics = {name: one for name, one in metrics.items() if not _keeps_all(one)}
+            for name, metric in list(metrics.items()):
+                if _keeps_all(metric) and not keeps_all:
+                    del metrics[name]
             self._own.append(metrics)
         self.reset()
 
@@ -132,26 +140,25 @@ class EpochMetrics:
         self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
         if sets.cells is not None:
             cells = sets.cells + predicted_classes(out)
+            # Every epoch, so in one pass: metrics of classes follow from these counts alone.
             counts = confusion(cells, len(self.names), self.task.num_outputs)
-            self._counts = counts if self._counts is None else self._counts + counts
+            if self._counts is not None:
+                counts = self._counts + counts
+            self._counts = counts
         if loss is not None:
             self._losses.append((loss, sets.sizes[0]))
         if not any(self._own):
             return
         predicted, targets = self.task.compared(out, sets.targets)
-        of_sets = zip(
-            self._own,
-            predicted.split_with_sizes(sets.sizes),
-            targets.split_with_sizes(sets.sizes),
-            strict=True,
-        )
-        for metrics, predicted_here, targets_here in of_sets:
+        predicted_in = predicted.split_with_sizes(sets.sizes)
+        targets_in = targets.split_with_sizes(sets.sizes)
+        for place, metrics in enumerate(self._own):
             for metric in metrics.values():
                 # Metrics that keep all rows exchange them between processes, even none.
-                if len(targets_here) or _keeps_all(metric):
+                if sets.sizes[place] or _keeps_all(metric):
                     if metric.device != out.device:
                         metric.to(out.device)
-                    metric.update(predicted_here, targets_here)
+                    metric.update(predicted_in[place], targets_in[place])
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
         """Metrics of all batches as scalars on their device; of all processes, given a trainer.
@@ -169,7 +176,9 @@ class EpochMetrics:
             for metric in self._all():
                 # A process without rows still has the types of its beginning.
                 metric.set_dtype(torch.float64)
-        values = {} if loss is None else {f"{self.names[0]}/loss": loss}
+        values = {}
+        if loss is not None:
+            values[f"{self.names[0]}/loss"] = loss
         if counts is not None:
             self.counts = counts
             of_counts = self.task.of_counts(counts)
@@ -184,7 +193,9 @@ class EpochMetrics:
                         values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
                     value = metric.compute()
-                    values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()
+                    if not value.is_floating_point():
+                        value = value.float()
+                    values[f"{name}/{own}"] = value
         self.reset()
         return values
 
@@ -197,15 +208,22 @@ class EpochMetrics:
                     yield f"{name}/{own}", remark()
 
     def _all(self) -> list[Metric]:
-        return [metric for of_set in self._own for metric in of_set.values()]
+        found: list[Metric] = []
+        for of_set in self._own:
+            found += of_set.values()
+        return found
 
     def _mean_loss(self) -> Tensor | None:
         if not self._losses:
             return None
-        if len(self._losses) == 1:
+        if len(self._losses) == 1:  # as it is: x * n / n may differ in its last bit
             return self._losses[0][0]
-        total: Any = sum(loss * size for loss, size in self._losses)
-        return total / sum(size for _, size in self._losses)
+        total: Any = 0
+        number = 0
+        for loss, size in self._losses:
+            total = total + loss * size
+            number += size
+        return total / number
 
     def _merged(self, trainer: L.Trainer) -> tuple[Tensor | None, list[float], Tensor | None]:
         """Counts, sizes and mean loss over all processes, in one exchange.
@@ -221,13 +239,16 @@ class EpochMetrics:
         sums[2:] = sums.new_tensor(self._sizes)
         if self._counts is not None:
             sums = torch.cat([sums, self._counts.double().flatten()])
+        # Sums and never means: processes may have different numbers of rows.
         sums = trainer.strategy.reduce(sums, reduce_op="sum")
         head = 2 + len(self.names)
         weighted_loss, number, *sizes = sums[:head].tolist()
         mean_loss: Tensor | None = None
         counts: Tensor | None = None
         if number:
-            dtype = self._losses[0][0].dtype if self._losses else torch.float32
+            dtype = torch.float32
+            if self._losses:
+                dtype = self._losses[0][0].dtype
             mean_loss = sums.new_tensor(weighted_loss / number).to(dtype)
         if self._counts is not None:
             counts = sums[head:].view_as(self._counts).long()

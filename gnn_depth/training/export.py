@@ -95,6 +95,7 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     per_graph = schema is not None and schema.per_graph
     widths: Any = model.hparams["in_channels"]
     edge_channels = model.stack.edge_channels
+    # Without the LightningModule around it, of which a program has no use.
     predictions = _Predictions(model, per_graph)
     has_weights = "edge_weight" in inputs_of(model)
     program = export(predictions, widths, edge_channels, has_weights, per_graph)
@@ -110,5 +111,6 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     if reads_tables(schema):
+        # Last: it reads the model that lies beside it.
         shutil.copyfile(exported_tables.__file__, path.with_suffix(".py"))
     return path

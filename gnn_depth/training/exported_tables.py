@@ -80,6 +80,7 @@ def _table(table: str | Path | pd.DataFrame) -> pd.DataFrame:
         return table.reset_index(drop=True)
     if str(table).lower().endswith(".parquet"):
         return pd.read_parquet(table).reset_index(drop=True)
+    # As text: 01 is not 1, and the types are those of the schema.
     return pd.read_csv(
         table, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig"
     )
@@ -89,13 +90,14 @@ def _inputs(
     nodes: pd.DataFrame, edges: pd.DataFrame, schema: dict[str, Any], ignore: bool
 ) -> tuple[pd.Index, dict[str, torch.Tensor]]:
     """The ids of the nodes, and what the program takes, by name."""
-    for table, name in ((nodes, schema["id"]), *((edges, end) for end in schema["ends"])):
+    source, target = schema["ends"]
+    for table, name in ((nodes, schema["id"]), (edges, source), (edges, target)):
         if name in table:
             continue
-        advice = ""
-        if schema["id"] in edges and set(schema["ends"]) <= set(nodes):
-            advice = " The tables are in each other's place: predict(nodes, edges)."
-        raise ValueError(f"there is no column {name!r}, which had the ids in the training.{advice}")
+        message = f"there is no column {name!r}, which had the ids in the training."
+        if schema["id"] in edges and {source, target} <= set(nodes):
+            message += " The tables are in each other's place: predict(nodes, edges)."
+        raise ValueError(message)
     texts = _texts(nodes[schema["id"]])
     ids = pd.Index(texts)
     _refuse((texts == "") | ids.duplicated(), "the id is missing, or that of an earlier row", texts)
@@ -112,6 +114,7 @@ def _inputs(
         x = _scaled(_features(nodes, schema["columns"], ignore), schema["columns"])
     if schema["normalize_features"]:
         size = np.abs(x).sum(1, keepdims=True)
+        # A row of zeros stays one.
         x = x / np.where(size == 0, 1, size)
 
     of_edges = schema.get("edge_columns", [])
@@ -133,6 +136,7 @@ def _inputs(
     if of_edges:
         attr = graph[features.columns].to_numpy()
         inputs["edge_attr"] = torch.tensor(attr, dtype=torch.float32)
+    # torch.export takes sizes of 0 and 1 for constants of the program.
     if len(nodes) < 2 or len(graph) < 2:
         raise ValueError("an exported model needs at least two nodes and two edges.")
     return ids, inputs
@@ -158,7 +162,9 @@ def _features(table: pd.DataFrame, columns: list[dict[str, Any]], ignore: bool) 
     for column in columns:
         name, kind = column["name"], column["kind"]
         is_there = name in table
-        texts = _texts(table[name]) if is_there else pd.Series("", table.index)
+        texts = pd.Series("", table.index)
+        if is_there:
+            texts = _texts(table[name])
         if kind == "category":
             part, blank = _one_hot(texts, column["values"]), texts == ""
         elif kind == "date":
@@ -222,7 +228,9 @@ def _one_hot(texts: pd.Series, values: list[str]) -> np.ndarray:
 
 
 def _as_number(text: str) -> Decimal | None:
-    return Decimal(text) if re.fullmatch(NUMBER, text) else None
+    if re.fullmatch(NUMBER, text):
+        return Decimal(text)  # exact: 0.1 is no other number
+    return None
 
 
 def _scaled(x: np.ndarray, columns: list[dict[str, Any]]) -> np.ndarray:
@@ -234,9 +242,12 @@ def _scaled(x: np.ndarray, columns: list[dict[str, Any]]) -> np.ndarray:
             if scaling["method"] == "log1p":
                 values = np.sign(values) * np.log1p(np.abs(values))
             x[:, place] = (values - scaling["shift"]) / scaling["scale"]
-        place += len(column["values"]) if "values" in column else 1
-        if column.get("dates") == "cyclic":
-            place += 3
+        if "values" in column:  # a feature for each category
+            place += len(column["values"])
+        elif column.get("dates") == "cyclic":  # sine and cosine of year and week
+            place += 4
+        else:
+            place += 1
     return x
 
 
@@ -259,6 +270,7 @@ def _merged(graph: pd.DataFrame, schema: dict[str, Any]) -> pd.DataFrame:
 
 def _both_ways(graph: pd.DataFrame) -> pd.DataFrame:
     """Each edge once in both directions."""
+    # An edge that the table has in both directions would be there twice.
     both = pd.concat([graph, _reversed(graph)], ignore_index=True).drop_duplicates()
     conflicting = both[both.duplicated(ENDS)]
     if len(conflicting):

@@ -17,7 +17,7 @@ from gnn_depth.runs import choose_one, read_result, runs_below
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.prediction import load_model, predict
+from gnn_depth.training.prediction import load_model, predictions_of
 from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class Run:
     ) -> None:
         self.folder = folder
         self.text = text
+        # These take the place of the properties below, which would read the folder.
         if model is not None:
             self.model = model
         if data is not None:
@@ -62,6 +63,7 @@ class Run:
         ``run.model(x, edge_index)`` gives its outputs for features as it gets them: scaled, if the
         data is; :meth:`predict` takes them as they are in the files.
         """
+        # Its parts have to be known before the checkpoint names them.
         for plugin in self.config.get("plugins") or []:
             registry.load_plugin(plugin)
         status = self.result.get("status")
@@ -104,6 +106,7 @@ class Run:
             ValueError: It is damaged, or was edited.
         """
         try:
+            # Read each time: the run may still be going on.
             return read_result(self._files)
         except ValueError as error:
             raise ValueError(f"{str(self._files / 'result.json')!r} {error}.") from None
@@ -138,7 +141,7 @@ class Run:
 
     def predict(self, data: Any = None, unknown: Unknown | None = None) -> pd.DataFrame:
         """Predict every node, or every graph, of some data: see
-        :func:`gnn_depth.training.prediction.predict`.
+        :func:`gnn_depth.training.prediction.predictions_of`.
 
         Args:
             data: A graph, as :func:`gnn_depth.fit` takes it: the one of the training with new
@@ -150,7 +153,7 @@ class Run:
             ValueError: The model cannot use this data.
         """
         data = self.data if data is None else data
-        return predict(self.model, data, unknown, folder=self.folder)
+        return predictions_of(self.model, data, unknown, folder=self.folder)
 
     def export(self, path: str | Path) -> Path:
         """Write the model as a file that PyTorch runs without this package: see

@@ -41,9 +41,8 @@ class GraphStrategy(DDPStrategy):
 
     def __init__(self, nodes: str = "contiguous", **options: Any) -> None:
         # Shards are made on the CPU before they move to their devices.
-        options.setdefault(
-            "process_group_backend", "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else None
-        )
+        if torch.cuda.is_available():
+            options.setdefault("process_group_backend", "cpu:gloo,cuda:nccl")
         super().__init__(**options)
         self.nodes = nodes
         self._shards: dict[NodeBatch, NodeBatch] = {}
@@ -78,6 +77,7 @@ class GraphStrategy(DDPStrategy):
         """Refuse processes that hold different graphs: each would train on a part of another."""
         checksum = getattr(trainer.datamodule, "checksum", None)  # type: ignore[attr-defined]
         checksums: list[Any] = [None] * self.world_size
+        # Not only from the first: every process must know that it has to stop.
         dist.all_gather_object(checksums, checksum)
         for process, other in enumerate(checksums):
             if other != checksums[0]:
@@ -88,6 +88,8 @@ class GraphStrategy(DDPStrategy):
                 )
 
     def configure_ddp(self) -> None:
+        # No DistributedDataParallel around the model: backward averages the gradients. Parameters
+        # begin equal, as it would make them.
         assert self.model is not None
         with torch.no_grad():
             for tensor in (*self.model.parameters(), *self.model.buffers()):
@@ -105,7 +107,7 @@ class GraphStrategy(DDPStrategy):
         batch = dataloader.batch
         if batch.graph.is_shard:
             return dataloader
-        if batch not in self._shards:
+        if batch not in self._shards:  # training and validation have the same batch
             self._shards[batch] = shard_batch(batch, division(self.nodes, batch, self.world_size))
         return FullBatch(self._shards[batch])
 
@@ -124,15 +126,16 @@ class GraphStrategy(DDPStrategy):
         if self.world_size == 1:
             return
         assert self.model is not None
-        gradients = [
-            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
-        ]
+        gradients, sizes = [], []
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                gradients.append(parameter.grad)
+                sizes.append(parameter.grad.numel())
+        # One vector: the number of exchanges costs more than their size.
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(flat)
         flat /= self.world_size
-        for gradient, mean in zip(
-            gradients, torch.split(flat, [each.numel() for each in gradients]), strict=True
-        ):
+        for gradient, mean in zip(gradients, torch.split(flat, sizes), strict=True):
             gradient.copy_(mean.view_as(gradient))
 
 

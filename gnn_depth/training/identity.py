@@ -8,7 +8,14 @@ from typing import Any
 
 from gnn_depth import registry
 from gnn_depth.builder import Chosen, PartError, choose, without_paths
-from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, describe, items_of, load_class
+from gnn_depth.short_names import (
+    GIVEN_BY_DATA,
+    SECTIONS,
+    as_written,
+    describe,
+    items_of,
+    load_class,
+)
 from gnn_depth.training.source_code import (
     checksum_of_code,
     checksum_of_file,
@@ -37,6 +44,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     """
     trainer = config.get("trainer", {})
     model = config.get("model", {})
+    # Plugins count by their content, below.
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
     kept["trainer"] = {key: value for key, value in trainer.items() if key not in SHOWN}
     kept["model"] = {key: value for key, value in model.items() if key not in GIVEN_BY_DATA}
@@ -45,9 +53,11 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
         kept["data"] = without_paths("data", data)
     kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     code = code_of_program(config)
+    # Left out where there is none, as for most runs.
     if code:
         kept["code"] = code
     kept["data_sha256"] = data_sha256
+    # Sorted: the order in which options were written makes no difference.
     text = json.dumps(kept, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -57,12 +67,15 @@ def plugin_version(plugin: str) -> str:
 
     So an edited plugin makes new runs.
     """
-    is_file = plugin.endswith(".py")
-    path = Path(plugin if is_file else registry.origin(plugin) or "")
+    name = module = plugin
+    path = Path(registry.origin(plugin) or "")
+    if plugin.endswith(".py"):
+        path = Path(plugin)
+        name, module = path.name, path.stem
     content = "missing"
     if path.is_file():
-        content = checksum_of_file(path, path.stem if is_file else plugin)
-    return f"{path.name if is_file else plugin} {content}"
+        content = checksum_of_file(path, module)
+    return f"{name} {content}"
 
 
 def code_of_program(config: Mapping[str, Any]) -> list[str]:
@@ -72,12 +85,15 @@ def code_of_program(config: Mapping[str, Any]) -> list[str]:
     """
     plugins = set()
     for plugin in config.get("plugins") or []:
-        plugins.add(Path(plugin).stem if plugin.endswith(".py") else plugin.partition(".")[0])
+        # The name of a module: of a file its stem, of a.b.c the package a.
+        plugins.add(Path(plugin).name.partition(".")[0])
     found = set()
     for section, kind in SECTIONS.items():
         value: Any = config
         for key in section.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
+            if not isinstance(value, Mapping):
+                value = {}
+            value = value.get(key)
         if value is None or (isinstance(value, Mapping) and "given_in_python" in value):
             continue
         for cls in _classes(kind, value):
@@ -131,19 +147,15 @@ def _called(kind: str, part: Any) -> str:
     known = describe(kind, part["name"], registry.get(kind, part["name"]))
     words = [part["name"]]
     for name, value in part.items():
+        # A label of a table or a curve: it says what was chosen.
         if name == "name" or value == known.defaults.get(name):
             continue
+        text = as_written(value)
         inner = known.options[name].kind
-        text = _called(inner, value) if inner else _as_written(value)
+        if inner is not None:
+            text = _called(inner, value)
         words.append(f"{name}={text}")
     return " ".join(words)
-
-
-def _as_written(value: Any) -> str:
-    """A value as YAML writes it."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _flat(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -153,10 +165,13 @@ def _flat(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
     if isinstance(value, dict):
         row: dict[str, Any] = {}
         for key, item in value.items():
-            is_part = key in ("class_path", "init_args")
-            row |= _flat(item, keys if is_part else (*keys, str(key)))
+            if key in ("class_path", "init_args"):
+                row |= _flat(item, keys)
+            else:
+                row |= _flat(item, (*keys, str(key)))
         return row
     if value is None:
         return {}
-    is_plain = isinstance(value, bool | int | float | str)
-    return {".".join(keys): value if is_plain else str(value)}
+    if not isinstance(value, bool | int | float | str):
+        value = str(value)
+    return {".".join(keys): value}

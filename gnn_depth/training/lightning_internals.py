@@ -93,7 +93,8 @@ class OneBatchValidation(_EvaluationLoop):
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
                 callback.on_validation_end(trainer, module)
             module.on_validation_end()
-        trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]  # for val_check_interval in time
+        # For a val_check_interval that is a time.
+        trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]
         return []
 
     def _batch_on_device(self) -> NodeBatch:
@@ -109,7 +110,9 @@ class OneBatchValidation(_EvaluationLoop):
         self._moved = None
 
     def _is_one_full_batch(self) -> bool:
-        loaders = [] if self._combined_loader is None else self._combined_loader.flattened
+        if self._combined_loader is None:
+            return False
+        loaders = self._combined_loader.flattened
         return (
             len(loaders) == 1
             and isinstance(loaders[0], FullBatch)
@@ -131,8 +134,8 @@ class OneBatchValidation(_EvaluationLoop):
                 candidates.append((callback, L.Callback, INSIDE))
             self._watched = False
             for candidate, base, hooks in candidates:
-                if any(is_overridden(hook, candidate, base) for hook in hooks):
-                    self._watched = True
+                for hook in hooks:
+                    self._watched = self._watched or is_overridden(hook, candidate, base)
         return self._watched
 
 
@@ -235,10 +238,11 @@ def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
 
     A timer whose limit is over would end the training as if it were finished.
     """
-    timers = [callback for callback in trainer.callbacks if isinstance(callback, Timer)]  # type: ignore[attr-defined]
-    limits = [(timer, timer._duration) for timer in timers if timer._duration is not None]
-    for timer, _ in limits:
-        timer._duration = None
+    limits = []
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, Timer) and callback._duration is not None:
+            limits.append((callback, callback._duration))
+            callback._duration = None
     return limits
 
 
@@ -317,14 +321,11 @@ class PlainModule(L.LightningModule):
         """
         frame = inspect.currentframe()
         self.save_hyperparameters(frame=frame and frame.f_back)  # reads the constructor's arguments
-        parameters = {
-            **inspect.signature(options_of).parameters,
-            **inspect.signature(type(self)).parameters,
-        }
         defaults = {}
-        for name, parameter in parameters.items():
-            if parameter.default is not parameter.empty:
-                defaults[name] = parameter.default
+        for cls in (options_of, type(self)):  # the module's own defaults count
+            for name, parameter in inspect.signature(cls).parameters.items():
+                if parameter.default is not parameter.empty:
+                    defaults[name] = parameter.default
         # save_hyperparameters keeps one dict for checkpoints and a copy for loggers, both private.
         kept: tuple[Any, ...] = self._hparams, self._hparams_initial
         for hparams in kept:
@@ -334,10 +335,13 @@ class PlainModule(L.LightningModule):
             for name, value in list(hparams.items()):
                 if isinstance(value, tuple):
                     hparams[name] = list(value)  # YAML has no tuples
-        objects = [name for name, value in self.hparams.items() if not is_plain_value(value)]
-        self._given_as_objects = [
-            name for name in objects if self.hparams[name] is not defaults.get(name)
-        ]
+        objects, given = [], []
+        for name, value in self.hparams.items():
+            if not is_plain_value(value):
+                objects.append(name)
+                if value is not defaults.get(name):
+                    given.append(name)
+        self._given_as_objects = given
         self.remove_ignored_hparams(objects)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

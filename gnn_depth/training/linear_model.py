@@ -10,7 +10,7 @@ from torch import Tensor
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.features import columns_differ
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets, classes_counted
 from gnn_depth.training.tasks import Task
 
 # A model of more numbers would take too long: of the training nodes, and of all nodes.
@@ -48,8 +48,9 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
     task = copy.deepcopy(task)
     metrics = EpochMetrics(("val", "test"), task)
     masks = [batch.val_mask, batch.test_mask]
-    sets = NodeSets(batch.y, masks, task.num_outputs if task.counts_classes else None)
+    sets = NodeSets(batch.y, masks, classes_counted(task))
     found = {}
+    # A caller may be in inference mode, in which nothing can be fitted.
     with torch.inference_mode(False):
         for words, hops in ((ALONE, 0), (WITH_MEANS, 2)):
             blocks = _means(batch, hops)
@@ -92,12 +93,14 @@ def _fitted(task: Task, batch: NodeBatch, blocks: Sequence[Tensor]) -> Tensor | 
     loss_of_zero = task.loss(outputs(x_train), y_train).detach()
     if not torch.isfinite(loss_of_zero) or loss_of_zero <= 0:
         return None
+    # Convex for the tasks of this package; L-BFGS draws no random numbers.
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=STEPS, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
     )
 
     def objective() -> Tensor:
         optimizer.zero_grad()
+        # Over the loss of zero: the penalty has the same strength for every task and unit.
         loss = task.loss(outputs(x_train), y_train) / loss_of_zero
         penalty = weight.square().sum() / (2 * len(rows))
         total: Tensor = loss + penalty
@@ -116,7 +119,7 @@ def _scaled(x: Tensor, rows: Tensor) -> Tensor:
         size = deviation.square().mean().sqrt()
         return x / torch.where(size > 0, size, 1.0)
     scaled = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
-    scaled[:, deviation == 0] = 0.0
+    scaled[:, deviation == 0] = 0.0  # constant in training: of other rows it says nothing known
     return scaled
 
 

@@ -63,7 +63,7 @@ class EpochLog(L.Callback):
                     logger.log_metrics(values | {"epoch": row.epoch}, row.step)
                 del self._rows[0]  # Ctrl-C in between loses none
             for logger in trainer.loggers:
-                logger.save()
+                logger.save()  # Lightning's CSVLogger writes its file only then
         except Exception:
             self._rows = []  # not tried again at the end
             raise
@@ -90,13 +90,19 @@ class EpochLog(L.Callback):
 
 def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
     """The values of rows as Python numbers, with one transfer from their device."""
-    values = [value for row in rows for value in row.values.values()]
+    values: list[Tensor] = []
+    for row in rows:
+        values += row.values.values()
     if not values:
         return [{} for _ in rows]
     # A metric of a process without rows may never have left the CPU.
     device = values[0].device
     numbers = iter(torch.stack([value.to(device) for value in values]).tolist())
-    return [{name: next(numbers) for name in row.values} for row in rows]
+    found = []
+    for row in rows:
+        # zip ends with the names of the row; the numbers go on with the next one.
+        found.append(dict(zip(row.values, numbers, strict=False)))
+    return found
 
 
 def in_digits(value: float) -> str:
@@ -138,15 +144,19 @@ class EventLogger(TensorBoardLogger):
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
         from torch.utils.tensorboard.summary import hparams as summaries
 
-        metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
-        final = {f"~final/{name.replace('/', '_')}": value for name, value in metrics.items()}
+        names, final = [], {}
+        for name, value in metrics.items():
+            if not math.isnan(value):
+                names.append(name)
+                final[f"~final/{name.replace('/', '_')}"] = value
         self.log_metrics(final, 0)
         experiment, *session = summaries(dict(hparams), final)  # type: ignore[no-untyped-call]
         plugin = experiment.value[0].metadata.plugin_data
         data = HParamsPluginData.FromString(plugin.content)
         for option in data.experiment.hparam_infos:
             option.differs = option.name in varied
-        for shown, name in zip(data.experiment.metric_infos, metrics, strict=True):
+        # Without its prefix: every metric of the page is a final one.
+        for shown, name in zip(data.experiment.metric_infos, names, strict=True):
             shown.display_name = name
         plugin.content = data.SerializeToString()
         for summary in (experiment, *session):
@@ -196,6 +206,7 @@ class EpochProgress(ProgressBar):
             # Metrics are read from their device only when the bar is redrawn.
             if self._bar.n == self._bar.last_print_n:
                 self._bar.set_postfix_str(_metrics(trainer), refresh=False)
+        # In the epochs that complete another tenth.
         elif total > 0 and (done == total or done * 10 // total > (done - 1) * 10 // total):
             print(f"epoch {done}/{total}: {_metrics(trainer)}", file=sys.stderr, flush=True)
 

@@ -37,14 +37,16 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> N
         return
     graph, device = every_batch.graph, trainer.strategy.root_device
     free = free_bytes(device)
-    # Processes on a CPU share its memory; each GPU has its own.
-    processes = trainer.num_devices if device.type == "cpu" else 1
+    processes, who = 1, "a training"
+    if device.type == "cpu":  # processes share its memory; each GPU has its own
+        processes = trainer.num_devices
+    if processes > 1:
+        who = f"a training of {processes} processes"
     size = CONVERTED.get(str(trainer.precision)) or next(stack.parameters()).element_size()
     need = processes * estimate(stack, graph.num_nodes, graph.num_edges, size)
     if need > free:
-        count = "" if processes == 1 else f" of {processes} processes"
         raise MisconfigurationException(
-            f"a training{count} on the whole graph, {graph.num_nodes:,} nodes and "
+            f"{who} on the whole graph, {graph.num_nodes:,} nodes and "
             f"{graph.num_edges:,} edges, needs about {need / GB:.3g} GB of memory for "
             f"{len(stack.layers)} layers, and {free / GB:.3g} GB are free.\n"
             "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; "
@@ -115,8 +117,10 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
         kept = 2 * stack.reversible * max(states) + max(rounds)
     elif every:
         # The inputs of all segments, and the activations of the largest one.
-        segments = [sum(rounds[start : start + every]) for start in range(0, len(rounds), every)]
-        kept = sum(states[::every]) + max(segments)
+        largest = 0
+        for start in range(0, len(rounds), every):
+            largest = max(largest, sum(rounds[start : start + every]))
+        kept = sum(states[::every]) + largest
     else:
         kept = sum(rounds) + stack.inverse_steps * ITERATIONS * max(rounds)
     passing = PASSING * size * num_nodes * max(widths)
@@ -172,7 +176,9 @@ def free_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + unused)
-    return _free() if device.type == "cpu" else math.inf
+    if device.type == "cpu":
+        return _free()
+    return math.inf  # torch does not say it of other devices
 
 
 def _largest() -> float:
@@ -205,8 +211,9 @@ def _free(
             limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
         else:
             continue
-        # In a container the path may lead outside the mount.
-        inner = () if ".." in path else Path(path).parts[1:]
+        inner = Path(path).parts[1:]
+        if ".." in path:  # in a container it may lead outside the mount
+            inner = ()
         for depth in range(len(inner) + 1):  # a limit holds for all groups inside
             group = Path(mounted, controllers, *inner[:depth])
             with contextlib.suppress(OSError, ValueError):  # no such group, or a limit of "max"
@@ -220,7 +227,9 @@ def _free(
 
 def _read_lines(path: str | Path) -> list[str]:
     """The lines of a file; none if there is no file."""
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
+    if not Path(path).exists():
+        return []
+    return Path(path).read_text().splitlines()
 
 
 def _numbers(path: str | Path) -> dict[str, int]:

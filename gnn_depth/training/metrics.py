@@ -51,8 +51,10 @@ def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "
 
     A class occurs if it is among the labels or the predictions. NaN if a node has no prediction.
     """
+    # Labels and predictions of each class together: 2 TP + FP + FN.
     seen = counts.sum(-1) + counts[..., :-1].sum(-2)
     f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
+    # A class that does not occur is 0 / 1, and adds nothing to the sum.
     number_of_classes = (seen > 0).double().sum(-1, keepdim=True)
     return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
 
@@ -72,6 +74,7 @@ def f1_of_class(
 
 def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
     """Values of sets, with NaN for those in which a node has no prediction."""
+    # Rows whose output has a NaN, in the last column.
     without = counts[..., -1].sum(-1)
     return values.masked_fill(without > 0, torch.nan).float()
 
@@ -148,7 +151,7 @@ class RankMetric(Metric):
         """The value for each label, and where it is defined."""
 
     def remark(self) -> str:
-        """How many labels the last value leaves out, in words; empty if none."""
+        """A note on the labels that the last value leaves out; empty if there are none."""
         left_out = int((~self._is_defined).sum())
         number = len(self._is_defined)
         if left_out in (0, number):
@@ -220,6 +223,7 @@ class MicroF1(Metric):
     def update(
         self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
     ) -> None:
+        # Of a NaN it is false, which compute must not take for a prediction.
         predicted = logits > 0
         true = labels > 0
         hits = (predicted & true).sum()

@@ -58,7 +58,8 @@ def build_model(options: Mapping[str, Any], data: Any) -> NodeClassifier:
         if key in GIVEN_BY_DATA:
             message = f"'model.{key}' is taken from the data and cannot be set."
             raise PartError(message, ("model", key))
-    model = NodeClassifier(**known_to_model(data), **resolved_model(options))
+    of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
+    model = NodeClassifier(**of_data, **resolved_model(options))
     model.adopt(data.schema)
     return model
 
@@ -93,17 +94,13 @@ def check_section(
     return chosen.options
 
 
-def known_to_model(data: Any) -> dict[str, Any]:
-    """The options of the model that a data set determines."""
-    return {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
-
-
 @cache
 def model_options() -> dict[str, Option]:
     """The options of the section ``model``, by name."""
     own = options_of(NodeClassifier)[0]
     about = meanings(DeepGNN.__doc__) | meanings(NodeClassifier.__doc__)
     found = {}
+    # Twice its own: they come first, and their defaults count.
     for name, option in {**own, **options_of(DeepGNN)[0], **own}.items():
         if name not in GIVEN_BY_DATA and name != "out_channels":
             kind = SECTIONS.get(f"model.{name}")

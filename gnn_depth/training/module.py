@@ -146,9 +146,14 @@ class NodeClassifier(PlainModule):
                 graph = Graph(
                     graph, len(batch), node_to_graph, edge_weight=edge_weight, edge_attr=edge_attr
                 )
+            x, read = batch, None
             per_graph = isinstance(graph, Graph) and graph.node_to_graph is not None
-            return self.stack(batch, graph, None, self.pool if per_graph else None)
-        return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
+        else:
+            x, graph, read, per_graph = batch.x, batch.graph, batch.read, batch.per_graph
+        pool = None
+        if per_graph:
+            pool = self.pool
+        return self.stack(x, graph, read, pool)
 
     @property
     def confusion(self) -> Tensor | None:
@@ -162,7 +167,9 @@ class NodeClassifier(PlainModule):
         if counts is None:
             return self.task.chance_of(metric)
         of_class = counts.sum(-1)  # sets x classes, the test nodes last
-        nodes = of_class[-1] if of_class[-1].any() else of_class[0]
+        nodes = of_class[-1]
+        if not nodes.any():
+            nodes = of_class[0]
         return self.task.chance_of(metric, nodes)
 
     def setup(self, stage: str) -> None:
@@ -178,11 +185,10 @@ class NodeClassifier(PlainModule):
             self.adopt(data.schema)
         if stage == "fit":
             prepare_callbacks(self.trainer, self.task)
-            self._patience = [
-                (callback, callback.patience)
-                for callback in self.trainer.callbacks  # type: ignore[attr-defined]
-                if isinstance(callback, EarlyStopping)
-            ]
+            self._patience = []
+            for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+                if isinstance(callback, EarlyStopping):
+                    self._patience.append((callback, callback.patience))
             OneBatchValidation.replace(self.trainer)
 
     def adopt(self, schema: Schema) -> None:
@@ -213,7 +219,8 @@ class NodeClassifier(PlainModule):
         self.read_schema(checkpoint)
         # Before there were kernels, every run was one of PyTorch alone.
         self.kernel_path.key = checkpoint.get("kernels")
-        if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
+        begun = checkpoint.get("train_metrics")  # of an epoch that was interrupted
+        if begun and self.attached_trainer is not None:
             self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
     def on_train_start(self) -> None:
@@ -230,41 +237,34 @@ class NodeClassifier(PlainModule):
         # A shard may have no training nodes; the other processes wait for its backward pass all the
         # same.
         loss = self.task.loss(scores, train.targets) if len(train.nodes) else scores.sum()
-        everywhere = batch.graph.all_reduce(
-            loss.detach()
-        )  # so that all processes see a NaN in one of them
+        # All processes see a NaN in one of them.
+        everywhere = batch.graph.all_reduce(loss.detach())
         if not math.isfinite(everywhere.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", everywhere, batch)
         self.train_metrics.add(train, scores.detach(), loss.detach())
-        if (
-            self.trainer.is_last_batch
-        ):  # so that a validation that diverges leaves the row of its training
+        # Before the validation: if that diverges, the row of the training is there.
+        if self.trainer.is_last_batch:
             self.on_train_epoch_end()
-        return loss * train.share if batch.graph.is_shard else loss
+        if batch.graph.is_shard:
+            loss = loss * train.share
+        return loss
 
     def on_train_epoch_end(self) -> None:
-        if values := self.train_metrics.compute(self.trainer):
-            self._log(
-                values
-                | {
-                    "train/lr": torch.tensor(
-                        self._optimizer().param_groups[0]["lr"], device=self.device
-                    )
-                }
-            )
+        values = self.train_metrics.compute(self.trainer)
+        if values:  # none if training_step has logged them already
+            rate = self._optimizer().param_groups[0]["lr"]
+            values["train/lr"] = torch.tensor(rate, device=self.device)
+            self._log(values)
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         evaluated, scores = self._evaluate(batch)
-        loss = None
-        if evaluated.sizes[0]:
-            loss = self.task.loss(
-                scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]]
-            )
-        if self.trainer.state.fn == TrainerFn.FITTING and (
-            evaluated.sizes[0] or batch.graph.is_shard
-        ):
-            everywhere = batch.graph.all_reduce(scores.new_zeros(()) if loss is None else loss)
+        count = evaluated.sizes[0]  # of validation nodes, which come first
+        loss, everywhere = None, scores.new_zeros(())
+        if count:
+            loss = everywhere = self.task.loss(scores[:count], evaluated.targets[:count])
+        if self.trainer.state.fn == TrainerFn.FITTING and (count or batch.graph.is_shard):
+            everywhere = batch.graph.all_reduce(everywhere)
             if not math.isfinite(everywhere.item()):
                 self._diverged("validation", everywhere, batch)
         self.eval_metrics.add(evaluated, scores, loss)
@@ -285,6 +285,7 @@ class NodeClassifier(PlainModule):
 
     def configure_callbacks(self) -> list[L.Callback]:
         here: list[L.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        # A second fit with the same trainer finds them there.
         return [own for own in (self.epoch_log, self.seeded_steps) if own not in here]
 
     def on_validation_model_zero_grad(self) -> None:
@@ -295,6 +296,7 @@ class NodeClassifier(PlainModule):
 
     def configure_optimizers(self) -> Any:
         try:
+            # Decay and rates are those of the groups, which the fused form takes over.
             optimizer = self.optimizer(self.parameters())
             if self.layer_weight_decay is not None:
                 decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
@@ -311,8 +313,8 @@ class NodeClassifier(PlainModule):
         config: dict[str, Any] = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             metrics = []
-            for of_set in ("train", "val"):
-                metrics += [f"{of_set}/{name}" for name in self.task.metric_names()]
+            for name in self.task.metric_names():
+                metrics += [f"train/{name}", f"val/{name}"]
             if schedule.monitor not in metrics:
                 raise MisconfigurationException(
                     unknown("metric to monitor", schedule.monitor, metrics)
@@ -325,6 +327,7 @@ class NodeClassifier(PlainModule):
         return {"optimizer": optimizer, "lr_scheduler": config}
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:
+        # A plateau would count an epoch without a value as one that is no better.
         if not is_undefined(metric):
             super().lr_scheduler_step(scheduler, metric)
 
@@ -334,6 +337,7 @@ class NodeClassifier(PlainModule):
         return evaluated, self(batch).index_select(0, evaluated.nodes)
 
     def _sets_of(self, batch: NodeBatch) -> BatchSets:
+        # Of a full batch they are found once, not in every step.
         if self._sets is None or not self._sets.belong_to(batch):
             self._sets = BatchSets(batch, self.task)
         return self._sets

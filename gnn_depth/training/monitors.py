@@ -18,10 +18,10 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from gnn_depth.builder import Chosen
+from gnn_depth.data.checks import SPLITS
 from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
 
-SETS = ("train", "val", "test")
 WATCHERS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau")
 DEFAULT, LARGEST = "min", "max"
 
@@ -32,7 +32,7 @@ def mode_of(monitor: str, task: Task | None = None) -> str | None:
     Without a task all registered ones are asked, and must agree.
     """
     of_set, _, name = monitor.partition("/")
-    if of_set not in SETS:
+    if of_set not in SPLITS:
         return None
     if task is not None:
         return task.directions().get(name)
@@ -40,8 +40,10 @@ def mode_of(monitor: str, task: Task | None = None) -> str | None:
     for cls in registered("task").values():
         made: Task = cls(2)
         modes.add(made.directions().get(name))
-    modes.discard(None)
-    return modes.pop() if len(modes) == 1 else None
+    modes.discard(None)  # of tasks without this metric
+    if len(modes) != 1:
+        return None
+    return modes.pop()
 
 
 def with_modes(chosen: Any) -> Any:
@@ -84,13 +86,13 @@ def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = No
     if watcher not in WATCHERS or not isinstance(monitor, str):
         return None
     of_set, underscore, name = monitor.partition("_")
-    if underscore and of_set in SETS:  # as other libraries write it
+    if underscore and of_set in SPLITS:  # as other libraries write it
         raise MisconfigurationException(
             f"{watcher}: there is no metric {monitor!r}. Did you mean '{of_set}/{name}'?"
         )
     right = mode_of(monitor, task)
     if right is not None and written not in (None, right):
-        better = "larger" if right == "max" else "smaller"
+        better = {"max": "larger", "min": "smaller"}[right]
         raise MisconfigurationException(
             f"{watcher} watches {monitor}, of which {better} is better, in mode {written!r}: "
             f"use mode {right}, or leave mode out."
@@ -142,8 +144,9 @@ def is_new(monitor: str, trainer: L.Trainer) -> bool:
 def _is_to_change(watcher: Any, task: Task) -> bool:
     """True if a watcher has the default mode, and it is the wrong one."""
     kind = next(cls for cls in type(watcher).__mro__ if cls.__name__ in WATCHERS)
-    # In Python nobody can tell a default from the same value that was written.
-    written = None if watcher.mode == DEFAULT else watcher.mode
+    written = watcher.mode
+    if written == DEFAULT:  # in Python nobody can tell a default from the same value, written
+        written = None
     right = mode_to_use(kind.__name__, watcher.monitor, written, task)
     if right in (None, watcher.mode):
         return False

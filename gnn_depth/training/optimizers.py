@@ -32,6 +32,7 @@ def rehearse(
     Raises:
         MisconfigurationException: One of them fails.
     """
+    # A matrix: some optimizers, such as Adafactor, treat vectors otherwise.
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
     step = 0

@@ -15,7 +15,7 @@ from torch import Tensor
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.source import GraphSource
-from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.split_file import sets_in
@@ -32,7 +32,7 @@ WORDS = {
 Forward: TypeAlias = Callable[[NodeClassifier, GraphDataModule], list[Tensor]]
 
 
-def predict(
+def predictions_of(
     model: NodeClassifier | str | Path,
     data: Any,
     unknown: Unknown | None = None,
@@ -45,7 +45,7 @@ def predict(
 
     .. code-block:: python
 
-        predict("runs/x/checkpoints/best.ckpt", UserGraph("edges.csv", nodes="nodes.csv"))
+        predictions_of("runs/x/checkpoints/best.ckpt", UserGraph("edges.csv", nodes="nodes.csv"))
 
     Args:
         model: A model that was trained, or the path of its checkpoint.
@@ -77,6 +77,7 @@ def predict(
         )
     as_trained = readable(model.schema, data, unknown)
     values = torch.cat((forward or _one_pass)(model, as_trained))
+    # After the pass, which has set the data up.
     loader = as_trained.predict_dataloader()
     if isinstance(loader, FullBatch):
         note = _neighbour_note(loader.batch)
@@ -115,12 +116,13 @@ def load_model(path: str | Path) -> NodeClassifier:
     Raises:
         OSError: The file is damaged, or is no checkpoint.
     """
-    content = read_checkpoint(Path(path))
-    options = {}
-    for name, value in content["hyper_parameters"].items():
-        if not name.startswith("_"):
-            options[name] = value
+    try:
+        content = read_checkpoint(Path(path))
+        options = options_in(content)
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}.") from error
     model = NodeClassifier(**options)
+    # Not copied into the new weights, which would round float64 to float32.
     model.load_state_dict(content["state_dict"], assign=True)
     model.read_schema(content)
     return model
@@ -133,6 +135,7 @@ def _one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
     data.prepare_data()
     data.setup("predict")
     found = []
+    # No dropout; afterwards the mode is what it was.
     model.eval()
     try:
         with torch.inference_mode():
@@ -152,7 +155,7 @@ def _converted(batch: NodeBatch, weight: Tensor) -> NodeBatch:
 
 
 def _neighbour_note(batch: NodeBatch) -> str:
-    """How many nodes have no neighbour, in words; empty if each has one."""
+    """A note on the nodes without a neighbour; empty if there are none."""
     graph = batch.graph
     between = graph.source != graph.target
     receives = torch.zeros(graph.num_nodes, dtype=torch.bool)
@@ -162,34 +165,41 @@ def _neighbour_note(batch: NodeBatch) -> str:
     # Transforms may have added nodes at the end, which have no prediction.
     joined, receives = joined[: batch.read], receives[: batch.read]
     alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
+    of_all = f"of {batch.read:,} {_word_for(batch.read, 'node', 'nodes')}"
     said = []
     if alone:
-        have = "has" if alone == 1 else "have"
         said.append(
-            f"{alone:,} of {batch.read:,} {_nodes(batch.read)} {have} no neighbour: predicted from "
+            f"{alone:,} {of_all} {_word_for(alone, 'has', 'have')} no neighbour: predicted from "
             "their own features alone."
         )
     if deaf:
-        have = "has" if deaf == 1 else "have"
         said.append(
-            f"{deaf:,} of {batch.read:,} {_nodes(batch.read)} {have} edges that lead away only: "
+            f"{deaf:,} {of_all} {_word_for(deaf, 'has', 'have')} edges that lead away only: "
             "nothing comes from a neighbour."
         )
     return " ".join(said)
 
 
-def _nodes(count: int) -> str:
-    return "node" if count == 1 else "nodes"
+def _word_for(count: int, one: str, many: str) -> str:
+    if count == 1:
+        return one
+    return many
 
 
 def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
     """Predictions, shape (rows, outputs), as a table by id and name."""
     assert model.schema is not None
-    row = "graph" if data.per_graph else "node"
-    ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
+    row = "node"
+    if data.per_graph:
+        row = "graph"
+    ids = data.node_ids
+    if ids is None:
+        ids = np.arange(len(values))
     names = model.schema.outputs
     columns: dict[str, np.ndarray] = {row: ids}
-    numbers = values.double() if values.dtype == torch.float64 else values.float()
+    numbers = values
+    if values.dtype != torch.float64:  # bfloat16, which NumPy does not have
+        numbers = values.float()
     undefined = int(numbers.isnan().any(1).sum())
     if undefined:
         rank_zero_only(log.warning)(
@@ -217,8 +227,8 @@ def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:
     count = int((predicted < 0).sum())
     if lowest < 0 or not count:
         return
-    are = "is" if count == 1 else "are"
     rank_zero_only(log.warning)(
-        f"{count:,} of {len(predicted):,} predictions of {name!r} {are} below 0, and no target of "
-        "the training is. --data.scale_target log1p learns the logarithm instead."
+        f"{count:,} of {len(predicted):,} predictions of {name!r} {_word_for(count, 'is', 'are')} "
+        "below 0, and no target of the training is. --data.scale_target log1p learns the logarithm "
+        "instead."
     )

@@ -29,9 +29,10 @@ LOGGERS = ("lightning.fabric", "lightning.pytorch")
 @contextmanager
 def quiet() -> Iterator[None]:
     """Drop Lightning's notes and tips, and such warnings; levels and filters are restored."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
+    before = []
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        before.append((logger, logger.level))
         logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -39,5 +40,5 @@ def quiet() -> Iterator[None]:
                 warnings.filterwarnings("ignore", start)
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
+        for logger, level in before:
             logger.setLevel(level)

@@ -65,6 +65,7 @@ class Rebalance(L.Callback):
             raise MisconfigurationException(
                 f"Rebalance: the model has no module {self.stack!r}: give the name of its DeepGNN."
             ) from None
+        # Now, and not at the end of the first epoch.
         reason = stack.why_no_law()  # type: ignore[operator]
         if reason is not None:
             raise MisconfigurationException(
@@ -92,7 +93,9 @@ def rebalance(stack: Any, criterion: Criterion = "norms", sweeps: int = 1) -> No
             if criterion == "norms":
                 factor = _factor(link, _square_of_value, 1 / 4)
             else:
+                # Inverse: g / w becomes smaller where w is made larger.
                 factor = 1 / _factor(link, _square_of_relative_gradient, 1 / 8)
+            # 0 / 0 is a neuron without weights: it keeps its scale.
             factor = factor.nan_to_num(nan=1.0).clamp(LEAST, MOST)
             for role in link.incoming:
                 _multiply(role, factor)

@@ -4,7 +4,7 @@ import datetime as dt
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,13 +77,16 @@ class BestEpoch:
         if math.isnan(value):
             return
         if self.epoch is not None:
-            best = self.metrics[self.monitor]
-            is_better = value < best if self.lower_is_better else value > best
-            if not is_better:
+            gain = value - self.metrics[self.monitor]
+            if self.lower_is_better:
+                gain = -gain
+            if not gain > 0:  # of equal epochs the first counts
                 return
         self.epoch, self.metrics = epoch, floats(metrics)
-        counts = getattr(module, "confusion", None)
-        self.confusion = None if counts is None else counts.cpu()
+        self.confusion = getattr(module, "confusion", None)
+        if self.confusion is not None:
+            self.confusion = self.confusion.cpu()
+        # Copies in memory: writing a file in every better epoch would take its time.
         self.weights = {}
         for name, weight in module.state_dict().items():
             self.weights[name] = weight.detach().clone()
@@ -143,20 +146,16 @@ class Autosave:
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
         epoch = trainer.current_epoch
-        if (
-            self.epochs is not None
-            and epoch > self._start
-            and (epoch - self._start) % self.epochs == 0
-        ):
+        done = epoch - self._start
+        if self.epochs is not None and done > 0 and done % self.epochs == 0:
             return True
         if self.minutes is None or epoch < self._next_look:
             return False
         now = time.monotonic()
         due = now - self._saved >= max(60 * self.minutes, self._cost / SHARE)
-        epochs_per_second = (epoch - self._start) / max(now - self._began, 1e-9)
-        due, self._next_look = trainer.strategy.broadcast(
-            (due, epoch + max(1, int(epochs_per_second)))
-        )
+        epochs_per_second = done / max(now - self._began, 1e-9)
+        next_look = epoch + max(1, int(epochs_per_second))
+        due, self._next_look = trainer.strategy.broadcast((due, next_look))
         return due
 
 
@@ -235,9 +234,11 @@ class RunRecorder(L.Callback):
         self._options = {name: trainer_options.get(name) for name in ENDS}
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.shown = origin.folder or (
-            new_run_folder(self.root, self.name or name) if first else Path(self.root)
-        )
+        self.shown = origin.folder
+        if self.shown is None and first:
+            self.shown = new_run_folder(self.root, self.name or name)
+        elif self.shown is None:
+            self.shown = Path(self.root)
         self.folder = self.shown.absolute()
         self.result = {
             "format": FORMAT,
@@ -253,6 +254,7 @@ class RunRecorder(L.Callback):
         loggers = folder_loggers(self.folder)
         if first:
             write_atomically(self.folder / "config.yaml", config_text)
+            # Held while the process lives, however it ends: ckpt_path auto looks at it.
             self._lock = lock(self.folder)
             write_result(self.folder, self.result)
         return loggers
@@ -279,7 +281,8 @@ class RunRecorder(L.Callback):
         self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
         self.result["monitor"] = self.best.monitor
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
-        if (missing := getattr(data, "missing_mask", None)) is not None:
+        missing = getattr(data, "missing_mask", None)
+        if missing is not None:
             self.result["missing_hash"] = data.missing_hash
             if trainer.is_global_zero:
                 np.save(self.folder / "missing_mask.npy", missing.cpu().numpy())
@@ -327,11 +330,8 @@ class RunRecorder(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training
         # goes on from here.
-        if (
-            self.folder
-            and not trainer.is_last_batch
-            and 0 <= trainer.max_steps <= trainer.global_step
-        ):
+        is_over = 0 <= trainer.max_steps <= trainer.global_step
+        if self.folder and is_over and not trainer.is_last_batch:
             self._save_checkpoints(trainer)
             self._is_cut = True
 
@@ -362,38 +362,37 @@ class RunRecorder(L.Callback):
         # exception in one the others may never arrive. A signal that was handled at once may have
         # come in the middle of a step.
         together = isinstance(exception, SIGTERMException) or trainer.world_size == 1
-        half_done = isinstance(exception, Stopped) or (
-            status == "interrupted" and is_within_step(trainer)
-        )
+        half_done = isinstance(exception, Stopped)
+        if status == "interrupted" and is_within_step(trainer):
+            half_done = True
         if status != "failed" and together and not half_done:
             self._save_checkpoints(trainer)
         self._release()
 
     def _close(self, trainer: L.Trainer, status: str) -> None:
         assert self.folder is not None
+        metrics = self.last_metrics
+        for name, value in self.best.metrics.items():
+            if name.startswith(("val/", "val_", "test/", "test_")):
+                metrics[f"{name}_at_best_val".replace("/", "_")] = value
         self.result |= {
             "status": status,
             "seconds": round(time.perf_counter() - self._started, 3),
             "epochs": trainer.current_epoch,
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
-            "metrics": self.last_metrics
-            | {
-                f"{name}_at_best_val".replace("/", "_"): value
-                for name, value in self.best.metrics.items()
-                if name.startswith(("val/", "val_", "test/", "test_"))
-            },
+            "metrics": metrics,
         }
         findings = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if callable(ask := getattr(callback, "findings", None)):
-                try:
-                    findings[type(callback).__name__] = ask()
-                except Exception as error:
-                    # The device may be gone, and the rest of the result must still be written.
-                    rank_zero_warn(
-                        f"the findings of {type(callback).__name__} are not in the result: {error}"
-                    )
+            who, ask = type(callback).__name__, getattr(callback, "findings", None)
+            if not callable(ask):
+                continue
+            try:
+                findings[who] = ask()
+            except Exception as error:
+                # The device may be gone, and the rest of the result must still be written.
+                rank_zero_warn(f"the findings of {who} are not in the result: {error}")
         if findings:
             self.result["findings"] = findings
         if trainer.is_global_zero:
@@ -404,25 +403,26 @@ class RunRecorder(L.Callback):
                 write_atomically(self.folder / "confusion.csv", table.to_csv(lineterminator="\n"))
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
-                axes = {
-                    name: "null" if label is None else label
-                    for name, label in self.result.get("axes", {}).items()
-                }
-                varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
+                axes = dict(self.result.get("axes", {}))
+                for name, label in axes.items():
+                    if label is None:  # TensorBoard has no such value
+                        axes[name] = "null"
+                varied: Sequence[str] = USUALLY_VARIED
+                if axes:
+                    varied = [*axes, "seed_everything"]
                 logger.log_result(self._hparams | axes, self._final_metrics(), varied)
 
     def _final_metrics(self) -> dict[str, float]:
         """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for
         each."""
-        ends = tuple(
-            f"_{name}_at_best_val"
-            for name in ("acc", "auroc", self.best.monitor.removeprefix("val/"))
-        )
-        found: dict[str, float] = self.result["metrics"]
-        compared = [name for name in found if name.endswith(ends)]
-        return {
-            name: found[name] for name in (*compared, "train/loss", "val/loss") if name in found
-        }
+        known: dict[str, float] = self.result["metrics"]
+        best = self.best.monitor.removeprefix("val/")
+        ends = ("_acc_at_best_val", "_auroc_at_best_val", f"_{best}_at_best_val")
+        found = {name: value for name, value in known.items() if name.endswith(ends)}
+        for name in ("train/loss", "val/loss"):
+            if name in known:
+                found[name] = known[name]
+        return found
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:
@@ -433,6 +433,7 @@ class RunRecorder(L.Callback):
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         assert self.folder is not None
         began, last = time.monotonic(), self.folder / "checkpoints" / "last.ckpt"
+        # In a cut epoch the loops look complete at the end: the file of before stays.
         if not self._is_cut:
             trainer.save_checkpoint(last, weights_only=False)
         self.best.save(trainer, last.with_name("best.ckpt"))

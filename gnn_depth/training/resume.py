@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from gnn_depth.short_names import items_of
 from gnn_depth.signals import LATE, Kept
 from gnn_depth.training.lightning_internals import (
     keep_order_of_gradients,
@@ -61,16 +62,17 @@ class SeededSteps(L.Callback):
             self.seed = torch.initial_seed()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # Here: the model is wrapped only when the training starts.
         keep_order_of_gradients(trainer.strategy.model)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         assert self.seed is not None
+        rank = trainer.global_rank
+        if trains_on_full_batch(trainer):  # all compute the same step
+            rank = 0
         # Batches, not optimizer steps: batches that are accumulated into one step must differ.
-        rank = (
-            0 if trains_on_full_batch(trainer) else trainer.global_rank
-        )  # all compute the same step
         reseed(self.seed, trainer.fit_loop.total_batch_idx, rank, pl_module.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -126,12 +128,15 @@ class SafeStop(L.Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
         if isinstance(exception, SIGTERMException):
-            is_late = self._number == TIME_IS_UP
-            exception.args = ("max_time" if is_late else signal.Signals(self._number).name,)
+            if self._number == TIME_IS_UP:
+                reason, code = "max_time", LATE
+            else:
+                reason, code = signal.Signals(self._number).name, 128 + self._number
             # The first of several processes reports for all: Lightning kills the rest as soon as
             # another one fails.
-            code = LATE if is_late else 128 + self._number
-            exception.code = code if trainer.is_global_zero else 0
+            if not trainer.is_global_zero:
+                code = 0
+            exception.args, exception.code = (reason,), code
 
     def _agree(self, trainer: L.Trainer) -> None:
         number = self.kept.number
@@ -156,24 +161,24 @@ def asks_for_more(before: dict[str, Any], now: dict[str, Any]) -> bool:
         if (now.get(limit) or 0) > (before.get(limit) or 0):
             return True
     old, new = _callbacks(before), _callbacks(now)
-    if [path for path, _ in old] != [path for path, _ in new]:
+    if len(old) != len(new):
         return True
-    for (_, options), (_, others) in zip(old, new, strict=True):
+    for (path, options), (other_path, others) in zip(old, new, strict=True):
         patience, asked = options.pop("patience", 0), others.pop("patience", 0)
-        if asked > patience or options != others:
+        if path != other_path or asked > patience or options != others:
             return True
     return False
 
 
 def _limit(value: int | None) -> float:
-    return math.inf if value in (None, -1) else float(value)
+    if value is None or value == -1:
+        return math.inf
+    return float(value)
 
 
 def _callbacks(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Class paths and options of a trainer's callbacks, as a resolved config has them."""
-    found = options.get("callbacks") or []
-    if isinstance(found, dict):
-        found = [found]
+    found = items_of(options.get("callbacks") or [])
     return [(one.get("class_path"), dict(one.get("init_args") or {})) for one in found]
 
 

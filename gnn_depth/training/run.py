@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import yaml
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import (
@@ -43,12 +42,12 @@ from gnn_depth.builder import (
     with_length,
     written_options,
 )
-from gnn_depth.config_file import read_config
+from gnn_depth.config_file import read_config, to_yaml
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import load_class, options_of
+from gnn_depth.short_names import items_of, load_class, options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
@@ -140,8 +139,7 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
         MisconfigurationException: The precision does not work here.
     """
     settings = dict(options)
-    given = settings.pop("callbacks", None) or []
-    callbacks: list[L.Callback] = [*given] if isinstance(given, list | tuple) else [given]
+    callbacks: list[L.Callback] = items_of(settings.pop("callbacks", None) or [])
     if settings.get("enable_checkpointing") is None:
         settings["enable_checkpointing"] = any(isinstance(c, ModelCheckpoint) for c in callbacks)
     if settings.get("logger") is None:
@@ -185,27 +183,26 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
         if options.get(name) == 0:
             raise MisconfigurationException(f"nothing would be trained: trainer.{name} is 0.")
     has_end = options.get("max_steps") not in (None, -1) or options.get("max_time") is not None
-    if options.get("max_epochs") == -1 and not has_end and not _stops_itself(options):
+    callbacks = items_of(options.get("callbacks") or [])
+    has_end = has_end or any(isinstance(each, EarlyStopping | Timer) for each in callbacks)
+    epochs = options.get("max_epochs")
+    if epochs == -1 and not has_end:
         raise MisconfigurationException(
             "trainer.max_epochs -1 would train without end: set trainer.max_time or max_steps, add "
             "the callback EarlyStopping, or give a number of epochs from 1 on."
         )
-    epochs = options.get("max_epochs")
-    rehearse(model.optimizer, model.scheduler, None if epochs == -1 else epochs)
+    if epochs == -1:
+        epochs = None
+    rehearse(model.optimizer, model.scheduler, epochs)
     model.configure_optimizers()  # fails now rather than in the run
-
-
-def _stops_itself(options: Mapping[str, Any]) -> bool:
-    """True if a callback ends the training."""
-    callbacks = options.get("callbacks") or []
-    listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-    return any(isinstance(callback, EarlyStopping | Timer) for callback in listed)
 
 
 def title(model: NodeClassifier, data: GraphDataModule) -> str:
     """Model and data in words: ``30 layers of GAT on Cora``."""
     layers = model.stack.layers
-    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
+    count = f"{len(layers)} layers"
+    if len(layers) == 1:
+        count = "1 layer"
     names = [getattr(data, attribute, None) for attribute in ("name", "dataset")]
     name = names[0] or names[1] or type(data).__name__
     return f"{count} of {type(layers[0]).__name__} on {name}"
@@ -266,6 +263,7 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
                 name = type(callback).__name__
                 raise MisconfigurationException(f"trainer.callbacks {name} {why}")
     check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
+    # Its batches depend on the number of processes.
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
     check_memory(model.stack, data, trainer)
@@ -296,7 +294,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
-    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
+    text = to_yaml(resolved)
     row = hparams(resolved)
     seed = resolved["seed_everything"]
     loggers = config.recorder.open(text, row, config.name, seed, origin)
@@ -358,13 +356,16 @@ def fit(
         source = read_config(str(model))
         plugins, from_file = source.plugins, source.data
         unused = [section for section in from_file if section not in OF_FILE]
+        verb = "are"
+        if len(unused) == 1:
+            verb = "is"
         if unused:
             log.warning(
                 "%s: %s of the file %s not used: the data and the run's folder are the arguments "
                 "of fit. gnn-depth fit --config uses all of it.",
                 source.name,
                 " and ".join(unused),
-                "is" if len(unused) == 1 else "are",
+                verb,
             )
         model = from_file.get("model") or {}
         name = name or Path(source.name).stem
@@ -380,6 +381,7 @@ def fit(
     if epochs is not None:
         given["max_epochs"] = epochs
     known = trainer_options()
+    # Everything that can be wrong with the options is found before data is read or built.
     chosen = with_modes(check_section("trainer", known, given))
     # The trainer's options as objects, for Lightning; of_trainer below has them as a config writes
     # them.
@@ -392,7 +394,7 @@ def fit(
     if not isinstance(model, NodeClassifier):
         if isinstance(model.get("scheduler"), str | Mapping):
             schedule = choose("scheduler", model["scheduler"], where=("model", "scheduler"))
-            epochs_asked = given.get("max_epochs", trainer_options()["max_epochs"].default)
+            epochs_asked = given.get("max_epochs", known["max_epochs"].default)
             model = {**model, "scheduler": with_length(schedule, epochs_asked)}
         of_model = resolved_model(model)  # before the data is read, which may take long
     module = _data_module(data, split, batch_size, seed)
@@ -419,9 +421,11 @@ def fit(
     }
     with quiet():
         trainer_made = make_trainer(objects, recorder)
-        config = RunConfig(built, trainer_made, recorder, resolved, _name(built, resolved["model"]))
+        run_name = name_of_parts(resolved["model"])
+        config = RunConfig(built, trainer_made, recorder, resolved, run_name)
         finished = run(config, module)
     if finished.folder is not None:  # there are no checkpoints without one
+        # In memory is the model of the last epoch, which may be worse.
         built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
     built.eval()
     return finished
@@ -440,13 +444,19 @@ def _data_module(
     return GraphSource.of(data, split, batch_size, seed)
 
 
-def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
-    """The name of a run without a config file: its parts, as in ``gat_pair_8``."""
+def name_of_parts(model: Mapping[str, Any]) -> str:
+    """The name of a run without a config file: its parts, as in ``gat_pair_8``.
+
+    Args:
+        model: The section ``model`` of its config.
+    """
     words = []
-    for part in [options.get("layer"), *(options.get("norm") or [])]:
-        name = part.get("name") if isinstance(part, dict) else part
+    for part in [model.get("layer"), *(model.get("norm") or [])]:
+        name = part
+        if isinstance(part, Mapping):
+            name = part.get("name")
         words.append(str(name or "own"))  # a user's class has no registered name
-    return "_".join([*words, str(len(model.stack.layers))])
+    return "_".join([*words, str(model["num_layers"])])
 
 
 def _plain(value: Any) -> Any:

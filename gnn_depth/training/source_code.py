@@ -51,6 +51,7 @@ def _with_imports(path: Path, module: str) -> list[Path]:
             if is_new and origin.is_file() and not _is_installed(origin):
                 found[imported] = origin
                 waiting.append((origin, imported))
+    # Two names may lead to one file.
     others = dict.fromkeys(found[name] for name in sorted(found))
     return [path, *others]
 
@@ -81,7 +82,7 @@ def _imports(path: Path, module: str) -> Iterator[str]:
 
 
 def _is_installed(path: Path) -> bool:
-    """Whether a file belongs to this package, to an installed one, or to the standard library."""
+    """True if a file belongs to this package, to an installed one, or to the standard library."""
     own = Path(__file__).parents[1]
     return any(path.is_relative_to(folder) for folder in (own, *INSTALLED))
 
@@ -100,7 +101,7 @@ def checksum_of_code(value: Any) -> str:
 
 
 def is_written_by_user(value: Any) -> bool:
-    """Whether a class or a function is neither of this package nor of an installed one."""
+    """True if a class or a function is neither of this package nor of an installed one."""
     return _is_users_module(_top(value))
 
 
@@ -146,6 +147,7 @@ def _class_does(cls: type, home: str, seen: set[int]) -> Iterator[str]:
         yield registry.import_path(base)
         yield from _does(base, home, seen)
     for name, item in sorted(vars(cls).items()):
+        # A class that is only moved or documented does the same.
         is_said_elsewhere = name in ("__doc__", "__module__", "__qualname__", "__firstlineno__")
         if not is_said_elsewhere:
             yield name
@@ -167,6 +169,7 @@ def _function_does(function: types.FunctionType, home: str, seen: set[int]) -> I
 
 
 def _code_does(code: types.CodeType, documentation: str | None = None) -> Iterator[str]:
+    # Not repr(code), which holds file, line and address.
     yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars}"
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -33,6 +33,7 @@ def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
     path = folder / FILE
     if not path.is_file():
         return None
+    # As text: a node may be called 01 or NA.
     known = pd.read_csv(path, dtype=str, keep_default_na=False)
     if len(ids) != len(known) or not known["node"].is_unique:
         return None

@@ -38,7 +38,8 @@ def report(
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     epochs = result["epochs"]
     words = _words(module.task)
-    # The loss of the test set is not measured: the task's own metric is then the answer.
+    # Where the loss chooses the best epoch, the task's own metric is the answer: of the test set no
+    # loss is measured.
     measure = best.monitor.partition("/")[2]
     if f"test/{measure}" not in {**last, **best.metrics}:
         measure = type(module.task).best
@@ -57,10 +58,10 @@ def report(
         if guess or fall:
             assert recorder.shown is not None
             checkpoint = recorder.shown / "checkpoints" / "last.ckpt"
-            probe = f"gnn-depth probe --ckpt_path {checkpoint}"
-            lines += [*guess, *fall]
-            advice = "" if fall else "More epochs may help. "
-            lines.append(f"  {advice}See what fails, layer by layer: {probe}")
+            advice = f"See what fails, layer by layer: gnn-depth probe --ckpt_path {checkpoint}"
+            if not fall:
+                advice = f"More epochs may help. {advice}"
+            lines += [*guess, *fall, f"  {advice}"]
         elif best.epoch is not None:
             lines += _overfit(best.epoch, epochs, shown, last)
     if best.epoch is None and best.monitor in last:
@@ -91,31 +92,40 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     A single head that is empty is left out.
     """
     words = _words(module.task)
-    known = {name for metrics in columns.values() for name in metrics}
+    known: set[str] = set()
+    for metrics in columns.values():
+        known.update(metrics)
+    known.discard("train/lr")
     names = [name for name in words if name in known]
-    names += sorted(known - words.keys() - {"train/lr"})
-    width = max([22, *(len(words.get(name, name)) + 1 for name in names)])
+    for name in sorted(known - words.keys()):  # measures, and what a user's callbacks log
+        names.append(name)
+        words[name] = name
+    width = max([21, *(len(words[name]) for name in names)]) + 1
     lines = []
     if any(columns):
-        lines.append(f"  {'':<{width}}" + "".join(f"{head:>12}" for head in columns))
+        lines.append(" " * (2 + width) + "".join(f"{head:>12}" for head in columns))
     notes = []
     for name in names:
-        line = f"  {words.get(name, name):<{width}}"
+        line = f"  {words[name]:<{width}}"
+        is_undefined = False
         for metrics in columns.values():
-            cell = in_digits(metrics[name]) if name in metrics else ""
+            cell = ""
+            if name in metrics:
+                cell = in_digits(metrics[name])
+                is_undefined = is_undefined or math.isnan(metrics[name])
             line += f"{cell:>12}"
         lines.append(line.rstrip())
-        if any(math.isnan(metrics.get(name, 0.0)) for metrics in columns.values()):
+        if is_undefined:
             why = module.task.undefined(name.partition("/")[2])
-            notes.append(f"  {words.get(name, name)} is undefined: {why}.")
+            notes.append(f"  {words[name]} is undefined: {why}.")
     for name, remark in module.eval_metrics.remarks():
         if name in names:
-            notes.append(f"  {words.get(name, name)} {remark}.")
+            notes.append(f"  {words[name]} {remark}.")
     return "\n".join([*lines, *notes, *_measured_on(names, module)])
 
 
 def _measured_on(names: Sequence[str], module: NodeClassifier) -> list[str]:
-    """How many rows the metrics of each set are of, and of which moment those of training are."""
+    """Lines on the number of rows that the metrics of each set are measured on."""
     sizes = {**module.eval_metrics.sizes, **module.train_metrics.sizes}
     shown = {name.partition("/")[0] for name in names}
     words = []
@@ -124,10 +134,15 @@ def _measured_on(names: Sequence[str], module: NodeClassifier) -> list[str]:
             words.append(f"{sizes[which]:,} {of_set}")
     lines = []
     if words:
-        row = "graph" if module.schema is not None and module.schema.per_graph else "node"
-        plural = "" if words[-1].startswith("1 ") else "s"
-        listed = " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
-        lines.append(f"  measured on {listed} {row}{plural}")
+        row = "node"
+        if module.schema is not None and module.schema.per_graph:
+            row = "graph"
+        if not words[-1].startswith("1 "):
+            row += "s"
+        listed = words[-1]
+        if len(words) > 1:
+            listed = f"{', '.join(words[:-1])} and {listed}"
+        lines.append(f"  measured on {listed} {row}")
     if "train" in shown:
         lines.append(
             "  training metrics are of the steps themselves: with dropout, before weights changed"
@@ -140,13 +155,16 @@ def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
     schema = module.schema
     if schema is None or len(schema.outputs) > MAX_CLASSES:
         return []
-    of_set = "test" if counts[-1].any() else "validation"
-    matrix = counts[-1] if counts[-1].any() else counts[0]
+    of_set, matrix = "test", counts[-1]
+    if not matrix.any():
+        of_set, matrix = "validation", counts[0]
     if not matrix.any():
         return []
     names = []
     for name in schema.outputs:
-        names.append(name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…")
+        if len(name) > MAX_NAME:
+            name = f"{name[: MAX_NAME - 1]}…"
+        names.append(name)
     first = max(len("class"), *map(len, names))
     width = max(len(f"{int(matrix.max()):,}"), *map(len, names)) + 2
     head = "".join(f"{name:>{width}}" for name in names)
@@ -155,13 +173,16 @@ def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
     for number, row in enumerate(matrix.tolist()):
         # The last column counts nodes without a prediction.
         cells = "".join(f"{count:>{width},}" for count in row[: len(names)])
-        found = f"{100 * row[number] / sum(row):.1f}%" if any(row) else "none"
+        found = "none"
+        if any(row):
+            found = f"{100 * row[number] / sum(row):.1f}%"
         lines.append(f"  {names[number]:<{first}}{cells}{found:>9}")
     return lines
 
 
 def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
     """The metrics of the best epoch, of the last validated one, and of the last one."""
+    # By epoch, as two of the three may be one.
     of_epoch: dict[int, Mapping[str, float]] = {}
     if recorder.validated is not None:
         epoch, metrics = recorder.validated
@@ -174,8 +195,9 @@ def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
 
 def _words(task: Task) -> dict[str, str]:
     """Metrics in words, in the order in which they are shown."""
-    loss = "loss (scaled)" if task.scales_targets else "loss"
-    measures = {**task.words, "loss": loss}
+    measures = {**task.words, "loss": "loss"}
+    if task.scales_targets:  # it has not the units of the other errors
+        measures["loss"] = "loss (scaled)"
     words = {}
     for which, of_set in SETS.items():
         for name, word in measures.items():
@@ -197,6 +219,7 @@ def _guess(answer: str, best: Mapping[str, float], module: NodeClassifier) -> li
         text = f"{name} {_text(judged, best[judged])}, and {text}"
     found = [f"warning: this is no better than guessing: {text}."]
     schema = module.schema
+    # Large targets are far from the first outputs, and small steps take long to reach them.
     is_raw = schema is not None and schema.task == "regression" and not schema.targets_scaling
     if is_raw and best[answer] > LARGE:
         found.append(
@@ -222,10 +245,13 @@ def _comparison(
         value = metrics.get(answer, math.nan)
         if math.isnan(value):
             continue
-        begin = "of" if words else "a linear model of"
-        words.append(f"{begin} {features} {_text(answer, value)}")
+        text = f"of {features} {_text(answer, value)}"
+        if not words:
+            text = f"a linear model {text}"
+        words.append(text)
         gain, margin = value - found, NEAR_CHANCE
         if lower_is_better:
+            # An error has no range of its own: the margin is a part of it.
             gain, margin = found - value, FALLS * abs(value)
         if gain > margin:
             better.append(features)
@@ -268,6 +294,7 @@ def _overfit(
     """Says that most epochs fitted the training rows alone, if they did."""
     begun, ended = best.get("val/loss", math.nan), last.get("val/loss", math.nan)
     is_early = epochs >= MANY_EPOCHS and best_epoch < EARLY * epochs
+    # Written so that NaN is no rise.
     if not is_early or not ended > RISES * begun:
         return []
     return [
@@ -284,6 +311,7 @@ def _is_guess(judged: str, metrics: Mapping[str, float], module: NodeClassifier)
     of guessing. So the mean over the classes must be near that of guessing, too.
     """
     of_set, _, measure = judged.partition("/")
+    # A task without classes has no bacc, and is judged by its own metric alone.
     limits = {"bacc": NEAR_CHANCE_IN_THE_MEAN, measure: NEAR_CHANCE}
     for name, margin in limits.items():
         chance = module.chance(name)

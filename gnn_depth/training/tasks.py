@@ -131,14 +131,12 @@ class Task(ABC):
         modes: dict[str, str | None] = {"loss": "min"}
         if self.counts_classes:
             modes |= dict.fromkeys(self.counted, "max")
+        mode_when = {True: "max", False: "min", None: None}  # higher is better
         for name, metric in self.metrics().items():
-            if metric.higher_is_better is None:
-                modes[name] = None
-            else:
-                modes[name] = "max" if metric.higher_is_better else "min"
+            modes[name] = mode_when[metric.higher_is_better]
         # The task has the last word on the metric that chooses the best epoch.
         if self.best in modes:
-            modes[self.best] = "min" if self.lower_is_better else "max"
+            modes[self.best] = mode_when[not self.lower_is_better]
         return modes
 
     def choose_best(self, metric: str) -> None:
@@ -219,8 +217,9 @@ class MultiClass(Task):
     def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
         super().__init__(num_outputs)
         self.average_precision = average_precision
+        self.words = dict(self.words)
         if not average_precision:
-            self.words = {name: words for name, words in self.words.items() if name != "ap"}
+            self.words.pop("ap")
         self.weights: Tensor | None = None
 
     def weigh(self, weights: Sequence[float]) -> None:
@@ -234,7 +233,9 @@ class MultiClass(Task):
         return (self.weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
 
     def metrics(self) -> dict[str, Metric]:
-        return {"ap": AveragePrecision()} if self.average_precision else {}
+        if self.average_precision:
+            return {"ap": AveragePrecision()}
+        return {}
 
     def chance_of(
         self, metric: str, of_class: Int[Tensor, "classes"] | None = None
@@ -297,6 +298,7 @@ class Binary(MultiClass):
             )
 
     def read_schema(self, schema: Schema) -> Schema:
+        # The schema of a checkpoint names it: other data may have other rare classes.
         name = schema.positive or positive_class(schema.outputs, schema.train_counts)
         if self.positive is not None:
             name = named_class("positive class", self.positive, schema.outputs)
@@ -324,7 +326,9 @@ class Binary(MultiClass):
         # The difference of the logits ranks rows as the probability does. It does not saturate:
         # probabilities that round to 0 or 1 would tie.
         score = out[:, self.number].double() - out[:, 1 - self.number].double()
-        return score, y if self.number == 1 else 1 - y
+        if self.number == 0:
+            y = 1 - y
+        return score, y
 
     def undefined(self, name: str) -> str:
         if name == "f1_positive":
@@ -422,7 +426,9 @@ class Regression(Task):
             scaled = [each.apply(y[:, place]) for place, each in enumerate(self.scalings)]
             y = torch.stack(scaled, -1)
         y = y.to(out.dtype)
-        return F.mse_loss(out, y) if self.error == "squared" else F.l1_loss(out, y)
+        if self.error == "squared":
+            return F.mse_loss(out, y)
+        return F.l1_loss(out, y)
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         if not self.scalings:
@@ -452,7 +458,9 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
         ValueError: The task learns another kind of targets than the data has.
     """
     own: Any = get("task", default)
-    make = own if task is None else build("task", task)
+    make = own
+    if task is not None:
+        make = build("task", task)
     made: Task = make(num_outputs)
     if made.targets != own.targets:
         tasks: dict[str, Any] = registered("task")
@@ -475,8 +483,10 @@ def named_class(what: str, name: ClassName, classes: Sequence[str]) -> str:
         return str(name)
     # YAML reads the names true and yes as one value, and a table may write 1 as 1.0.
     spellings: tuple[str, ...] = ()
-    if isinstance(name, bool):
-        spellings = ("true", "yes") if name else ("false", "no")
+    if name is True:
+        spellings = ("true", "yes")
+    elif name is False:
+        spellings = ("false", "no")
     elif not isinstance(name, str):
         spellings = (f"{name:g}", f"{name:g}.0")
     for known in classes:
@@ -513,8 +523,13 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
             )
         weights = []
         for count in counts:
-            rest = rows - count if of_labels else rows
-            weights.append(rest / count if count else 1.0)
+            rest = rows
+            if of_labels:  # a label's false rows
+                rest = rows - count
+            if count:
+                weights.append(rest / count)
+            else:  # a class without training rows is in no loss
+                weights.append(1.0)
     else:
         given = {str(name): weight for name, weight in asked.items()}
         for name, weight in given.items():
@@ -527,5 +542,6 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
         return weights
     total = sum(count * weight for count, weight in zip(counts, weights, strict=True))
     if total == 0:
+        # The scale below would divide by it.
         raise ValueError("class_weight is 0 for every class of the training rows.")
     return [weight * rows / total for weight in weights]

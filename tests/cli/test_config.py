@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from gnn_depth import registry
-from gnn_depth.cli.config import read_arguments, to_yaml
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
+from gnn_depth.config_file import to_yaml
 from tests.cli.conftest import QUIET
 
 FILE = """\

@@ -24,7 +24,7 @@ from gnn_depth.data import (
 )
 from gnn_depth.data.rewiring import balanced_forman, ollivier_ricci
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.prediction import predict
+from gnn_depth.training.prediction import predictions_of
 from tests.data.test_transforms import small
 
 GRAPHS = {
@@ -326,7 +326,7 @@ def test_nodes_of_half_hop_are_in_no_set_no_metric_and_no_prediction(tmp_path, m
     run = gnn_depth.fit(
         {"num_layers": 2, "hidden_channels": 4}, half_hopped(0.5), max_epochs=2, progress=False
     )
-    table = predict(run.model, half_hopped(0.5))
+    table = predictions_of(run.model, half_hopped(0.5))
     assert len(table) == 12
     assert run.metrics["test/acc"] * int(batch.test_mask.sum()) % 1 == pytest.approx(0, abs=1e-5)
 

@@ -15,7 +15,7 @@ from jaxtyping import config
 
 from gnn_depth.data import DataError, MissingFeatures, UserGraph
 from gnn_depth.training.models import build_model
-from gnn_depth.training.prediction import predict
+from gnn_depth.training.prediction import predictions_of
 from tests.data.conftest import noted
 
 # Two classes, a node without a label, ids that are no integers.
@@ -659,7 +659,7 @@ def test_what_is_wrong_with_a_table_of_pandas_is_named_by_its_row(graph: Callabl
         _ = UserGraph(levels, nodes=nodes, label="topic").batch
     model = build_model({"num_layers": 1}, graph())
     with pytest.raises(ValueError, match=r"not a DataFrame.*UserGraph\(edges, nodes=nodes\)"):
-        predict(model, edges, edges)
+        predictions_of(model, edges, edges)
 
 
 def test_tables_of_pandas_are_inspected_and_can_be_the_sets_of_nodes(graph: Callable):

@@ -19,6 +19,7 @@ from gnn_depth.training.checkpoints import (
     previous_of,
     read_checkpoint,
 )
+from gnn_depth.training.prediction import load_model
 
 DISK = VerifiedCheckpoints()
 
@@ -224,3 +225,10 @@ def test_a_progress_that_is_none_is_refused_in_one_line(content):
 def test_the_words_among_the_options_of_an_optimizer_are_no_fault():
     state = {"state": {}, "param_groups": [{"lr": 1.0, "params": [0], "line_search_fn": "wolfe"}]}
     check_progress({"loops": {"fit_loop": {}}, "global_step": 3, "optimizer_states": [state]})
+
+
+@pytest.mark.parametrize("content", [{"epoch": 1}, {"state_dict": {}}, [1]])
+def test_a_file_without_a_model_is_refused_by_its_path(path, content):
+    DISK.save_checkpoint(content, path)
+    with pytest.raises(DamagedError, match=r"last\.ckpt: it is not a checkpoint of a model"):
+        load_model(path)

@@ -23,7 +23,7 @@ from gnn_depth.data import (
 )
 from gnn_depth.data.schema import Schema
 from gnn_depth.training.models import build_model
-from gnn_depth.training.prediction import predict
+from gnn_depth.training.prediction import predictions_of
 
 NODES, EDGES = 30, 60
 ROLES = {
@@ -79,7 +79,7 @@ def trained(tmp_path_factory):
         data = UserGraph(*written(*tables()), **ROLES)
         torch.manual_seed(0)
         model = build_model({"layer": "gcn", "num_layers": 2, "hidden_channels": 8}, data)
-        return model, predict(model, data)
+        return model, predictions_of(model, data)
 
 
 @pytest.fixture
@@ -208,9 +208,9 @@ def test_a_changed_table_has_the_same_predictions_or_is_refused_by_name(trained,
     data = UserGraph(*written(*change(*tables())))
     if refusal:
         with pytest.raises(DataError, match=refusal):
-            predict(model, data)
+            predictions_of(model, data)
         return
-    found = predict(model, data)
+    found = predictions_of(model, data)
     same = found.set_index("node").loc[expected.node].reset_index()
     pd.testing.assert_frame_equal(same, expected, rtol=1e-5)
 
@@ -223,7 +223,7 @@ def test_the_format_of_a_table_does_not_matter(trained, folder, suffix):
         nodes = nodes.assign(
             joined=pd.to_datetime(nodes.joined), country=nodes.country.astype("category")
         )
-    found = predict(model, UserGraph(*written(nodes, edges, suffix)))
+    found = predictions_of(model, UserGraph(*written(nodes, edges, suffix)))
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
 
 
@@ -233,7 +233,7 @@ def test_what_is_unknown_is_ignored_on_request_and_said(trained, folder, caplog)
     nodes.loc[nodes.index == 4, "country"] = "XX"
     data = UserGraph(*written(nodes.drop(columns="age"), edges), unknown="ignore")
     with caplog.at_level(logging.WARNING):
-        found = predict(model, data)
+        found = predictions_of(model, data)
     said = "\n".join(record.message for record in caplog.records)
     assert re.search(r"no column 'age'.*gets [\d.]+, the mean of the training", said)
     assert re.search("'XX' is no category .*row 4.*Taken as missing", said)
@@ -249,10 +249,10 @@ def test_a_renamed_column_is_looked_for_among_those_that_the_model_does_not_know
     nodes, edges = tables()
     paths = written(nodes.rename(columns={"age": "years_lived"}), edges)
     with pytest.raises(DataError, match="no column 'age'. Columns that the .* know: years_lived"):
-        predict(trained[0], UserGraph(*paths))
+        predictions_of(trained[0], UserGraph(*paths))
     paths = written(nodes.rename(columns={"age": "aged"}), edges)
     with pytest.raises(DataError, match="no column 'age'. Did you mean 'aged'"):
-        predict(trained[0], UserGraph(*paths))
+        predictions_of(trained[0], UserGraph(*paths))
 
 
 def test_a_missing_column_has_what_fill_chose_as_a_missing_cell_has(folder, caplog):
@@ -266,8 +266,8 @@ def test_a_missing_column_has_what_fill_chose_as_a_missing_cell_has(folder, capl
     assert column.fill != pytest.approx(column.mean)
     with caplog.at_level(logging.WARNING):
         without = UserGraph(*written(nodes.drop(columns="age"), edges), unknown="ignore")
-        no_column = predict(model, without)
-        no_cell = predict(model, UserGraph(*written(nodes.assign(age=None), edges)))
+        no_column = predictions_of(model, without)
+        no_cell = predictions_of(model, UserGraph(*written(nodes.assign(age=None), edges)))
     pd.testing.assert_frame_equal(no_column, no_cell)
     assert f"gets {column.fill:.6g}, which stands for a missing one" in caplog.text
 
@@ -277,7 +277,7 @@ def test_nodes_without_neighbours_are_counted(trained, folder, caplog):
     nodes, edges = tables()
     alone = nodes.iloc[:2].assign(id=["x", "y"])
     with caplog.at_level(logging.WARNING):
-        predict(model, UserGraph(*written(pd.concat([nodes, alone]), edges)))
+        predictions_of(model, UserGraph(*written(pd.concat([nodes, alone]), edges)))
     (said,) = [one.message for one in caplog.records if "no neighbour" in one.message]
     linked = set(edges["from"]) | set(edges["to"])
     count = 2 + sum(id not in linked for id in nodes.id)
@@ -288,7 +288,7 @@ def test_columns_that_are_not_read_are_said(trained, folder, caplog):
     model, _ = trained
     nodes, edges = tables()
     with caplog.at_level(logging.WARNING):
-        predict(model, UserGraph(*written(nodes.assign(score=1), edges)))
+        predictions_of(model, UserGraph(*written(nodes.assign(score=1), edges)))
     assert "not read, because the model does not know them: 'score'." in caplog.messages
 
 
@@ -319,7 +319,7 @@ def of_arrays():
     torch.manual_seed(0)
     data = GraphSource(arrays())
     model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
-    return model, predict(model, data)
+    return model, predictions_of(model, data)
 
 
 OTHER_ARRAYS = {
@@ -338,9 +338,9 @@ def test_arrays_without_names_are_checked_by_width_and_kind(of_arrays, name):
     changes, refusal = OTHER_ARRAYS[name]
     if refusal:
         with pytest.raises(DataError, match=refusal):
-            predict(model, arrays(**changes))
+            predictions_of(model, arrays(**changes))
     else:
-        pd.testing.assert_frame_equal(predict(model, arrays(**changes)), expected)
+        pd.testing.assert_frame_equal(predictions_of(model, arrays(**changes)), expected)
 
 
 def test_features_that_were_divided_by_their_sum_are_asked_to_be_so_again():
@@ -362,12 +362,12 @@ def test_features_that_were_divided_by_their_sum_are_asked_to_be_so_again():
         model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
         as_now = Data(others, as_before.edge_index)
         pd.testing.assert_frame_equal(
-            predict(model, as_before).drop(columns="node"),
-            predict(model, data).drop(columns="node"),
+            predictions_of(model, as_before).drop(columns="node"),
+            predictions_of(model, data).drop(columns="node"),
         )
         with pytest.raises(DataError, match="of node 0 sum to .* summed to 1 at every node"):
-            predict(model, as_now)
-        assert len(predict(model, as_now, unknown="ignore")) == len(others)
+            predictions_of(model, as_now)
+        assert len(predictions_of(model, as_now, unknown="ignore")) == len(others)
 
 
 def with_kinds(edges: pd.DataFrame) -> pd.DataFrame:
@@ -391,7 +391,7 @@ def of_edge_columns(tmp_path_factory):
         data = UserGraph(*written(nodes, with_kinds(edges)), **{**ROLES, **options})
         torch.manual_seed(0)
         model = build_model({"layer": "gat", "num_layers": 2, "hidden_channels": 8}, data)
-        return model, predict(model, data), data
+        return model, predictions_of(model, data), data
 
 
 def test_features_of_edges_are_scaled_and_one_hot_and_the_schema_keeps_how(of_edge_columns):
@@ -428,11 +428,11 @@ def test_columns_of_edges_are_taken_by_name(of_edge_columns, folder, change, ref
     nodes, edges = tables()
     data = UserGraph(*written(nodes, change(with_kinds(edges))))
     if not refusal:
-        pd.testing.assert_frame_equal(predict(model, data), expected)
+        pd.testing.assert_frame_equal(predictions_of(model, data), expected)
         return
     with pytest.raises(DataError, match=refusal):
-        predict(model, data)
-    assert len(predict(model, data, unknown="ignore")) == NODES
+        predictions_of(model, data)
+    assert len(predictions_of(model, data, unknown="ignore")) == NODES
 
 
 @pytest.mark.parametrize(
@@ -470,8 +470,8 @@ def test_features_of_edges_without_names_are_scaled_by_position():
     assert found.abs().max() < 5
     torch.manual_seed(0)
     model = build_model({"layer": "gat", "num_layers": 2, "hidden_channels": 8}, data)
-    again = predict(model, arrays(edge_attr=attr, y=None))
-    pd.testing.assert_frame_equal(again, predict(model, data))
+    again = predictions_of(model, arrays(edge_attr=attr, y=None))
+    pd.testing.assert_frame_equal(again, predictions_of(model, data))
 
 
 def test_features_made_from_the_edges_are_made_again_for_tables_without_others(folder):
@@ -481,9 +481,9 @@ def test_features_made_from_the_edges_are_made_again_for_tables_without_others(f
     data = UserGraph(*written(bare, edges[["from", "to"]]), **options)
     torch.manual_seed(0)
     model = build_model({"layer": "gcn", "num_layers": 2, "hidden_channels": 8}, data)
-    expected = predict(model, data)
+    expected = predictions_of(model, data)
     again = UserGraph(*written(bare[["id"]], edges))
-    pd.testing.assert_frame_equal(predict(model, again), expected)
+    pd.testing.assert_frame_equal(predictions_of(model, again), expected)
 
 
 def test_transforms_are_part_of_the_model():
@@ -493,17 +493,17 @@ def test_transforms_are_part_of_the_model():
     torch.manual_seed(0)
     model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
     assert Schema.from_dict(data.schema.as_dict()) == data.schema
-    pd.testing.assert_frame_equal(predict(model, raw), predict(model, data))
+    pd.testing.assert_frame_equal(predictions_of(model, raw), predictions_of(model, data))
     with pytest.raises(DataError, match="trained with transforms .*AddSelfLoops.*leave transforms"):
-        predict(model, GraphSource(raw, transforms=["AddSelfLoops"]))
+        predictions_of(model, GraphSource(raw, transforms=["AddSelfLoops"]))
 
 
 def test_a_model_that_knows_names_refuses_columns_without_them(trained, folder):
     model, _ = trained
     data = arrays(x=torch.ones(12, 6), edge_weight=torch.ones(30))
     with pytest.raises(DataError, match="by name, and x has none.*age, balance, joined, country"):
-        predict(model, data)
-    assert len(predict(model, data, unknown="ignore")) == 12
+        predictions_of(model, data)
+    assert len(predictions_of(model, data, unknown="ignore")) == 12
 
 
 def test_integers_that_were_categories_keep_their_places():
@@ -513,7 +513,7 @@ def test_integers_that_were_categories_keep_their_places():
     seen = GraphSource(part).read_as(model.schema, targets=False).batch.x
     assert seen.tolist() == [[0, 1, 0, 0]] * 12
     with pytest.raises(DataError, match=r"x\[0\] is 9, .*5 to 8"):
-        predict(model, arrays(x=torch.full((12,), 9)))
+        predictions_of(model, arrays(x=torch.full((12,), 9)))
 
 
 def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
@@ -524,29 +524,29 @@ def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
         graphs.append(graph)
     data = GraphSource(graphs, scale_target="standard", standardize="standard")
     model = build_model({"layer": "gin", "num_layers": 2, "hidden_channels": 8}, data)
-    found = predict(model, data)
+    found = predictions_of(model, data)
     assert list(found) == ["graph", "value_0"]
     assert found.value_0.between(0.9e9, 1.1e9).all(), "near the targets before any training"
     for graph in graphs:
         del graph.y
-    pd.testing.assert_frame_equal(predict(model, graphs), found)
-    pd.testing.assert_frame_equal(predict(model, graphs[:3]), found[:3])
+    pd.testing.assert_frame_equal(predictions_of(model, graphs), found)
+    pd.testing.assert_frame_equal(predictions_of(model, graphs[:3]), found[:3])
 
 
 def test_data_sets_around_a_table_are_read_for_a_model(trained, folder):
     model, expected = trained
     data = UserGraph(*written(*tables()), **ROLES)
     for wrapped in (MissingFeatures(data, rate=0.0), MiniBatches(data, parts=2)):
-        pd.testing.assert_frame_equal(predict(model, wrapped), expected, rtol=1e-5)
+        pd.testing.assert_frame_equal(predictions_of(model, wrapped), expected, rtol=1e-5)
 
 
 def test_a_model_without_a_schema_says_what_is_missing(folder):
     from gnn_depth import NodeClassifier
 
     with pytest.raises(ValueError, match="knows nothing of the data"):
-        predict(NodeClassifier(3, 2), arrays())
+        predictions_of(NodeClassifier(3, 2), arrays())
     with pytest.raises(FileNotFoundError):
-        predict(Path("nowhere.ckpt"), arrays())
+        predictions_of(Path("nowhere.ckpt"), arrays())
 
 
 def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(trained, folder, caplog):
@@ -557,7 +557,7 @@ def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(trained, fo
         out[3, 1] = torch.nan
         return [out]
 
-    found = predict(model, UserGraph(*written(*tables()), **ROLES), forward=with_nan)
+    found = predictions_of(model, UserGraph(*written(*tables()), **ROLES), forward=with_nan)
     assert pd.isna(found.predicted[3])
     assert np.isnan(found.probability[3])
     assert f"NaN for 1 of {NODES} nodes" in caplog.text
@@ -576,9 +576,9 @@ def test_renamed_ids_are_refused_with_the_option_that_names_them(trained, folder
     model, expected = trained
     paths = written(*change(*tables()))
     with pytest.raises(DataError, match=rf"no column '.*had the ids.*--data\.{option} "):
-        predict(model, UserGraph(*paths))
+        predictions_of(model, UserGraph(*paths))
     given = {"ends": ["src", "dst"], "id": "key"}[option]
-    found = predict(model, UserGraph(*paths, **{option: given}))
+    found = predictions_of(model, UserGraph(*paths, **{option: given}))
     pd.testing.assert_frame_equal(found, expected)
 
 
@@ -618,7 +618,7 @@ def test_what_a_prediction_takes_from_the_model_is_not_changed_by_options_in_sil
 ):
     model, expected = trained
     with caplog.at_level(logging.WARNING):
-        found = predict(model, UserGraph(*written(*tables()), **given))
+        found = predictions_of(model, UserGraph(*written(*tables()), **given))
     pd.testing.assert_frame_equal(found, expected)
     if said:
         assert f"{said}: the schema of the model decides" in caplog.text
@@ -644,7 +644,7 @@ def test_numbers_below_zero_are_said_where_no_target_of_the_training_was(caplog,
     assert Schema.from_dict(model.schema.as_dict()) == model.schema
     below = torch.full((8, 1), -2.0)
     with caplog.at_level(logging.WARNING):
-        predict(model, data, forward=lambda *_: [below])
+        predictions_of(model, data, forward=lambda *_: [below])
     said = [one.message for one in caplog.records if "below 0" in one.message]
     assert len(said) == (count > 0)
     if count:
@@ -659,8 +659,8 @@ def test_one_of_a_thing_is_said_in_the_singular(caplog):
     model = build_model({"num_layers": 1, "hidden_channels": 4}, data)
     alone = {"x": torch.ones(1, 4), "edge_index": torch.empty(2, 0, dtype=torch.long)}
     with caplog.at_level(logging.WARNING):
-        predict(model, alone)
-        predict(model, several)
+        predictions_of(model, alone)
+        predictions_of(model, several)
     assert "1 of 1 node has no neighbour" in caplog.text
     assert "1 of 4 nodes has edges that lead away only" in caplog.text
 
@@ -669,11 +669,11 @@ def test_repeated_edges_are_added_in_a_prediction_as_in_the_training(folder):
     nodes, edges = tables()
     options = {**ROLES, "repeated_edges": "sum"}
     model = build_model({"num_layers": 2}, UserGraph(*written(nodes, edges), **options))
-    expected = predict(model, UserGraph("edges.csv", "nodes.csv"))
+    expected = predictions_of(model, UserGraph("edges.csv", "nodes.csv"))
     twice = pd.concat(
         [edges.assign(times=edges.times / 4), edges.assign(times=edges.times * 3 / 4)]
     )
-    found = predict(model, UserGraph(*written(nodes, twice)))
+    found = predictions_of(model, UserGraph(*written(nodes, twice)))
     pd.testing.assert_frame_equal(found, expected)
 
 
@@ -684,10 +684,10 @@ def test_a_missing_column_is_said_to_be_replaced_as_a_whole(trained, folder):
         DataError,
         match="no column 'age'(?s:.*)as a whole: every row gets what stands for a missing",
     ):
-        predict(trained[0], UserGraph(*paths))
+        predictions_of(trained[0], UserGraph(*paths))
     paths = written(nodes.assign(country="XX"), edges)
     with pytest.raises(DataError, match="no category") as refused:
-        predict(trained[0], UserGraph(*paths))
+        predictions_of(trained[0], UserGraph(*paths))
     assert "as a whole" not in str(refused.value)
 
 
@@ -702,7 +702,7 @@ def test_predictions_for_the_ids_of_the_training_name_the_set_of_each(tmp_path, 
     loaded = gnn_depth.load(run.folder)
     shuffled = nodes.sample(frac=1, random_state=0)
     again = UserGraph(*written(shuffled, edges))
-    for found in (run.predict(data), loaded.predict(again), predict(run.checkpoint, again)):
+    for found in (run.predict(data), loaded.predict(again), predictions_of(run.checkpoint, again)):
         assert list(found)[-1] == "set"
         assert dict(zip(found.node, found.set, strict=True)) == dict(
             zip(nodes.id, sets, strict=True)
