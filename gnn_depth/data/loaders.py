@@ -12,7 +12,7 @@ from gnn_depth.data.checks import DataError
 Content = TypeVar("Content")
 
 
-# Apart from EpochLoader: of a loader to evaluate that has a sampler Lightning wants a batch_sampler.
+# Apart from EpochLoader: when it evaluates, Lightning wants a batch_sampler beside any sampler.
 class FixedLoader(Generic[Content]):
     """A loader that makes the same batches every time, from the content of each."""
 
