@@ -133,19 +133,20 @@ def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:
     if not meta.is_file():
         return None
     content = safe_load(meta.read_text(encoding="utf-8"))
-    try:
-        files = [content["node_data"], content["edge_data"]]
-        names = [[each["file_name"] for each in kind] for kind in files]
-    except (KeyError, TypeError):
-        raise DataError(f"{str(meta)!r} has no node_data and edge_data with file names.") from None
-    separated_by = "tab" if content.get("separator") == "\t" else None
     tables = []
-    for kind in names:
-        if len(kind) != 1:
+    for kind in ("node_data", "edge_data"):
+        try:
+            names = [each["file_name"] for each in content[kind]]
+        except (KeyError, TypeError):
             raise DataError(
-                f"{str(meta)!r} has {len(kind)} types of nodes or edges, and a graph here has one."
+                f"{str(meta)!r} has no node_data and edge_data with file names."
+            ) from None
+        if len(names) != 1:
+            raise DataError(
+                f"{str(meta)!r} has {len(names)} types of nodes or edges, and a graph here has one."
             )
-        table = TableFile(folder / kind[0], separated_by=separated_by)
+        separated_by = "tab" if content.get("separator") == "\t" else None
+        table = TableFile(folder / names[0], separated_by=separated_by)
         # Ids begin anew in each graph there, so that edges would join them.
         if "graph_id" in table.columns:
             raise table.error("it has several graphs: give them as Data of PyTorch Geometric.")

@@ -12,6 +12,21 @@ from gnn_depth.data.checks import DataError
 Content = TypeVar("Content")
 
 
+# Apart from EpochLoader: when it evaluates, Lightning wants a batch_sampler beside any sampler.
+class FixedLoader(Generic[Content]):
+    """A loader that makes the same batches every time, from the content of each."""
+
+    def __init__(self, contents: Sequence[Content], make: Callable[[Content], NodeBatch]) -> None:
+        self._contents = contents
+        self._make = make
+
+    def __iter__(self) -> Iterator[NodeBatch]:
+        return map(self._make, self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+
 class EpochLoader(Generic[Content]):
     """A loader of batches that are a function of the epoch.
 
@@ -23,8 +38,7 @@ class EpochLoader(Generic[Content]):
         plan: The content of each batch of this process in an epoch, counted from 0.
         make: Makes a batch from its content.
         length: Batches of an epoch.
-        trainer: The trainer that knows how many batches of the epoch a resumed run has completed;
-            None to evaluate, which always begins with the first batch.
+        trainer: The trainer that knows how many batches of the epoch a resumed run has completed.
         repeated: The properties that all batches share, if they do.
     """
 

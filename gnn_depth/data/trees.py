@@ -12,7 +12,7 @@ from torch import Tensor
 from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.loaders import EpochLoader, share
+from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
@@ -130,13 +130,13 @@ class TreeNeighborsMatch(GraphDataModule):
             repeated=Repeated(self.graph(repeated), repeated),
         )
 
-    def val_dataloader(self) -> EpochLoader[Tensor]:
+    def val_dataloader(self) -> FixedLoader[Tensor]:
         return self._held_out("val", *self._share(len(self.examples.held_out)))
 
-    def test_dataloader(self) -> EpochLoader[Tensor]:
+    def test_dataloader(self) -> FixedLoader[Tensor]:
         return self._held_out("test", *self._share(len(self.examples.held_out)))
 
-    def predict_dataloader(self) -> EpochLoader[Tensor]:
+    def predict_dataloader(self) -> FixedLoader[Tensor]:
         # Every process gets all examples, as one of them writes the predictions.
         return self._held_out("test", 0, 1)
 
@@ -147,9 +147,9 @@ class TreeNeighborsMatch(GraphDataModule):
         passes = [train[draws.permutation(len(train))] for _ in range(self.passes)]
         return torch.cat(passes)
 
-    def _held_out(self, stage: str, rank: int, processes: int) -> EpochLoader[Tensor]:
+    def _held_out(self, stage: str, rank: int, processes: int) -> FixedLoader[Tensor]:
         batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
-        return EpochLoader(lambda _: batches, partial(self.make_batch, stage=stage), len(batches))
+        return FixedLoader(batches, partial(self.make_batch, stage=stage))
 
     def _share(self, examples: int) -> tuple[int, int]:
         """Rank and number of the processes, each of which needs a batch: the others would wait for
