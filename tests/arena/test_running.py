@@ -174,14 +174,6 @@ def test_every_remedy_of_the_arena_can_be_trained(remedy, tiny):
     assert record.ran == 2
 
 
-def test_the_arena_compares_at_least_twenty_remedies_on_seven_sets():
-    arena = Arena()
-    assert len(arena.remedies) > 20
-    assert "plain" in arena.remedies
-    assert len(arena.sets) >= 7
-    assert arena.depths == (2, 8, 32)
-
-
 def test_what_keeps_two_processes_from_one_file(tmp_path):
     path = tmp_path / "r.jsonl"
     with Records(path, writes=True):

@@ -102,11 +102,8 @@ def test_a_config_of_a_fit_serves_the_other_commands(
     "words",
     [
         ["--model.norm", "pair", "--model.norm.scale", "4"],
-        ["--model.norm=pair", "--model.norm.scale=4"],
         ["--model.norm", "PairNorm", "--model.norm.init_args.scale", "4"],
         ["--model.norm", "{name: pair, scale: 4}"],
-        ["--model.norm", "[{name: pair, scale: 4}]"],
-        ["--model.norm", "gnn_depth.nn.norms.PairNorm", "--model.norm.scale", "4"],
         [
             "--model.norm",
             '[{"class_path": "gnn_depth.nn.norms.PairNorm", "init_args": {"scale": 4}}]',

@@ -74,7 +74,7 @@ def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_it_whe
     assert "Namespace" not in answer.err
 
 
-@pytest.mark.parametrize("command", ["test", "predict", "validate"])
+@pytest.mark.parametrize("command", ["test", "predict"])
 def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_it_lies(
     gnn_depth: Callable, plugin: Path, command: str
 ):

@@ -166,30 +166,6 @@ def test_a_training_that_early_stopping_ended_is_complete_and_with_more_patience
     assert_goes_on(rest, whole, epochs)
 
 
-def test_epochs_of_several_batches_go_on_with_the_batches_of_the_next_epoch(fit: Callable):
-    words = [
-        "--data",
-        "TreeNeighborsMatch",
-        "--data.depth",
-        "2",
-        "--data.batch_size",
-        "32",
-        "--model.encoder",
-    ]
-    words += [
-        "embedding",
-        "--model.dropout",
-        "0.5",
-        "--model.hidden_channels",
-        "8",
-        "--model.num_layers",
-        "3",
-    ]
-    words += ["--trainer.max_epochs", "3", "--run.save_every_epochs", "1"]
-    whole = fit(*words)
-    assert_goes_on(fit(*words, "--ckpt_path", str(whole / "checkpoints/last-1.ckpt")), whole, 2)
-
-
 def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable):
     words = [
         *SHORT,

@@ -174,6 +174,28 @@ def test_fosr_joins_parts_that_are_apart_and_takes_isolated_nodes():
     assert np.isfinite(gap(rewired(FoSR(5), apart)))
 
 
+def test_sdrf_supports_the_edge_of_the_lowest_curvature_and_raises_it():
+    graph = GRAPHS["barbell"]
+    bridge = min(graph.edges, key=lambda edge: slow_forman(graph, *edge))
+    assert bridge == (4, 5)
+    found = rewired(SDRF(steps=1, tau=1000.0, remove_above=100.0), graph)
+    added = np.argwhere(np.triu(found & ~matrix(graph)))
+    assert len(added) == 1
+    (k, other), (i, j) = added[0], bridge
+    assert k in (i, *graph[i])
+    assert other in (j, *graph[j])
+    # With a large tau it is the pair that raises the curvature most.
+    gains = {}
+    for k, other in itertools.product([i, *graph[i]], [j, *graph[j]]):
+        if k != other and not graph.has_edge(k, other):
+            more = graph.copy()
+            more.add_edge(k, other)
+            gains[k, other] = slow_forman(more, i, j)
+    best = max(gains.values())
+    assert best > slow_forman(graph, i, j)
+    assert balanced_forman(found, i, j) == pytest.approx(best)
+
+
 def test_sdrf_draws_pairs_with_the_softmax_of_their_gain():
     graph = GRAPHS["tree"]
     edge = min(graph.edges, key=lambda edge: slow_forman(graph, *edge))

@@ -65,7 +65,7 @@ AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.devi
     [
         (SMALL, ["--trainer.check_val_every_n_epoch", "3"], 3),
         ([*PARTS, "random"], [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
-        ([*PARTS, "neighbor"], [], 9),
+        pytest.param([*PARTS, "neighbor"], [], 9, marks=pytest.mark.slow),
         (
             [*PARTS, "random"],
             [*PLATEAU, *OPEN_WINDOW],

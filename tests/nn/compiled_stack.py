@@ -246,7 +246,7 @@ class Reader(FeatureNorm):
         return x / (1 + float(x.detach().numpy().max()) + x.detach().abs().max().item())
 
 
-@pytest.mark.parametrize("norm", [Tempered, Reader])
+@pytest.mark.parametrize("norm", [pytest.param(Tempered, marks=slow), Reader])
 def test_a_plugin_gives_its_numbers_whether_it_can_be_compiled_or_not(norm, graph):
     stack = DeepGNN(6, 3, GAT if norm is Tempered else GCN, 1, 4, norm=[norm], dropout=0.5)
     twin = copy.deepcopy(stack)
@@ -336,6 +336,7 @@ def test_a_block_of_a_residual_gcn_keeps_its_input_and_a_byte_of_its_relu(graph)
     assert floats_and_bytes(kept_by_a_block(graph, layer=GCN, skip=Residual)) == [1, 1]
 
 
+@slow
 def test_a_block_computes_dropout_again_and_keeps_what_its_activation_reads(graph):
     kept = kept_by_a_block(graph, layer=GAT, activation="elu", dropout=0.5)
     # Its input, and that of the ELU, whose derivative is not computed from its output.

@@ -44,9 +44,8 @@ PARTS |= {
     for variant, (name, options) in LAYERS.items()
 }
 COMPILABLE = [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
-#: Compiled in every run: each way to send messages, a norm of scores and one of neighbourhoods.
-COMPILED = [f"layer, {name}" for name in ("gcn", "gat", "gatv2", "transformer", "omega_gat", "acm")]
-COMPILED += ["norm, lipschitz", "norm, neighbor"]
+#: Compiled in every run: sums and attention, a norm of scores and one of neighbourhoods.
+COMPILED = ["layer, gcn", "layer, gat", "norm, lipschitz", "norm, neighbor"]
 
 
 def leave_out(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,6 @@ def test_a_config_file_gives_model_and_epochs_and_its_other_sections_are_named(
     ("model", "options", "words"),
     [
         ({"layer": "gta"}, {}, "'gta'.*'gat'"),
-        ({"task": "regression"}, {}, "numbers.*classes"),
-        ({"layr": "gat"}, {}, "layr"),
         ({}, {"split": {"train": [0], "val": [99], "test": [1]}}, "99.*0 to 19"),
     ],
 )
