@@ -33,6 +33,22 @@ PARTS = [
     *(word.replace("--data.", "--data.source.") for word in GRAPH),
     *("--data.chunks=2", "--model.hidden_channels=8"),
 ]
+TREES = [
+    *("--data=TreeNeighborsMatch", "--data.depth=2", "--data.batch_size=6", "--data.passes=1"),
+    *(
+        "--trainer.max_epochs=2",
+        "--model.encoder=embedding",
+        "--model.layer=gat",
+        "--model.num_layers=3",
+    ),
+    *(
+        "--model.hidden_channels=8",
+        "--model.skip=residual",
+        "--model.norm=layer",
+        "--model.norm_after_skip=true",
+    ),
+    *("--model.optimizer=Adam", "--model.optimizer.lr=0.0005"),
+]
 RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.graph_dropout.p=0.3"]
 SHORT_OF_TIME = [*PARTS, *RANDOM, "--run.save_every_epochs=2"]
 SCHEDULE = [
@@ -63,6 +79,7 @@ STOPPED = [*GRAPH, *RANDOM, "--plugins=plug_same.py", "--trainer.callbacks=plug_
 #: another.
 TRAININGS = {
     "parts": PARTS,
+    "trees": TREES,
     "dropout": [*GRAPH, *RANDOM],
     "divided": [*DIVIDED, "--trainer.strategy=graph"],
     "schedule": [*PARTS, *SCHEDULE],
@@ -162,13 +179,13 @@ def read(root):
         ]
 
 
-# Parts without dropout: each process has random numbers of its own for its batches.
+# Parts and trees without dropout: each process has random numbers of its own for its batches.
 @pytest.mark.parametrize(
     ("name", "alone", "steps"),
     [
         ("dropout", [], 3),
         ("parts", ["--trainer.accumulate_grad_batches=2"], 3 * 2),
-        # 76 examples in batches of 6
+        ("trees", [], 2 * 13),  # 76 examples in batches of 6
     ],
 )
 def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, steps):

@@ -101,6 +101,18 @@ def test_every_step_shows_what_is_found_by_hand(watch):
     assert np.isnan(found["balance_c_mean"][:, 3]).all()  # what leaves the last layer is no neuron
 
 
+def test_clipping_comes_after_the_measurement(watch):
+    free, clipped = (values(watch(max_epochs=1, gradient_clip_val=bound)) for bound in (None, 1e-6))
+    for name in free:
+        assert np.array_equal(free[name], clipped[name], equal_nan=True)
+
+
+def test_batches_that_are_accumulated_are_measured_as_the_one_that_they_make(watch):
+    parts = watch(loader=Several(TinyDouble(), 2), accumulate_grad_batches=2)
+    same(parts, watch(loader=Several(TinyDouble(), 1)))
+    assert parts.measure_log.measurements()[0].steps.tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_the_scale_of_mixed_precision_is_taken_out(watch, fused):
     plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**9))

@@ -4,13 +4,14 @@ import math
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import nn
 
 from gnn_depth import measurements
-from gnn_depth.data import SyntheticCitation
+from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.diagnostics import LipschitzConstants
 from gnn_depth.diagnostics.calls import CallArguments, RecordedCall, evaluating
 from gnn_depth.nn.functional import sparse_features
@@ -148,6 +149,30 @@ def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, 
         for value in first:
             assert value == pytest.approx(exact(state.stack.layers[0], x, graph), rel=1e-4)
             x = state.stack.activation(state.stack.layers[0](x, graph))
+
+
+def test_batches_of_different_sizes_are_measured(make_trainer):
+    trees = TreeNeighborsMatch(depth=2, batch_size=50)
+    model = NodeClassifier(
+        trees.num_features, 4, layer=GAT, num_layers=2, hidden_channels=4, encoder="embedding"
+    )
+    assert sorted(len(batch.y) for batch in trees.train_dataloader()) == [26, 50]
+    callback = LipschitzConstants(every_n_epochs=1)
+    make_trainer([callback]).fit(model, trees)
+    measured, _ = callback.measure_log.measurements()
+    assert measured.steps.tolist() == [0, 1]
+    assert np.isfinite(measured.values).all()
+
+
+def test_a_resumed_training_measures_no_step_twice(make_trainer, data, tmp_path):
+    trainer = make_trainer([LipschitzConstants(every_n_epochs=2)], max_epochs=2)
+    trainer.fit(classifier(), data)
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    resumed = LipschitzConstants(every_n_epochs=2)
+    make_trainer([resumed], max_epochs=4).fit(
+        classifier(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=False
+    )
+    assert resumed.measure_log.measurements()[0].steps.tolist() == [0, 1, 2, 3]
 
 
 def test_sparse_features_are_measured_as_what_they_are():
