@@ -73,11 +73,12 @@ def terminal_summary(results: Results) -> str:
 def _introduction(results: Results) -> str:
     arena = results.arena
     finals = sum(len(cell.records) for cell in results.cells.values())
-    deepest = len(arena.deepest_sets) if arena.deepest is not None else 0
-    cells = len(arena.remedies) * (len(arena.sets) * len(arena.depths) + deepest)
-    for remedy, names in arena.left_out.items():
-        if remedy in arena.remedies:
-            cells -= len(names) * len(arena.depths) + len(names & set(arena.deepest_sets))
+    cells = 0
+    for remedy in arena.remedies:
+        trained = [name for name in arena.sets if arena.takes(remedy, name)]
+        cells += len(trained) * len(arena.depths)
+        if arena.deepest is not None:
+            cells += len(set(trained) & set(arena.deepest_sets))
     unfinished = cells - len(results.cells)
     state = f"All {cells} cells have trainings"
     if unfinished:
@@ -298,9 +299,12 @@ def _tables(results: Results) -> list[str]:
                 cost = f"| {cell.seconds:.3g} | {cell.bytes / 1e6:.3g} |"
             rows.append(f"| {remedy} | {' | '.join(entries)} {cost}")
         text.append("\n".join(rows))
-        out = [one for one, names in results.arena.left_out.items() if name in names]
-        if out:
-            text.append(f"Left out for their memory: {', '.join(out)}.")
+        by_reason: dict[str, list[str]] = {}
+        for remedy, reasons in results.arena.left_out.items():
+            if name in reasons:
+                by_reason.setdefault(reasons[name], []).append(remedy)
+        for reason, out in by_reason.items():
+            text.append(f"Left out {reason}: {', '.join(out)}.")
     return text
 
 
@@ -338,17 +342,22 @@ def _definition(arena: Arena) -> list[str]:
     for number, one in enumerate(arena.settings):
         settings.append(f"| {number} | {one.lr:g} | {one.dropout:g} | {one.weight_decay:g} |")
     remedies = []
-    for remedy, options in arena.remedies.items():
-        text = yaml.safe_dump(dict(options), default_flow_style=True, width=1000).strip()
-        remedies.append(f"| {remedy} | `{text}` |")
+    for name, remedy in arena.remedies.items():
+        options = remedy.options()
+        if list(options) == ["model"]:  # as most have
+            options = options["model"]
+        text = yaml.safe_dump(options, default_flow_style=True, width=1000).strip()
+        remedies.append(f"| {name} | `{text}` |")
     sets = []
     for name, data_set in arena.sets.items():
         text = yaml.safe_dump(dict(data_set.data), default_flow_style=True, width=1000).strip()
         splits = "drawn anew" if data_set.is_redrawn else "of one graph"
         sets.append(f"| {name} | `{text}` | {data_set.metric} | {splits} |")
     return [
-        f"Every remedy is the options of a model beside its width, {arena.width}, its depth and "
-        "the tuned options; the layer is a GCN where none is named. Tuning is the same for every "
+        f"A remedy is options of the model beside its width, {arena.width}, its depth and the "
+        "tuned options, or of the data or the trainer where these are named; the layer is a GCN "
+        "where none is named. `depth_lr` and the transforms are controls: a smaller step size and "
+        "another graph for the plain model. Tuning is the same for every "
         f"remedy, depth and set: {len(arena.settings)} settings drawn once from the search space "
         "(learning rate log-uniform from 0.0005 to 0.02; dropout 0, 0.2, 0.5 or 0.7; weight decay "
         "0, 5e-5, 5e-4 or 5e-3), then successive halving on the validation metric of split 0: "

@@ -4,7 +4,7 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def model_of(arena: Arena, job: TrainingJob) -> dict[str, Any]:
     settings = arena.small_settings if job.stage == "small" else arena.settings
     setting = settings[job.setting]
     return {
-        **arena.remedies[job.remedy],
+        **arena.remedies[job.remedy].model,
         "num_layers": job.depth,
         "hidden_channels": job.width,
         "dropout": setting.dropout,
@@ -126,11 +126,17 @@ def model_of(arena: Arena, job: TrainingJob) -> dict[str, Any]:
     }
 
 
+def data_of(arena: Arena, job: TrainingJob) -> dict[str, Any]:
+    """The section ``data`` of a training."""
+    transforms = arena.remedies[job.remedy].transforms
+    return arena.data_set(job.set).with_split(job.split, transforms)
+
+
 def training_identity(arena: Arena, job: TrainingJob) -> str:
     """The identity of a training: digest of all that it consists of."""
-    data = arena.data_set(job.set).with_split(job.split)
-    others = [arena.every, _patience(arena, job)]
-    return identity_of(job, model_of(arena, job), data, others)
+    others: list[Any] = [arena.every, _patience(arena, job)]
+    others += arena.remedies[job.remedy].callbacks
+    return identity_of(job, model_of(arena, job), data_of(arena, job), others)
 
 
 def belongs(arena: Arena, record: TrainingRecord) -> bool:
@@ -161,7 +167,8 @@ def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
     name = training_identity(arena, job)
     data_set = arena.data_set(job.set)
     moments = ProbeMoments(probes=job.stage != "tune")
-    callbacks: list[Callback] = [moments]
+    # Before the probe of the end: a callback that changes the model is part of the training.
+    callbacks: list[Callback | Mapping[str, Any]] = [*arena.remedies[job.remedy].callbacks, moments]
     patience = _patience(arena, job)
     if patience is not None:
         monitor = f"val/{data_set.metric}"
@@ -169,7 +176,7 @@ def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
         callbacks.append(EarlyStopping(monitor, mode="max", patience=checks))
     status, reason = "finished", ""
     # Outside of the try: missing data is no failure of a remedy.
-    data = _data(json.dumps(data_set.with_split(job.split)))
+    data = _data(json.dumps(data_of(arena, job)))
     with tempfile.TemporaryDirectory(prefix="arena_") as root:
         try:
             fit(

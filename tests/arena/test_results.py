@@ -10,7 +10,7 @@ from scipy import stats
 from gnn_depth.arena import checking, court
 from gnn_depth.arena.checking import remedies_of, train_again
 from gnn_depth.arena.court import correlations, features, frame_of, write_court
-from gnn_depth.arena.definition import Arena, Round
+from gnn_depth.arena.definition import Arena, Remedy, Round
 from gnn_depth.arena.pages import terminal_summary, write_arena
 from gnn_depth.arena.records import Records
 from gnn_depth.arena.results import Results
@@ -296,7 +296,9 @@ def test_records_of_another_definition_are_left_out_and_counted(
     path = tmp_path / "r.jsonl"
     with Records(path, writes=True) as records:
         records.add(final(tiny, "tiny", "plain", 1, 0, test=0.9))
-        other = dataclasses.replace(tiny, remedies={**tiny.remedies, "plain": {"norm": "batch"}})
+        other = dataclasses.replace(
+            tiny, remedies={**tiny.remedies, "plain": Remedy({"norm": "batch"})}
+        )
         records.add(final(other, "tiny", "plain", 2, 0, test=0.2))
         records.add(final(Arena(), "cora", "plain", 2, 0, test=0.2))
     monkeypatch.setattr("gnn_depth.arena.definition.Arena", lambda: tiny)

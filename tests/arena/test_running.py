@@ -3,16 +3,26 @@
 import dataclasses
 import gzip
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 import gnn_depth
 from gnn_depth.arena import running
-from gnn_depth.arena.definition import Arena, DataSet, drawn_settings
+from gnn_depth.arena.definition import Arena, DataSet, Remedy, drawn_settings
 from gnn_depth.arena.records import MEASURES, RecordError, Records, TrainingJob, TrainingRecord
-from gnn_depth.arena.running import ProbeMoments, missing, perform, run_missing, training_identity
+from gnn_depth.arena.running import (
+    ProbeMoments,
+    belongs,
+    data_of,
+    missing,
+    perform,
+    run_missing,
+    training_identity,
+)
 from gnn_depth.builder import build
+from gnn_depth.data.rewiring import FoSR
 
 
 @pytest.fixture
@@ -76,7 +86,7 @@ def test_all_cells_have_a_split_before_one_has_two(tiny, made_up, tmp_path):
 
 
 def test_a_remedy_is_not_trained_on_a_set_that_it_is_too_large_for(tiny, made_up, tmp_path):
-    arena = dataclasses.replace(tiny, left_out={"residual": frozenset({"tiny"})})
+    arena = dataclasses.replace(tiny, left_out={"residual": {"tiny": "for a test"}})
     with Records(tmp_path / "r.jsonl", writes=True) as records:
         run_missing(arena, records)
     assert {(job.set, job.remedy) for job in made_up} == {
@@ -131,7 +141,7 @@ def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny,
 
 
 def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):
-    arena = tiny.with_remedies({"odd": {"skip": {"name": "ordered", "chunks": 3}}})
+    arena = tiny.with_remedies({"odd": Remedy({"skip": {"name": "ordered", "chunks": 3}})})
     record = perform(arena, TrainingJob("final", "tiny", "odd", 2, 4, 0, 0, 6))
     assert record.status == "failed"
     assert "chunks" in record.reason
@@ -172,6 +182,75 @@ def test_every_remedy_of_the_arena_can_be_trained(remedy, tiny):
     record = perform(arena, TrainingJob("tune", "tiny", remedy, 3, 8, 0, 0, 2))
     assert record.reason == ""
     assert record.ran == 2
+
+
+def test_the_committed_records_belong_to_the_arena_but_three_of_an_older_definition():
+    records = list(Records(Path(__file__).parents[2] / "docs/results/arena.jsonl"))
+    others = [record for record in records if not belongs(Arena(), record)]
+    assert len(others) <= 3
+    assert len(records) > 1900
+
+
+def test_each_part_of_a_remedy_makes_trainings_of_its_own(tiny):
+    remedies = {
+        "plain": Remedy(),
+        "model": Remedy({"depth_lr": 1.5}),
+        "data": Remedy(transforms=({"name": "fosr"},)),
+        "trainer": Remedy(callbacks=({"class_path": "Rebalance"},)),
+    }
+    identities = set()
+    for remedy in remedies.values():
+        arena = dataclasses.replace(tiny, remedies={"same name": remedy})
+        job = TrainingJob("final", "tiny", "same name", 2, 4, 0, 0, 6)
+        identities.add(training_identity(arena, job))
+    assert len(identities) == len(remedies)
+
+
+@pytest.mark.parametrize("remedy", ["rebalance", "depth_lr", "half_hop", "fosr", "sdrf"])
+def test_a_remedy_beside_the_model_changes_what_is_trained(remedy, tiny):
+    arena = dataclasses.replace(tiny, remedies=Arena().remedies)
+    trained = {}
+    for name in ("plain", remedy):
+        trained[name] = perform(arena, TrainingJob("final", "tiny", name, 2, 8, 1, 0, 6))
+    mine, plain = trained[remedy], trained["plain"]
+    assert mine.rows == plain.rows, "sets stay those of the nodes that were there"
+    if remedy == "rebalance":  # the function stays, and the weights change
+        assert mine.probe["end"] != plain.probe["end"]
+        assert mine.probe["0"] == plain.probe["0"]
+    elif remedy == "depth_lr":
+        assert mine.probe["0"] == plain.probe["0"]
+        assert mine.probe["end"] != plain.probe["end"]
+    else:
+        assert mine.probe["0"] != plain.probe["0"]
+
+
+def test_a_graph_is_transformed_once_for_all_trainings_on_a_split(tiny, monkeypatch):
+    calls = []
+    forward = FoSR.forward
+    monkeypatch.setattr(FoSR, "forward", lambda *given: calls.append(1) or forward(*given))
+    running._data.cache_clear()
+    arena = dataclasses.replace(tiny, remedies={"fosr": Arena().remedies["fosr"]})
+    for setting in (0, 1):
+        perform(arena, TrainingJob("tune", "tiny", "fosr", 2, 4, setting, 0, 1))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("remedy", ["half_hop", "fosr"])
+def test_every_small_set_can_be_transformed_or_is_left_out(remedy):
+    arena = Arena()
+    for name in arena.small:
+        job = TrainingJob("small", name, remedy, 4, 16, 0, 0, 60)
+        if arena.takes(remedy, name):
+            assert build("data", data_of(arena, job)).batch.graph.num_edges > 0
+    assert not arena.takes(remedy, "transfer_small")
+
+
+def test_a_transform_is_one_of_the_set_whose_split_is_numbered():
+    section = Arena().sets["cora_cold"].with_split(3, [{"name": "fosr"}])
+    source = section["init_args"]["source"]["init_args"]
+    assert source["transforms"] == [{"name": "fosr"}]
+    assert source["split_index"] == 3
+    assert "transforms" not in section["init_args"]
 
 
 def test_what_keeps_two_processes_from_one_file(tmp_path):
