@@ -294,7 +294,7 @@ def _tables(results: Results) -> list[str]:
                 cell = results.cells.get((name, remedy, depth))
                 entries.append(_entry(cell, ranked[depth]))
             cell = results.cells.get((name, remedy, deepest))
-            cost = "|  |"
+            cost = "|  |  |"
             if cell is not None and not cell.failed:
                 cost = f"| {cell.seconds:.3g} | {cell.bytes / 1e6:.3g} |"
             rows.append(f"| {remedy} | {' | '.join(entries)} {cost}")

@@ -278,6 +278,20 @@ def test_the_command_says_with_its_exit_code_that_a_record_differs(tiny, tmp_pat
     assert main(["arena", "--verify", "1", "--records", str(path)]) == 1
 
 
+def test_a_row_has_a_cell_for_each_column_where_depths_are_missing(tmp_path):
+    arena = Arena().restricted(["cora"], ["plain", "residual"])
+    records = [
+        final(arena, "cora", "plain", 2, 0, 0.8),
+        final(arena, "cora", "plain", 8, 0, 0.7),
+        final(arena, "cora", "residual", 2, 0, 0.8),
+    ]
+    page = write_arena(Results(arena, records), tmp_path).read_text()
+    section = page[page.index("### cora") :].split("\n\n")[1]
+    rows = section.splitlines()
+    assert len(rows) == 4
+    assert {row.count("|") for row in rows} == {6}
+
+
 def test_the_committed_pages_are_those_of_the_committed_records(tmp_path, monkeypatch):
     monkeypatch.undo()  # with all draws
     arena = Arena()
