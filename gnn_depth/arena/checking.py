@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gnn_depth import registry
-from gnn_depth.arena.definition import Arena, Remedy
+from gnn_depth.arena.definition import Arena, ArenaRemedy
 from gnn_depth.arena.records import TrainingRecord
 from gnn_depth.arena.results import Results, prediction_half_width, score_of
 from gnn_depth.arena.running import belongs, perform
@@ -74,7 +74,7 @@ def train_again(
         yield Again(record, score, width)
 
 
-def remedies_of(plugin: str) -> dict[str, Remedy]:
+def remedies_of(plugin: str) -> dict[str, ArenaRemedy]:
     """A remedy for each part that a plugin registers, with the part's options by default.
 
     Raises:
@@ -86,7 +86,7 @@ def remedies_of(plugin: str) -> dict[str, Remedy]:
     for kind, option in OPTIONS.items():
         for name in registry.registered(kind):
             if name not in before[kind]:
-                found[name] = Remedy({option: name})
+                found[name] = ArenaRemedy({option: name})
     if not found:
         raise ValueError(
             f"plugin {plugin!r} registers no part that the arena could compare: a "

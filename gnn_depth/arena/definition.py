@@ -1,6 +1,6 @@
 """The remedies, data sets and depths of the arena, and the budget that each of them gets.
 
-To add a :class:`Remedy`, add a line to :data:`REMEDIES`: only its own trainings are missing then.
+To add a remedy, add a line to :data:`REMEDIES`: only its own trainings are missing then.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from gnn_depth.registry import unknown
 
 
 @dataclass(frozen=True)
-class Remedy:
+class ArenaRemedy:
     """What a remedy changes: its options, beside those that are tuned.
 
     Attributes:
@@ -36,46 +36,46 @@ class Remedy:
 
 
 REMEDIES = {
-    "plain": Remedy(),
-    "residual": Remedy({"skip": "residual"}),
-    "batch": Remedy({"norm": "batch"}),
-    "residual_batch": Remedy({"skip": "residual", "norm": "batch"}),
-    "residual_layer": Remedy({"skip": "residual", "norm": "layer"}),
-    "linear": Remedy({"layer": {"name": "gcn", "root_weight": True}}),
-    "linear_batch": Remedy({"layer": {"name": "gcn", "root_weight": True}, "norm": "batch"}),
-    "initial_residual": Remedy({"skip": "initial_residual"}),
-    "adaptive_initial": Remedy({"skip": "adaptive_initial"}),
-    "gcnii": Remedy({"layer": "gcnii", "first_activation": True, "last_activation": True}),
-    "rezero": Remedy({"skip": "rezero"}),
-    "gated": Remedy({"skip": "gated"}),
-    "gradient_gating": Remedy({"skip": "gradient_gating"}),
-    "graphcon": Remedy({"skip": "graphcon"}),
-    "ordered": Remedy({"layer": "mean", "activation": "identity", "skip": "ordered"}),
-    "gnnplus": Remedy({"skip": "feed_forward", "norm": "batch"}),
-    "antisymmetric": Remedy(
+    "plain": ArenaRemedy(),
+    "residual": ArenaRemedy({"skip": "residual"}),
+    "batch": ArenaRemedy({"norm": "batch"}),
+    "residual_batch": ArenaRemedy({"skip": "residual", "norm": "batch"}),
+    "residual_layer": ArenaRemedy({"skip": "residual", "norm": "layer"}),
+    "linear": ArenaRemedy({"layer": {"name": "gcn", "root_weight": True}}),
+    "linear_batch": ArenaRemedy({"layer": {"name": "gcn", "root_weight": True}, "norm": "batch"}),
+    "initial_residual": ArenaRemedy({"skip": "initial_residual"}),
+    "adaptive_initial": ArenaRemedy({"skip": "adaptive_initial"}),
+    "gcnii": ArenaRemedy({"layer": "gcnii", "first_activation": True, "last_activation": True}),
+    "rezero": ArenaRemedy({"skip": "rezero"}),
+    "gated": ArenaRemedy({"skip": "gated"}),
+    "gradient_gating": ArenaRemedy({"skip": "gradient_gating"}),
+    "graphcon": ArenaRemedy({"skip": "graphcon"}),
+    "ordered": ArenaRemedy({"layer": "mean", "activation": "identity", "skip": "ordered"}),
+    "gnnplus": ArenaRemedy({"skip": "feed_forward", "norm": "batch"}),
+    "antisymmetric": ArenaRemedy(
         {"layer": "antisymmetric", "activation": "identity", "share_layers": True}
     ),
-    "swan": Remedy({"layer": "swan", "activation": "identity", "share_layers": True}),
-    "reaction": Remedy({"layer": "reaction", "activation": "identity"}),
-    "layer": Remedy({"norm": "layer"}),
-    "pair": Remedy({"norm": "pair"}),
-    "node": Remedy({"norm": "node"}),
-    "spectral": Remedy({"norm": {"name": "spectral", "mode": "exact", "bound": 1.0}}),
-    "orthogonal": Remedy({"init": {"name": "orthogonal", "looks_linear": True}}),
-    "virgo": Remedy({"init": "virgo"}),
-    "drop_edge": Remedy({"graph_dropout": "drop_edge"}),
-    "drop_sens": Remedy({"graph_dropout": "drop_sens"}),
-    "drop_message": Remedy({"graph_dropout": "drop_message"}),
-    "acm": Remedy({"layer": "acm"}),
-    "contra": Remedy({"norm": "contra"}),
-    "unitary": Remedy({"layer": {"name": "unitary", "terms": 8}, "activation": "identity"}),
-    "rebalance": Remedy(callbacks=({"class_path": "Rebalance"},)),
+    "swan": ArenaRemedy({"layer": "swan", "activation": "identity", "share_layers": True}),
+    "reaction": ArenaRemedy({"layer": "reaction", "activation": "identity"}),
+    "layer": ArenaRemedy({"norm": "layer"}),
+    "pair": ArenaRemedy({"norm": "pair"}),
+    "node": ArenaRemedy({"norm": "node"}),
+    "spectral": ArenaRemedy({"norm": {"name": "spectral", "mode": "exact", "bound": 1.0}}),
+    "orthogonal": ArenaRemedy({"init": {"name": "orthogonal", "looks_linear": True}}),
+    "virgo": ArenaRemedy({"init": "virgo"}),
+    "drop_edge": ArenaRemedy({"graph_dropout": "drop_edge"}),
+    "drop_sens": ArenaRemedy({"graph_dropout": "drop_sens"}),
+    "drop_message": ArenaRemedy({"graph_dropout": "drop_message"}),
+    "acm": ArenaRemedy({"layer": "acm"}),
+    "contra": ArenaRemedy({"norm": "contra"}),
+    "unitary": ArenaRemedy({"layer": {"name": "unitary", "terms": 8}, "activation": "identity"}),
+    "rebalance": ArenaRemedy(callbacks=({"class_path": "Rebalance"},)),
     # Controls: a step size that shrinks with depth, and other graphs for the same model.
-    "depth_lr": Remedy({"depth_lr": 1.5}),
-    "half_hop": Remedy(transforms=({"name": "half_hop", "p": 0.5},)),
-    "fosr": Remedy(transforms=({"name": "fosr", "num_edges": 50},)),
-    "sdrf": Remedy(transforms=({"name": "sdrf", "steps": 50},)),
-    "borf": Remedy(transforms=({"name": "borf", "rounds": 3},)),
+    "depth_lr": ArenaRemedy({"depth_lr": 1.5}),
+    "half_hop": ArenaRemedy(transforms=({"name": "half_hop", "p": 0.5},)),
+    "fosr": ArenaRemedy(transforms=({"name": "fosr", "num_edges": 50},)),
+    "sdrf": ArenaRemedy(transforms=({"name": "sdrf", "steps": 50},)),
+    "borf": ArenaRemedy(transforms=({"name": "borf", "rounds": 3},)),
 }
 
 
@@ -280,7 +280,7 @@ class Arena:
         left_out: Sets by remedy that are not trained, each with the reason.
     """
 
-    remedies: Mapping[str, Remedy] = field(default_factory=lambda: dict(REMEDIES))
+    remedies: Mapping[str, ArenaRemedy] = field(default_factory=lambda: dict(REMEDIES))
     sets: Mapping[str, DataSet] = field(default_factory=lambda: dict(SETS))
     small: Mapping[str, DataSet] = field(default_factory=lambda: dict(SMALL_SETS))
     depths: tuple[int, ...] = (2, 8, 32)
@@ -329,7 +329,7 @@ class Arena:
             remedies=_only(self.remedies, remedies or self.remedies),
         )
 
-    def with_remedies(self, more: Mapping[str, Remedy]) -> "Arena":
+    def with_remedies(self, more: Mapping[str, ArenaRemedy]) -> "Arena":
         """This arena with further remedies.
 
         Raises:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnn_depth.arena.definition import Arena, DataSet, Remedy, Round, Setting
+from gnn_depth.arena.definition import Arena, ArenaRemedy, DataSet, Round, Setting
 
 TINY = {
     "class_path": "SyntheticCitation",
@@ -23,7 +23,7 @@ def tiny():
     """Two remedies, one set, two depths, two settings; trainings of a few epochs."""
     settings = (Setting(0.01, 0.0, 0.0), Setting(0.02, 0.5, 5e-4))
     return Arena(
-        remedies={"plain": Remedy(), "residual": Remedy({"skip": "residual"})},
+        remedies={"plain": ArenaRemedy(), "residual": ArenaRemedy({"skip": "residual"})},
         sets={"tiny": DataSet(TINY, ("init_args", "seed"))},
         small={"tiny_too": DataSet(TINY, ("init_args", "seed"))},
         depths=(1, 2),

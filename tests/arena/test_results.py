@@ -10,7 +10,7 @@ from scipy import stats
 from gnn_depth.arena import checking, court
 from gnn_depth.arena.checking import remedies_of, train_again
 from gnn_depth.arena.court import correlations, features, frame_of, write_court
-from gnn_depth.arena.definition import Arena, Remedy, Round
+from gnn_depth.arena.definition import Arena, ArenaRemedy, Round
 from gnn_depth.arena.pages import terminal_summary, write_arena
 from gnn_depth.arena.records import Records
 from gnn_depth.arena.results import Results
@@ -311,7 +311,7 @@ def test_records_of_another_definition_are_left_out_and_counted(
     with Records(path, writes=True) as records:
         records.add(final(tiny, "tiny", "plain", 1, 0, test=0.9))
         other = dataclasses.replace(
-            tiny, remedies={**tiny.remedies, "plain": Remedy({"norm": "batch"})}
+            tiny, remedies={**tiny.remedies, "plain": ArenaRemedy({"norm": "batch"})}
         )
         records.add(final(other, "tiny", "plain", 2, 0, test=0.2))
         records.add(final(Arena(), "cora", "plain", 2, 0, test=0.2))

@@ -10,7 +10,7 @@ import torch
 
 import gnn_depth
 from gnn_depth.arena import running
-from gnn_depth.arena.definition import Arena, DataSet, Remedy, drawn_settings
+from gnn_depth.arena.definition import Arena, ArenaRemedy, DataSet, drawn_settings
 from gnn_depth.arena.records import MEASURES, RecordError, Records, TrainingJob, TrainingRecord
 from gnn_depth.arena.running import (
     ProbeMoments,
@@ -141,7 +141,7 @@ def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny,
 
 
 def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):
-    arena = tiny.with_remedies({"odd": Remedy({"skip": {"name": "ordered", "chunks": 3}})})
+    arena = tiny.with_remedies({"odd": ArenaRemedy({"skip": {"name": "ordered", "chunks": 3}})})
     record = perform(arena, TrainingJob("final", "tiny", "odd", 2, 4, 0, 0, 6))
     assert record.status == "failed"
     assert "chunks" in record.reason
@@ -193,10 +193,10 @@ def test_the_committed_records_belong_to_the_arena_but_three_of_an_older_definit
 
 def test_each_part_of_a_remedy_makes_trainings_of_its_own(tiny):
     remedies = {
-        "plain": Remedy(),
-        "model": Remedy({"depth_lr": 1.5}),
-        "data": Remedy(transforms=({"name": "fosr"},)),
-        "trainer": Remedy(callbacks=({"class_path": "Rebalance"},)),
+        "plain": ArenaRemedy(),
+        "model": ArenaRemedy({"depth_lr": 1.5}),
+        "data": ArenaRemedy(transforms=({"name": "fosr"},)),
+        "trainer": ArenaRemedy(callbacks=({"class_path": "Rebalance"},)),
     }
     identities = set()
     for remedy in remedies.values():
