@@ -8,7 +8,9 @@ others with :func:`in_range`.
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated, Any, Literal, ParamSpec, get_args, get_origin, get_type_hints
@@ -96,19 +98,26 @@ def is_path(annotation: Any) -> bool:
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
     """The ranges that the arguments of a function declare, by name."""
     found = {}
-    for name, hint in _hints(function).items():
+    for name, hint in hints_of(function).items():
         declared = range_in(hint)
         if declared is not None:
             found[name] = declared
     return found
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's arguments with their ranges, without those that cannot be
+    resolved."""
+    with suppress(NameError, TypeError):
         return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        # An annotation names a class that is not there yet, or is no type.
-        return getattr(function, "__annotations__", {})
+    # One names a class that is imported for type checkers only, or is no type: the others count.
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    found: dict[str, Any] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        alone: Any = types.SimpleNamespace(__annotations__={name: annotation})
+        with suppress(NameError, TypeError):
+            found |= get_type_hints(alone, globalns=names, include_extras=True)
+    return found
 
 
 def range_in(annotation: Any) -> Range | None:
@@ -132,7 +141,7 @@ def in_range(init: Callable[P, None]) -> Callable[P, None]:
     ValueError."""
     ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
     words = {}
-    for name, hint in _hints(init).items():
+    for name, hint in hints_of(init).items():
         if get_origin(hint) is Literal:
             words[name] = get_args(hint)
     if not ranges and not words:

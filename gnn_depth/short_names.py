@@ -8,16 +8,15 @@ import inspect
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import docstring_parser
 
 from gnn_depth import registry
-from gnn_depth.ranges import Range, is_path, range_in
+from gnn_depth.ranges import Range, hints_of, is_path, range_in
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
 # to optimizers and schedules (parameters, the optimizer): they are not options.
@@ -188,7 +187,7 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
             continue
         # Only a class that has a constructor decides what its bases still need.
         first = first or owner
-        hints, takes_any = _hints(init), False
+        hints, takes_any = hints_of(init), False
         # A subclass in the same library gives what its base needs, and one of a user may.
         may_be_filled = owner is not first and owner.__module__.startswith(OTHERS)
         is_filled = may_be_filled and first.__module__.startswith(OTHERS)
@@ -209,20 +208,6 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
         if not takes_any or owner.__qualname__ == "Module":
             return options, False
     return options, takes_any
-
-
-def _hints(init: Any) -> dict[str, Any]:
-    """The types of a constructor's arguments, without those that cannot be resolved."""
-    with suppress(NameError, TypeError):
-        return get_type_hints(init, include_extras=True)  # with the ranges, such as Probability
-    # One names a class that is imported for type checkers only, or is no type: the others count.
-    found: dict[str, Any] = {}
-    for name, annotation in init.__annotations__.items():
-        alone: Any = types.SimpleNamespace(__annotations__={name: annotation})
-        names = inspect.unwrap(init).__globals__
-        with suppress(NameError, TypeError):
-            found |= get_type_hints(alone, globalns=names, include_extras=True)
-    return found
 
 
 def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") -> Option:

@@ -6,7 +6,7 @@ import time
 import traceback
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from gnn_depth.nn.parts import Norm, ScoreNorm
-from gnn_depth.ranges import Probability, Range
+from gnn_depth.ranges import Probability, Range, in_range
 from gnn_depth.short_names import SECTIONS, Option, load_class
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
@@ -214,3 +214,22 @@ def test_a_word_that_an_option_does_not_accept_is_refused_from_python_too():
         LipschitzNorm(4, form="relaesed")
     with pytest.raises(ValueError, match=r"mode of SpectralNorm"):
         SpectralNorm(4, mode="limit")
+
+
+def test_a_type_that_cannot_be_resolved_leaves_the_ranges_and_words_of_the_others():
+    # As a plugin writes it that imports a class under TYPE_CHECKING.
+    class Half:
+        @in_range
+        def __init__(
+            self,
+            p: "Probability",
+            mode: "Literal['sum', 'mean']" = "sum",
+            where: "OnlyForTypeCheckers" = None,
+        ):
+            self.p = p
+
+    assert Half(0.5).p == 0.5
+    with pytest.raises(ValueError, match=r"p of Half .*1\.5"):
+        Half(1.5)
+    with pytest.raises(ValueError, match="mode of Half must be 'sum' or 'mean'"):
+        Half(0.5, mode="max")

@@ -13,7 +13,7 @@ from gnn_depth.registry import unknown
 
 @dataclass(frozen=True)
 class ArenaRemedy:
-    """What a remedy changes: its options, beside those that are tuned.
+    """The options that a remedy sets, besides the tuned ones.
 
     Attributes:
         model: Options of the model; its layer is a GCN where none is named.

@@ -159,7 +159,7 @@ class _OneGraph:
         self.arrays["y"] = self.y
 
     def _without(self, missing: list[str], there: Mapping[str, Any]) -> str:
-        """What is said of a graph that lacks some arrays, with the likeliest way out."""
+        """The message for a graph that lacks some arrays, with the likeliest way out."""
         way_out = ""
         if missing == ["y"]:
             way_out = " Give a target for each node: y of a Data, or the attribute y of the nodes."

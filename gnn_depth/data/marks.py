@@ -1,4 +1,4 @@
-"""What stands for a missing value in a table: words such as NA, and numbers such as -999."""
+"""Marks of a missing value in a table: words such as NA, and numbers such as -999."""
 
 import re
 

@@ -87,7 +87,7 @@ def roles_of_nodes(
 
 
 def _values(column: ColumnFacts) -> str:
-    """What a column holds, and how much of it is missing."""
+    """A column's values in words, and how many of them are missing."""
     if column.share_missing:
         return f"{column.described}; {column.share_missing}"
     return column.described

@@ -520,7 +520,7 @@ def _kept(given: Any) -> Any:
 
 
 def _facts_of_each(edges: TableFile, names: Sequence[str]) -> list[ColumnFacts]:
-    """What the columns of some names hold, of those that are there."""
+    """The facts of each column with one of these names; a name without a column has none."""
     names = [name for name in names if name in edges.columns]
     frame = edges.read(names)
     return [facts_of(name, frame[name]) for name in names]

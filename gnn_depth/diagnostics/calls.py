@@ -60,7 +60,7 @@ class CallArguments:
 
     @property
     def _inside(self) -> list[Any]:
-        """What the first argument contains, if it is a tuple."""
+        """The items of the first argument if it is a tuple or a list, else none."""
         return list(self._first) if isinstance(self._first, tuple | list) else []
 
     @property

@@ -111,7 +111,7 @@ class Interval:
         return float(min(max(rounded, self.low), self.high))
 
     def drawn_as(self, label: Label) -> Any:
-        """What Optuna is told of a number."""
+        """The number in the form that Optuna stores."""
         return label
 
     def has(self, label: Label) -> bool:

@@ -203,7 +203,7 @@ def _counts(states: Counter[str]) -> str:
 
 
 def to_do(record: Record | None) -> str:
-    """What a sweep that starts now does about a run."""
+    """The state of a run in words: its result, or that it is to run."""
     if record is None:
         return "to run"
     return record.status if record.is_result else f"to run again ({record.status})"
