@@ -212,6 +212,7 @@ def test_every_run_is_listed_also_those_that_do_not_count(table: ResultTable):
 def test_parquet_holds_the_same(
     table: ResultTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    pytest.importorskip("pyarrow")
     write_parquet(table, tmp_path / "runs.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs.parquet"), table.runs)
     assert table.runs["depth"].tolist() == [2] * 6 + [10] * 4
