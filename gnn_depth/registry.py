@@ -102,10 +102,15 @@ def import_path(cls: type) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice most similar to a misspelt word, ignoring case; None if none is similar."""
+    """The choice most similar to a misspelt word, ignoring case; None if none is similar.
+
+    ``gcnii`` is similar to ``remedies/gcnii``.
+    """
     by_lower: dict[str, str] = {}
     for choice in choices:
-        by_lower.setdefault(choice.lower(), choice)
+        lower = choice.lower()
+        by_lower[lower] = choice
+        by_lower.setdefault(lower.rpartition("/")[2], choice)
     for near in difflib.get_close_matches(word.lower(), by_lower, n=1):
         return by_lower[near]
     return None

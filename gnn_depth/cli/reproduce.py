@@ -24,7 +24,7 @@ from gnn_depth.cli.sweep import (
     split_overrides,
 )
 from gnn_depth.config_file import read_config, shipped
-from gnn_depth.registry import unknown
+from gnn_depth.registry import hint, unknown
 from gnn_depth.runs import new_run_folder
 from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.plan import Plan
@@ -146,7 +146,8 @@ def load_item(name: str) -> Item:
     elif name in item_files():
         config = read_config(str(item_files()[name]), labels=True)
     else:
-        raise UsageError(unknown("item", name, item_files()))
+        near = hint(name, item_files())
+        raise UsageError(f"unknown item {name!r}.{near} See gnn-depth reproduce --list for all.")
     content = {"measures": {}, "figure": {}, "published": []} | config.data
     for key in content:
         if key not in KEYS:

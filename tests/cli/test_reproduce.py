@@ -134,6 +134,7 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     ("changes", "words", "said"),
     [
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
+        ({}, ["depth"], "Did you mean 'nobody/depth'? See gnn-depth reproduce --list"),
         ({}, [], "an item is missing. Available: nobody/depth."),
         ({}, ["--list", "--estimate"], "reproduce ITEM --estimate"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
