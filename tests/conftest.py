@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import logging
 import os
 import signal
 import sys
@@ -39,6 +40,10 @@ hypothesis.settings.load_profile("quick")
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
+
+# pytest listens to every logger that does not propagate, and torch's compiler would write a trace
+# for it.
+logging.getLogger("torch.__trace").propagate = True
 
 
 #: Files whose tests take longest: a worker that began one of them late would end alone.

@@ -1,6 +1,5 @@
 """Fixtures: a graph whose first nodes hear from few others, and a compiler."""
 
-import logging
 import warnings
 from functools import partial
 
@@ -34,8 +33,6 @@ def compiler(request, monkeypatch):
     Interpreted, all is as compiled but the code: what is traced, how it is split in two passes,
     what is kept between.
     """
-    # pytest listens to every logger that does not propagate: a trace would be written for it.
-    monkeypatch.setattr(logging.getLogger("torch.__trace"), "propagate", True)
     # It empties the processor's caches to measure how long guards take.
     monkeypatch.setattr(guards, "profile_guard_manager", lambda *_: 0.0)
     keep_compiled_code()
