@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -215,12 +216,9 @@ def rank_correlation(
 def _ranks(x: NDArray, group_of: NDArray) -> NDArray:
     """Ranks inside each group, from -1/2 to 1/2 and with mean 0, so that groups of any size are
     pooled."""
-    ranks = np.zeros(len(x))
-    for group in range(int(group_of.max()) + 1 if len(x) else 0):
-        inside = group_of == group
-        size = int(inside.sum())
-        ranks[inside] = (stats.rankdata(x[inside]) - (size + 1) / 2) / size
-    return ranks
+    ranks = pd.Series(x).groupby(group_of).rank().to_numpy()
+    size = np.bincount(group_of)[group_of]
+    return (ranks - (size + 1) / 2) / size
 
 
 def _pearson(sums: NDArray) -> NDArray:

@@ -2,7 +2,7 @@
 
 import html
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Run:
             ``fast_dev_run``, which leaves no files.
         model: The model; by default that of the best validation epoch, read from the folder.
         data: The data that it was trained on; by default built from the config.
-        text: The report of the training, which ``print`` shows.
+        report: Makes the report of the training, which ``print`` shows.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Run:
         folder: Path | None,
         model: NodeClassifier | None = None,
         data: GraphDataModule | None = None,
-        text: str = "",
+        report: Callable[[], str] | None = None,
     ) -> None:
         self.folder = folder
-        self.text = text
+        self._report = report
         # These take the place of the properties below, which would read the folder.
         if model is not None:
             self.model = model
@@ -169,6 +169,13 @@ class Run:
 
     def __str__(self) -> str:
         return self.text or repr(self)
+
+    @cached_property
+    def text(self) -> str:
+        """The report of the training; empty for a run that was read from its folder."""
+        if self._report is None:
+            return ""
+        return self._report()
 
     def __repr__(self) -> str:
         if self.folder is None:

@@ -233,17 +233,31 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
     finally:
         native.use(before)
-    text = ""
-    if recorder.folder is not None:
+    if recorder.folder is None:  # a run of fast_dev_run
+        return Run(None, model, data)
+    # In a sweep nobody reads the report; of several processes each would make one.
+    compares = config.origin is None and trainer.world_size == 1
+    trained_on = data.checksum if compares else ""
+
+    def make_report() -> str:
         linear: dict[str, dict[str, float]] = {}
-        if config.origin is None and trainer.world_size == 1:  # else nobody reads it, or each does
-            linear = _compared(model, data)
-        text = report(recorder, model, linear)
-    return Run(recorder.folder, model, data, text)
+        if compares:
+            linear = _compared(model, data, trained_on)
+        return report(recorder, model, linear)
+
+    return Run(recorder.folder, model, data, make_report)
 
 
-def _compared(model: NodeClassifier, data: GraphDataModule) -> dict[str, dict[str, float]]:
+def _compared(
+    model: NodeClassifier, data: GraphDataModule, trained_on: str
+) -> dict[str, dict[str, float]]:
     """The metrics of linear models; the run is finished, so that none is better than an error."""
+    if data.checksum != trained_on:
+        log.warning(
+            "the data has changed since the training, so that its report compares the model with "
+            "no linear model."
+        )
+        return {}
     try:
         return linear_metrics(model.task, data)
     except Exception as error:  # a task of the user's, for example

@@ -161,5 +161,29 @@ def test_a_task_that_no_linear_model_can_learn_costs_a_line_and_not_the_run(
     monkeypatch.setattr("gnn_depth.training.run.linear_metrics", fails)
     run = gnn_depth.fit({"num_layers": 1}, graph("multiclass"), 2, root=str(tmp_path), **QUIET)
     assert run.result["status"] == "finished"
-    assert "no linear model to compare with: this loss needs the graph" in caplog.text
     assert "linear model" not in str(run)
+    assert "no linear model to compare with: this loss needs the graph" in caplog.text
+
+
+def test_the_linear_models_are_fitted_when_the_report_is_read_and_to_the_data_of_the_training(
+    tmp_path, caplog, monkeypatch
+):
+    fitted = []
+
+    def counted(task, data):
+        fitted.append(1)
+        return linear_metrics(task, data)
+
+    monkeypatch.setattr("gnn_depth.training.run.linear_metrics", counted)
+    data = graph("multiclass")
+    runs = []
+    for name in ("read", "changed"):
+        given = {"root": str(tmp_path), "name": name, **QUIET}
+        runs.append(gnn_depth.fit({"num_layers": 1}, data, 2, **given))
+    assert not fitted
+    assert "a linear model" in str(runs[0])
+    assert str(runs[0]) == str(runs[0])
+    assert len(fitted) == 1
+    runs[1].data.batch.x.mul_(2)
+    assert "a linear model" not in str(runs[1])
+    assert "the data has changed since the training" in caplog.text
