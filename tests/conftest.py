@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import logging
 import os
 import signal
 import sys
@@ -39,6 +40,10 @@ hypothesis.settings.load_profile("quick")
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
+
+# pytest listens to every logger that does not propagate, and torch's compiler would write a trace
+# for it.
+logging.getLogger("torch.__trace").propagate = True
 
 
 #: Files whose tests take longest: a worker that began one of them late would end alone.
@@ -82,7 +87,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)
+    # Not torch.manual_seed, which takes a millisecond to ask about all devices.
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.shards import contiguous, metis, shard_batch
@@ -156,8 +157,10 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         gradients = [weight.grad for weight in stack.parameters() if weight.grad is not None]
-        for gradient in gradients if graph.is_shard else ():
-            dist.all_reduce(gradient, group=group)
+        if graph.is_shard:
+            together = parameters_to_vector(gradients)  # one message in place of one for each
+            dist.all_reduce(together, group=group)
+            vector_to_parameters(together, gradients)
         optimizer.step()
         losses.append(graph.all_reduce(loss.detach()).item())
     state = [weight.detach().cpu() for weight in (*stack.parameters(), *stack.buffers())]
@@ -198,11 +201,9 @@ def main(folder: str, processes: int, which: str, rank: int) -> None:
     )
     groups = {count: dist.new_group(list(range(count))) for count in range(2, processes + 1)}
     whole = graph_batch()
-    cases = {
-        name: options
-        for name, options in (every_case() if which == "all" else CASES).items()
-        if possible(options)
-    }
+    cases = CASES
+    if which == "all":
+        cases = {name: options for name, options in every_case().items() if possible(options)}
     expected = (
         {name: train(whole, options, None, STEPS[which]) for name, options in cases.items()}
         if rank == 0

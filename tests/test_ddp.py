@@ -120,10 +120,12 @@ import sys
 from pathlib import Path
 
 import gnn_depth.cli.run
+import gnn_depth.diagnostics.log
 from torch import distributed
 from gnn_depth.cli import main
 from tests.processes import in_processes
 
+gnn_depth.diagnostics.log.log_heat_maps = lambda *_: None  # to draw takes longer than to train
 left = []
 leave = distributed.destroy_process_group
 distributed.destroy_process_group = lambda: left.append(leave())
@@ -208,8 +210,10 @@ def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, step
 
 
 def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_goes_on(
-    trained, tmp_path
+    trained, tmp_path, monkeypatch
 ):
+    # To draw the measures takes longer than to train.
+    monkeypatch.setattr("gnn_depth.diagnostics.log.log_heat_maps", lambda *_: None)
     alone = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
     assert main(["fit", *DIVIDED, *alone, f"--run.root={tmp_path}/one"]) == 0
     one, rows_of_one = read(tmp_path / "one")

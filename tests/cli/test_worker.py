@@ -39,7 +39,7 @@ def job(tmp_path):
 
 @pytest.fixture(scope="module")
 def pool():
-    end_server()  # of tests before, which has not imported what runs need
+    end_server(unless_it_imported=PRELOAD)
     with LocalPool(1, PRELOAD, gpus=[]) as pool:
         yield pool
 

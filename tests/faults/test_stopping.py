@@ -22,6 +22,7 @@ PARTS = [
     "MiniBatches",
     "--data.source",
     "SyntheticCitation",
+    *(word.replace("--data.", "--data.source.") for word in SMALL),
     "--data.parts",
     "4",
     "--data.method",

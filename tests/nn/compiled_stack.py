@@ -194,9 +194,9 @@ def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(
 
 def test_copies_pickles_and_saved_states_of_a_compiled_stack_are_the_stack(graph):
     stack, twin = two_of("gcn", layers=1)
-    step(twin, X, graph)
     with torch.no_grad():
         expected = stack.eval()(X, graph)
+        twin.eval()(X, graph)
         for again in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
             assert distance([again.eval()(X, graph)], [expected]) <= 1e-5
             assert_ran_compiled(again)
@@ -243,7 +243,7 @@ class Reader(FeatureNorm):
     """A plugin that leaves PyTorch: no compiler can follow."""
 
     def forward(self, x, graph):
-        return x / (1 + float(x.detach().numpy().max()) + x.detach().abs().max().item())
+        return x / (1 + float(x.detach().abs().numpy().max()))
 
 
 @pytest.mark.parametrize("norm", [pytest.param(Tempered, marks=slow), Reader])
@@ -370,10 +370,10 @@ def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(
     for name in ("CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
     torch._inductor.cpp_builder.cpp_compiler_search.cache_clear()
-    stack, twin = two_of("gcn", layers=2)
-    with caplog.at_level(logging.WARNING, "gnn_depth"):
+    stack, twin = two_of("gcn")
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "gnn_depth"):
         for _ in range(2):
-            assert_same_step(stack, twin, X, graph, 0)
+            assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))
     assert twin.compiled.failed
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "gnn_depth"]
     assert warning.startswith("layers run uncompiled from here on: ")

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch._dynamo.utils
+from torch._dynamo import guards
 from torch._functorch import config
 from torch._inductor import compile_fx
 
@@ -32,6 +33,8 @@ def compiler(request, monkeypatch):
     Interpreted, all is as compiled but the code: what is traced, how it is split in two passes,
     what is kept between.
     """
+    # It empties the processor's caches to measure how long guards take.
+    monkeypatch.setattr(guards, "profile_guard_manager", lambda *_: 0.0)
     keep_compiled_code()
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()

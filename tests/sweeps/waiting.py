@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psutil
 
@@ -23,10 +23,16 @@ def alive(pid: int) -> bool:
         return False
 
 
-def end_server() -> None:
-    """End the server that forks workers, if there is one: the next pool then starts its own."""
+def end_server(unless_it_imported: Sequence[str] = ()) -> None:
+    """End the server that forks workers, if there is one: the next pool then starts its own.
+
+    One that has imported the modules which the next pool wants may stay: they take seconds.
+    """
     for child in psutil.Process().children():
-        if "forkserver" in " ".join(child.cmdline()):
+        command = " ".join(child.cmdline())
+        has_all = all(f"'{module}'" in command for module in unless_it_imported)
+        may_stay = bool(unless_it_imported) and has_all
+        if "forkserver" in command and not may_stay:
             child.kill()
             # Not reaped here: multiprocessing does it when it starts another server.
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

@@ -94,7 +94,6 @@ def june(folder: Path, name: str = "june") -> tuple[pd.DataFrame, pd.DataFrame, 
 
 WAYS = {
     "undirected": ({}, {"undirected": True}),
-    "normalized": ({}, {"normalize_features": True, "standardize": "none"}),
     "weights": ({}, {"edge_weight": "amount", "repeated_edges": "sum", "undirected": True}),
     "sums": (
         {"layer": "gat"},
@@ -105,9 +104,15 @@ WAYS = {
             "undirected": True,
         },
     ),
-    "means": (
+    "means, normalized": (
         {"layer": "gin"},
-        {"edge_weight": "amount", "edge_features": ["kind"], "repeated_edges": "mean"},
+        {
+            "normalize_features": True,
+            "standardize": "none",
+            "edge_weight": "amount",
+            "edge_features": ["kind"],
+            "repeated_edges": "mean",
+        },
     ),
 }
 
