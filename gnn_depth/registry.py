@@ -107,10 +107,11 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     ``gcnii`` is similar to ``remedies/gcnii``.
     """
     by_lower: dict[str, str] = {}
+    choices = list(choices)
     for choice in choices:
-        lower = choice.lower()
-        by_lower[lower] = choice
-        by_lower.setdefault(lower.rpartition("/")[2], choice)
+        by_lower.setdefault(choice.lower(), choice)
+    for choice in choices:
+        by_lower.setdefault(choice.lower().rpartition("/")[2], choice)
     for near in difflib.get_close_matches(word.lower(), by_lower, n=1):
         return by_lower[near]
     return None
