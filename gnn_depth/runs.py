@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -251,12 +252,17 @@ def _finite(value: Any) -> Any:
     return value
 
 
+@cache  # no version changes while the process runs
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)
+
+
 def environment() -> dict[str, Any]:
     """Versions of the packages that results depend on, and of the code that ran."""
     packages = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = importlib.metadata.version(name)
+            packages[name] = _version(name)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
