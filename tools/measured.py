@@ -293,7 +293,7 @@ class Authors:
         """
         if self.ours is None:
             return "not run by us"
-        if self.ours.shorter():
+        if self.ours.shorter() and self.data.get("stopped") != "as ours":
             return SHORT
         freedom = self.ours.n + self.theirs.n - 2
         if freedom == 0:
@@ -316,6 +316,7 @@ def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Author
         content = json.loads(path.read_text(encoding="utf-8"))
         same_item = [results for results in found if name_of(results) == content["item"]]
         for data in content["claims"]:
+            data = data | {"stopped": content.get("stopped")}
             theirs = Claim(data, "std")
             ours, published = None, None
             for results in same_item:

@@ -123,6 +123,15 @@ def test_the_noise_of_two_means_is_the_interval_of_the_two_sample_t_test():
         assert is_same == (ttest_ind(ours, theirs).pvalue >= 0.05)
 
 
+def test_a_short_training_is_compared_only_with_one_as_short():
+    ours = Claim({"at": {}, "values": [80, 81], "options": ["--trainer.max_steps", "9"]}, "std")
+    theirs = {"at": {}, "values": [80, 82]}
+    whole = measured.Authors("A", "x", theirs, ours, None)
+    assert whole.verdict == measured.SHORT
+    as_short = measured.Authors("A", "x", theirs | {"stopped": "as ours"}, ours, None)
+    assert as_short.verdict == "as the authors' code"
+
+
 def finished(folder, at, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:

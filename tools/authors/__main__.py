@@ -118,13 +118,16 @@ def _content(path: Path, item: str, code: ModuleType) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
     released = code.RELEASED
-    return {
+    content = {
         "item": item,
         "repository": released.name,
         "commit": released.commit,
         "paper": released.paper,
-        "claims": [],
     }
+    stopped = getattr(code, "STOPPED", None)
+    if stopped:
+        content["stopped"] = stopped
+    return content | {"claims": []}
 
 
 def _claim(
