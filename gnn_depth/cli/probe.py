@@ -59,7 +59,8 @@ def probe_config(cli: Any) -> Report:
     def build(options: Mapping[str, Any]) -> NodeClassifier:
         """The model that a command line with these options and this seed would build."""
         with torch.random.fork_rng([]):
-            torch.manual_seed(cli.resolved["seed_everything"] or 0)
+            seed = cli.resolved["seed_everything"] or 0
+            torch.default_generator.manual_seed(seed)  # weights are drawn on the CPU
             return build_model(options, data).to(device)
 
     moment = "at initialisation"

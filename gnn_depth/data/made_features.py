@@ -21,12 +21,12 @@ EIGENVECTORS = 8
 
 @contextmanager
 def seeded_everywhere(seed: int) -> Iterator[None]:
-    """Seed the generators of Python, NumPy and PyTorch, and restore them afterwards."""
+    """Seed the generators of Python, NumPy and PyTorch on the CPU, and restore them afterwards."""
     # Transforms and generated data sets of PyTorch Geometric draw from all three.
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng([]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
             random.seed(seed)
             np.random.seed(seed % 2**32)
             yield

@@ -56,7 +56,7 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     waiting, stack.uncalibrated = stack.uncalibrated, None
     try:
         with torch.no_grad(), torch.random.fork_rng([]):
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)  # those of a GPU are for the training
             # Two sizes: a part may return the right number of rows for one by chance.
             for num_nodes in SIZES:
                 _try(stack, in_channels, num_nodes)
