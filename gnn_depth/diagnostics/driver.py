@@ -181,6 +181,15 @@ class LayerDriver:
         """Remove all hooks from the model."""
         self.recorder.remove()
 
+    def close(self) -> None:
+        """Remove all hooks, and forget the step.
+
+        The arguments of a call that is kept refer, through their autograd graph, to the hook that
+        refers to the call: a circle that Python does not see and never frees.
+        """
+        self.remove()
+        self.recorder.clear()
+
     @torch.no_grad()
     def end_backward(self, parameter_scale: Tensor | None = None) -> None:
         """Read the gradients of parameters; call this when they are complete and not yet clipped.

@@ -1,6 +1,7 @@
 """A probe called from Python, on our models and on others."""
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -49,6 +50,18 @@ def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was(tmp_pat
     assert "<svg" in (tmp_path / "page.html").read_text()
     drawn = report._repr_html_()
     assert all(part in drawn for part in (report.title, "<svg", "<table"))
+
+
+def test_nothing_of_a_probe_stays_in_memory():
+    def tensors():
+        gc.collect()
+        return sum(type(found) in (torch.Tensor, torch.nn.Parameter) for found in gc.get_objects())
+
+    model, batch = NodeClassifier(4, 2, layer=GAT, num_layers=3), Tiny().load()
+    probe(model, batch)
+    before = tensors()
+    probe(model, batch)
+    assert tensors() == before
 
 
 def test_a_foreign_model_is_probed_with_its_own_loss():

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -160,7 +160,12 @@ def measure_layers(
     found = layers_of(model, layers)
     measures = measures_called(list(MEASURED.values()))
     driver = LayerDriver(model, found, measures, by_call=True, keeps_calls=True)
-    with evaluating(model), _left_as_it_was(model), CallRecorder.alone(driver.recorder):
+    with (
+        closing(driver),
+        evaluating(model),
+        _left_as_it_was(model),
+        CallRecorder.alone(driver.recorder),
+    ):
         driver.begin_step()
         driver.attach()
         try:
