@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -216,9 +215,19 @@ def rank_correlation(
 def _ranks(x: NDArray, group_of: NDArray) -> NDArray:
     """Ranks inside each group, from -1/2 to 1/2 and with mean 0, so that groups of any size are
     pooled."""
-    ranks = pd.Series(x).groupby(group_of).rank().to_numpy()
-    size = np.bincount(group_of)[group_of]
-    return (ranks - (size + 1) / 2) / size
+    order = np.lexsort((x, group_of))  # by group, and in each by value
+    values, groups = x[order], group_of[order]
+    is_new = np.ones(len(x), dtype=bool)
+    is_new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
+    tie_of = np.cumsum(is_new) - 1
+    # Tied values share the mean of their places.
+    places = np.bincount(tie_of, np.arange(len(x))) / np.bincount(tie_of)
+    sizes = np.bincount(group_of)
+    first_places = np.cumsum(sizes) - sizes
+    ranks = np.empty(len(x))
+    ranks[order] = places[tie_of] - first_places[groups]
+    size = sizes[group_of]
+    return (ranks - (size - 1) / 2) / size
 
 
 def _pearson(sums: NDArray) -> NDArray:
