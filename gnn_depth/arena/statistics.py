@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -190,10 +191,10 @@ def rank_correlation(
     known = ~(np.isnan(measured) | np.isnan(outcome))
     measured, outcome = measured[known], outcome[known]
     pairs = len(measured)
-    _, set_of = np.unique(np.asarray(sets)[known], return_inverse=True)
+    set_of, _ = pd.factorize(np.asarray(sets)[known], sort=True)
     group_of = np.zeros(pairs, dtype=int)
     if within is not None:
-        _, group_of = np.unique(np.asarray(within)[known], return_inverse=True)
+        group_of, _ = pd.factorize(np.asarray(within)[known], sort=True)
     rank_x, rank_y = _ranks(measured, group_of), _ranks(outcome, group_of)
     count = int(set_of.max()) + 1 if pairs else 0
     # Sums by data set are enough for any draw of data sets.
