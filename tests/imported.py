@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import warnings
-from typing import Any
 
 # What libraries change in the process is done first.
 import argcomplete  # noqa: F401
@@ -22,16 +21,14 @@ import torchmetrics  # noqa: F401
 import tqdm  # noqa: F401
 
 
-def state() -> dict[str, Any]:
+def state() -> dict[str, list]:
     """All that an import could change in the process."""
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     return {
-        "environment": dict(os.environ),
-        "threading.excepthook": threading.excepthook,
-        "sys.excepthook": sys.excepthook,
-        "signal handlers": handlers,
-        "warnings.filters": warnings.filters[:],
-        "warnings.showwarning": warnings.showwarning,
+        "environment": list(os.environ.items()),
+        "hooks": [sys.excepthook, threading.excepthook, warnings.showwarning],
+        "signal handlers": list(handlers.items()),
+        "filters of warnings": list(warnings.filters),
     }
 
 
@@ -43,5 +40,9 @@ MEASURES = tuple(gnn_depth.diagnostics.MEASURES)
 for module in pkgutil.walk_packages(gnn_depth.__path__, "gnn_depth."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
-#: What importing the package has changed.
-CHANGED = {name: new for name, new in state().items() if new != before[name]}
+#: What importing the package has changed, and what is new of it.
+CHANGED = {
+    name: [str(one) for one in after if one not in before[name]]
+    for name, after in state().items()
+    if after != before[name]
+}

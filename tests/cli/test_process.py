@@ -15,7 +15,7 @@ from tests.processes import call_in_fresh_process
 PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
 
 
-def changed() -> dict[str, object]:
+def changed() -> dict[str, list]:
     """What importing all modules of the package has changed in the server of processes, and so
     here."""
     from tests.imported import CHANGED, MEASURES
