@@ -5,9 +5,54 @@ import signal
 import socket
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from lightning.pytorch.utilities import rank_zero_only
+
+from gnn_depth.sweeps.pool import LocalPool
+from tests.sweeps.waiting import end_server
+
+ROOT = Path(__file__).parents[1]
+#: What the server has imported from which sweeps and tests fork their processes.
+IMPORTED = ("tests.imported",)
+#: The file of a process's folder that gets all it says.
+SAID = "said.txt"
+
+
+def start_server() -> None:
+    """Start the server of processes, unless one runs that has imported the same."""
+    end_server(unless_it_imported=IMPORTED)
+    folder = Path.cwd()
+    os.chdir(ROOT)  # where the server finds the tests
+    try:
+        fresh_processes().stop(0)
+    finally:
+        os.chdir(folder)
+
+
+def fresh_processes() -> LocalPool:
+    """A pool whose processes compute with one thread each, and check no shapes."""
+    return LocalPool(gpus=[], preload=IMPORTED)
+
+
+def call_in_fresh_process(folder: Path, function: Callable, *args: object) -> object:
+    """Call a function in a fresh process that works in a folder and writes there what it says."""
+    start_server()
+    with fresh_processes() as pool:
+        # A process that waits for one that failed would wait for half an hour.
+        return pool.submit(_call_in, folder, function, *args).result(300)
+
+
+def _call_in(folder: Path, function: Callable, *args: object) -> object:
+    os.chdir(folder)
+    said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(said, sys.stdout.fileno())
+    os.dup2(said, sys.stderr.fileno())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args)
 
 
 def in_processes(count: int, function: Callable[[int], object]) -> None:

@@ -1,9 +1,6 @@
 """Train stacks on shards of a graph in several processes; run by tests/test_shards.py."""
 
-import sys
-import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,7 +14,6 @@ from gnn_depth.data.shards import contiguous, metis, shard_batch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.registry import registered
-from tests.processes import in_processes
 
 NODES, LAYERS, WIDTH = 41, 3, 8
 #: Steps of the cases, of all cases with more processes, and of every combination of parts.
@@ -192,9 +188,7 @@ def difference(found: Trained, expected: Trained) -> float:
     )
 
 
-def main(folder: str, processes: int, which: str, rank: int) -> None:
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+def main(folder: Path, processes: int, which: str, rank: int) -> None:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= processes else "gloo"
     dist.init_process_group(
         backend, init_method=f"file://{folder}/meet", rank=rank, world_size=processes
@@ -255,8 +249,3 @@ def main(folder: str, processes: int, which: str, rank: int) -> None:
     torch.save({"differences": found, **extra}, Path(folder) / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    where, how_many, chosen = sys.argv[1:]
-    in_processes(int(how_many), partial(main, where, int(how_many), chosen))

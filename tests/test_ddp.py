@@ -2,17 +2,17 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import distributed
 
+import gnn_depth.diagnostics.log
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import MEASURES
 from tests.cli.test_resume import assert_goes_on
+from tests.processes import call_in_fresh_process, in_processes
 
 GRAPH = [
     *(
@@ -113,38 +113,23 @@ class Stop(L.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 """
 
-# All trainings one after the other: another process would import torch again for each.
-SCRIPT = """
-import json
-import sys
-from pathlib import Path
-
-import gnn_depth.cli.run
-import gnn_depth.diagnostics.log
-from torch import distributed
-from gnn_depth.cli import main
-from tests.processes import in_processes
-
-gnn_depth.diagnostics.log.log_heat_maps = lambda *_: None  # to draw takes longer than to train
-left = []
-leave = distributed.destroy_process_group
-distributed.destroy_process_group = lambda: left.append(leave())
-two = ["--trainer.strategy=ddp", "--trainer.accelerator=cpu", "--trainer.devices=2"]
-
 
 def train(rank):
-    for count, (name, words) in enumerate(json.loads(sys.argv[1]).items(), start=1):
+    """All trainings one after the other."""
+    gnn_depth.diagnostics.log.log_heat_maps = lambda *_: None  # to draw takes longer than to train
+    left = []
+    leave = distributed.destroy_process_group
+    distributed.destroy_process_group = lambda: left.append(leave())
+    two = ["--trainer.strategy=ddp", "--trainer.accelerator=cpu", "--trainer.devices=2"]
+    for count, (name, words) in enumerate(TRAININGS.items(), start=1):
         if "--ckpt_path=last-1.ckpt" in words:
             (checkpoint,) = Path("whole").rglob("last-1.ckpt")
             words = [*words[:-1], f"--ckpt_path={checkpoint}"]
         code = main(["fit", *two, *words, f"--run.root={name}"])
         assert code == (143 if name == "stopped" and rank == 0 else 0), name
         if name != "stopped":
-            assert len(left) == count and not distributed.is_initialized(), name
-
-
-in_processes(2, train)
-"""
+            assert len(left) == count, name
+            assert not distributed.is_initialized(), name
 
 
 @pytest.fixture(scope="module")
@@ -153,21 +138,7 @@ def trained(tmp_path_factory):
     ended."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "plug_same.py").write_text(PLUGIN)
-    (folder / "script.py").write_text(SCRIPT)
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    done = subprocess.run(
-        [sys.executable, "script.py", json.dumps(TRAININGS)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    call_in_fresh_process(folder, in_processes, 2, train)
     return folder
 
 

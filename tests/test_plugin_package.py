@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,34 +128,33 @@ def sdist(sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the source distribution, as an installer does where there is no wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", folder, sdist)
-    (archive,) = folder.glob("*.whl")
-    return archive
+def site(
+    sdist: Path, sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder where the package, built from its source distribution as an installer does where
+    there is no wheel, and the plugin are installed."""
+    site = tmp_path_factory.mktemp("site")
+    install = [sys.executable, "-m", "pip", "install", *OFFLINE, "--no-compile", "--target", site]
+    run(*install, sdist, sources(PLUGIN))
+    return site
 
 
-def test_the_wheel_holds_every_module_template_and_config_and_the_marker_of_types(wheel: Path):
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-    files = {
-        path for kind in ("*.py", "*.txt", "py.typed") for path in (ROOT / "gnn_depth").rglob(kind)
-    }
-    assert not {str(path.relative_to(ROOT)) for path in files} - names
-    configs = {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
-    assert not configs - {name.partition("/share/gnn_depth/")[2] for name in names}
-    assert not [name for name in names if name.startswith(("tests/", "tools/"))]
+def test_what_is_installed_holds_every_module_template_and_config_and_the_marker_of_types(
+    site: Path,
+):
+    for kind in ("*.py", "*.txt", "py.typed"):
+        for path in (ROOT / "gnn_depth").rglob(kind):
+            assert (site / path.relative_to(ROOT)).exists()
+    for path in (ROOT / "configs").rglob("*.yaml"):
+        assert (site / "share/gnn_depth" / path.relative_to(ROOT)).exists()
+    assert not (site / "tests").exists()
+    assert not (site / "tools").exists()
 
 
 @pytest.fixture(scope="module")
-def installed(
-    wheel: Path, sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., str]:
+def installed(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Runs Python in an empty folder where the package and the plugin are installed."""
-    site, folder = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("elsewhere")
-    install = [sys.executable, "-m", "pip", "install", *OFFLINE, "--no-compile", "--target", site]
-    run(*install, wheel, sources(PLUGIN))
+    folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "test_plugin.py").write_text((PLUGIN / "tests" / "conforms.py").read_text())
     environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
 

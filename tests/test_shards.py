@@ -1,8 +1,6 @@
 """Several processes that each hold a part of one graph train as a single one does."""
 
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,18 +8,12 @@ import torch
 
 from gnn_depth.registry import registered
 from tests import sharded
+from tests.processes import call_in_fresh_process, in_processes
 
 
 def run(folder: Path, processes: int, which: str) -> list[dict]:
-    command = [sys.executable, "-m", "tests.sharded", str(folder), str(processes), which]
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=3000, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    train = partial(sharded.main, folder, processes, which)
+    call_in_fresh_process(folder, in_processes, processes, train)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
 
 

@@ -372,10 +372,10 @@ def _by_group(frame: pd.DataFrame, group: str, chosen: Sequence[Feature]) -> str
     groups = sorted(frame[group].unique())
     head = [str(one) if group == "set" else f"{one} layers" for one in groups]
     rows = [f"| {words} | {' | '.join(head)} |", f"|---|{'---|' * len(groups)}"]
+    parts = [frame[frame[group] == one] for one in groups]
     for feature in chosen:
         entries = []
-        for one in groups:
-            part = frame[frame[group] == one]
+        for part in parts:
             found = rank_correlation(
                 part[feature.column], part["outcome"], part["set"], within=part[other], draws=1
             )

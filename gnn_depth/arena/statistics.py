@@ -191,10 +191,10 @@ def rank_correlation(
     known = ~(np.isnan(measured) | np.isnan(outcome))
     measured, outcome = measured[known], outcome[known]
     pairs = len(measured)
-    _, set_of = np.unique(np.asarray(sets)[known], return_inverse=True)
+    set_of, _ = pd.factorize(np.asarray(sets)[known], sort=True)
     group_of = np.zeros(pairs, dtype=int)
     if within is not None:
-        _, group_of = np.unique(np.asarray(within)[known], return_inverse=True)
+        group_of, _ = pd.factorize(np.asarray(within)[known], sort=True)
     rank_x, rank_y = _ranks(measured, group_of), _ranks(outcome, group_of)
     count = int(set_of.max()) + 1 if pairs else 0
     # Sums by data set are enough for any draw of data sets.
@@ -216,9 +216,19 @@ def rank_correlation(
 def _ranks(x: NDArray, group_of: NDArray) -> NDArray:
     """Ranks inside each group, from -1/2 to 1/2 and with mean 0, so that groups of any size are
     pooled."""
-    ranks = pd.Series(x).groupby(group_of).rank().to_numpy()
-    size = np.bincount(group_of)[group_of]
-    return (ranks - (size + 1) / 2) / size
+    order = np.lexsort((x, group_of))  # by group, and in each by value
+    values, groups = x[order], group_of[order]
+    is_new = np.ones(len(x), dtype=bool)
+    is_new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
+    tie_of = np.cumsum(is_new) - 1
+    # Tied values share the mean of their places.
+    places = np.bincount(tie_of, np.arange(len(x))) / np.bincount(tie_of)
+    sizes = np.bincount(group_of)
+    first_places = np.cumsum(sizes) - sizes
+    ranks = np.empty(len(x))
+    ranks[order] = places[tie_of] - first_places[groups]
+    size = sizes[group_of]
+    return (ranks - (size - 1) / 2) / size
 
 
 def _pearson(sums: NDArray) -> NDArray:

@@ -36,6 +36,12 @@ class Halved(FeatureNorm):
 '''
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Files without content in place of pictures."""
+    monkeypatch.setattr(pictures, "_save", lambda figure, path: path.touch())
+
+
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
     """Intervals that take no time."""
@@ -118,6 +124,7 @@ def test_groups_over_sets_and_on_one_set_are_those_of_the_tests():
     assert all(one.is_different and one.test.difference < 0 for one in family.others)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_better_than_a_skip_with_a_norm_is_said_by_name(tmp_path):
     arena = Arena()
     results = Results(arena, finals(arena, REAL))
@@ -172,6 +179,7 @@ def test_the_pages_are_written_without_and_with_records_and_are_always_the_same(
     assert len(pages[0]) == 6
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_court_finds_the_measure_that_tells_and_none_in_one_that_tells_the_depth(tmp_path):
     arena = Arena()
     records = probed(arena, ["a", "b", "c", "d"])

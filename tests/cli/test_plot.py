@@ -38,7 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --xlabel L "
         "--caption None",
-        "heatmap --measure gradients",
+        "heatmap --measure gradients --where norm=gat num_layers=3",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
         "convergence --tag val/loss --panel num_layers",

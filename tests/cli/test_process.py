@@ -1,88 +1,60 @@
 """What the command changes in its process, and that importing the package changes nothing."""
 
+import ctypes
 import os
 import platform
-import subprocess
-import sys
+import resource
 
 import pytest
+import torch
 
 from gnn_depth.cli import main, process
 from tests.cli.conftest import SHORT
+from tests.processes import call_in_fresh_process
 
-# The number of pages fetched while twenty blocks of 8 MB are written, each freed before the next.
-COUNT = """
-import os
-import resource
-import torch
-from gnn_depth.cli.process import keep_freed_memory
+PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
 
-def fetched():
+
+def changed() -> dict[str, list]:
+    """What importing all modules of the package has changed in the server of processes, and so
+    here."""
+    from tests.imported import CHANGED, MEASURES
+
+    assert MEASURES
+    return CHANGED
+
+
+# tests/training/test_module.py has a training from Python.
+def test_importing_the_package_leaves_the_process_unchanged(tmp_path):
+    assert call_in_fresh_process(tmp_path, changed) == {}
+
+
+def fetched() -> int:
+    """The number of pages fetched while twenty blocks of 8 MB are written, each freed before the
+    next."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
         torch.zeros(2_000_000), torch.ones(2_000_000)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-keep_freed_memory()
-fetched()
-configured = fetched()
-del os.environ["MALLOC_MMAP_THRESHOLD_"]
-keep_freed_memory()
-fetched()
-print(configured, fetched())
-"""
-PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
-# Importing everything, between two looks at the process. What libraries change is done first.
-# tests/training/test_module.py has a training from Python.
-SCRIPT = """
-import os, signal, sys, threading, warnings
-import argcomplete, lightning, pandas, torch, torch.utils.tensorboard, torch_geometric, tqdm
-import lightning.pytorch.cli, matplotlib.pyplot, torch._inductor.config, torchmetrics
 
-def state():
-    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    return dict(os.environ), threading.excepthook, sys.excepthook, handlers, warnings.filters[:], warnings.showwarning
-
-before = state()
-import importlib, pkgutil, gnn_depth
-assert gnn_depth.diagnostics.MEASURES, "known without an import of their own"
-for module in pkgutil.walk_packages(gnn_depth.__path__, "gnn_depth."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-names = ("environ", "threading.excepthook", "sys.excepthook", "signal handlers", "warnings.filters", "showwarning")
-for name, old, new in zip(names, before, state()):
-    if old != new:
-        print(name, [one for one in new if one not in old])
-"""
-
-
-def printed_by(script: str, **environment: str) -> str:
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not process.configures_malloc({name: value})
-    }
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, env=clean | environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def printed() -> list[str]:
-    """What one process prints that runs both programs: each import of torch takes seconds."""
-    return printed_by(SCRIPT + COUNT, MALLOC_MMAP_THRESHOLD_="131072").splitlines()
-
-
-def test_importing_the_package_leaves_the_process_unchanged(printed):
-    assert len(printed) == 1, printed
+def fetched_when_configured_and_when_not() -> tuple[int, int]:
+    # What the variable does when a process starts: MALLOC_MMAP_THRESHOLD_ is option -3.
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = "131072"
+    assert ctypes.CDLL(None).mallopt(-3, 131072)
+    process.keep_freed_memory()
+    fetched()
+    configured = fetched()
+    del os.environ["MALLOC_MMAP_THRESHOLD_"]
+    process.keep_freed_memory()
+    fetched()
+    return configured, fetched()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
-def test_freed_pages_are_kept_unless_the_environment_configures_malloc(printed):
-    configured, kept = map(int, printed[-1].split())
+@pytest.mark.skipif(process.configures_malloc(os.environ), reason="malloc is configured")
+def test_freed_pages_are_kept_unless_the_environment_configures_malloc(tmp_path):
+    configured, kept = call_in_fresh_process(tmp_path, fetched_when_configured_and_when_not)
     assert configured > 1.5 * PAGES
     assert kept < PAGES / 10
 

@@ -4,9 +4,7 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from gnn_depth.cli import main
 from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import QUIET, SHORT
+from tests.processes import fresh_processes, start_server
+from tests.sweeps.waiting import eventually
 
 RANDOM = [
     "--model.dropout",
@@ -166,6 +167,11 @@ def test_a_training_that_early_stopping_ended_is_complete_and_with_more_patience
     assert_goes_on(rest, whole, epochs)
 
 
+def train_in(folder: Path, words: list[str]) -> int:
+    os.chdir(folder)
+    return main(["fit", *words])
+
+
 def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable):
     words = [
         *SHORT,
@@ -177,21 +183,12 @@ def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable)
         "--model.compile",
         "off",
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gnn_depth", "fit", *words, "--trainer.max_epochs", "1000000"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 100
-        while not list(Path("runs/killed").glob("*/checkpoints/last-1.ckpt")):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        process.kill()
-        process.wait()
+    start_server()
+    with fresh_processes() as pool:
+        training = pool.submit(train_in, Path.cwd(), [*words, "--trainer.max_epochs=1000000"])
+        saved = Path("runs/killed").glob
+        assert eventually(lambda: training.done() or list(saved("*/checkpoints/last-1.ckpt")))
+        assert not training.done()
     (killed,) = Path("runs/killed").iterdir()
     assert json.loads((killed / "result.json").read_text())["status"] == "running"
     read_checkpoint(killed / "checkpoints/best.ckpt")

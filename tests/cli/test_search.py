@@ -36,18 +36,18 @@ def test_a_search_that_was_stopped_goes_on_and_its_best_setting_is_one_that_fit_
     grid,  # noqa: F811
 ):
     pytest.importorskip("optuna")
-    grid(search={"trials": 2, "options": OPTIONS}, seeds=2)
+    grid(search={"trials": 1, "options": OPTIONS}, seeds=2)
     assert gnn_depth("sweep", "grid.yaml").code == 0
     first = results()
-    assert [result["status"] for result in first] == ["finished"] * 4
-    grid(search={"trials": 3, "options": OPTIONS}, seeds=2)
+    assert [result["status"] for result in first] == ["finished"] * 2
+    grid(search={"trials": 2, "options": OPTIONS}, seeds=2)
     answer = gnn_depth("sweep", "grid.yaml", "--dry-run")
-    assert "6 runs of 3 trials x 2 seeds" in answer.out
-    assert answer.out.splitlines()[-1] == "in all: 4 finished, 2 to run"
+    assert "4 runs of 2 trials x 2 seeds" in answer.out
+    assert answer.out.splitlines()[-1] == "in all: 2 finished, 2 to run"
     answer = gnn_depth("sweep", "grid.yaml")
     assert answer.code == 0, answer.err
     found = results()
-    assert found[:4] == first, "finished trials are not run again"
+    assert found[:2] == first, "finished trials are not run again"
 
     # At once, it is the same search.
     assert gnn_depth("sweep", "grid.yaml", "--root", "others").code == 0
@@ -59,7 +59,7 @@ def test_a_search_that_was_stopped_goes_on_and_its_best_setting_is_one_that_fit_
         means[name] = means.get(name, 0) + result["metrics"]["val_acc_at_best_val"] / 2
     best = json.loads(max(means, key=means.get))
     report, command = answer.out.splitlines()[-3:-1]
-    assert report.startswith(f"best of 3 trials: val_acc_at_best_val {max(means.values()):.4f}")
+    assert report.startswith(f"best of 2 trials: val_acc_at_best_val {max(means.values()):.4f}")
     assert "test_acc_at_best_val" in report
     words = shlex.split(command)
     assert words[:2] == ["gnn-depth", "fit"]

@@ -16,10 +16,10 @@ import psutil
 import pytest
 import yaml
 
-from gnn_depth.cli.sweep import PRELOAD
 from tests.cli.conftest import PoolHere
 from tests.cli.test_sweep import BASE
-from tests.sweeps.waiting import end_server, eventually
+from tests.processes import start_server
+from tests.sweeps.waiting import eventually
 
 SEEDS = 2
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -152,7 +152,7 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
     folder, gnn_depth, monkeypatch, number, code
 ):
     """It has started a run again whose process was killed."""
-    end_server(unless_it_imported=PRELOAD)
+    start_server()
     stopper = threading.Thread(target=stop_in_the_middle, args=(folder / "runs", number))
     stopper.start()
     answer = gnn_depth("sweep", "grid.yaml", "--workers=2")

@@ -11,13 +11,12 @@ from gnn_depth.cli import grid_runs, main
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.cost import measure_cost
 from gnn_depth.cli.grid_runs import plan_of, train_job
-from gnn_depth.cli.sweep import PRELOAD, load_grid
-from gnn_depth.sweeps.pool import LocalPool
+from gnn_depth.cli.sweep import load_grid
 from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Job, work
 from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
-from tests.sweeps.waiting import end_server
+from tests.processes import fresh_processes, start_server
 
 
 @pytest.fixture
@@ -39,8 +38,8 @@ def job(tmp_path):
 
 @pytest.fixture(scope="module")
 def pool():
-    end_server(unless_it_imported=PRELOAD)
-    with LocalPool(1, PRELOAD, gpus=[]) as pool:
+    start_server()
+    with fresh_processes() as pool:
         yield pool
 
 

@@ -3,33 +3,31 @@ be traced."""
 
 import os
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 from gnn_depth.nn.variants.compile import remove_torn
+from tests.processes import SAID, call_in_fresh_process
 
 HERE = Path(__file__).parent
 FILES = ["nn/compiled_stack.py", "nn/functional/compiled.py", "testing/built_in.py"]
 
 
+def run_tests(*words):
+    """Run tests in this process, which checks no shapes; their exit code."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # some are imported already, and it warns
+    return pytest.main(list(words))
+
+
 @pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_compiled_code_does_what_it_does_uncompiled(speed):
-    alone = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", "-q", *alone, "-m", speed]
-    command += [str(HERE.parent / file) for file in FILES]
-    child = subprocess.run(
-        command,
-        cwd=HERE.parent.parent,
-        env=os.environ | {"JAXTYPING_DISABLE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(child.stdout, child.stderr, sep="\n")
-    assert child.returncode == 0, "\n".join(child.stdout.splitlines()[-40:])
+def test_compiled_code_does_what_it_does_uncompiled(speed, tmp_path):
+    alone = ["-o", "addopts=", "-p", "no:cacheprovider"]
+    files = [str(HERE.parent / file) for file in FILES]
+    code = call_in_fresh_process(tmp_path, run_tests, *alone, "-q", "-m", speed, *files)
+    assert code == 0, (tmp_path / SAID).read_text()[-4000:]
 
 
 def test_a_library_that_ends_before_its_sections_is_removed_unless_it_is_being_written(tmp_path):

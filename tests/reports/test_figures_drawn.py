@@ -218,11 +218,14 @@ def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     assert areas_and_bars(edge, edge, apart=True) == ([], every)
 
 
-def test_files_are_what_their_suffix_says_and_need_no_other(maps, tmp_path):
-    starts = {".png": b"\x89PNG\r\n", ".pdf": b"%PDF-", ".html": b"<!DOCTYPE html>"}
-    for suffix, start in starts.items():
+def test_files_are_what_their_suffix_says_and_need_no_other(lines, maps, tmp_path):
+    for suffix, drawing, start in (
+        (".png", lines, b"\x89PNG\r\n"),
+        (".pdf", lines, b"%PDF-"),
+        (".html", maps, b"<!DOCTYPE html>"),
+    ):
         with rc_context({"pdf.compression": 0}):
-            save_figure(maps, tmp_path / f"figure{suffix}", "A title")
+            save_figure(drawing, tmp_path / f"figure{suffix}", "A title")
         assert (tmp_path / f"figure{suffix}").read_bytes().startswith(start)
     pdf = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in pdf, "TrueType"

@@ -44,8 +44,10 @@ PARTS |= {
     for variant, (name, options) in LAYERS.items()
 }
 COMPILABLE = [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
-#: Compiled in every run: sums and attention, a norm of scores and one of neighbourhoods.
-COMPILED = ["layer, gcn", "layer, gat", "norm, lipschitz", "norm, neighbor"]
+#: Compiled in every run: sums, attention, and a norm of neighbourhoods.
+COMPILED = ["layer, gcn", "layer, gat", "norm, neighbor"]
+#: Layers with further options, which conform by the slow tests.
+FURTHER = [f"layer, {variant}" for variant, (name, _) in LAYERS.items() if variant != name]
 
 
 def leave_out(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +57,10 @@ def leave_out(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-@pytest.mark.parametrize("label", PARTS)
+@pytest.mark.parametrize(
+    "label",
+    [pytest.param(label, marks=[pytest.mark.slow] * (label in FURTHER)) for label in PARTS],
+)
 def test_a_built_in_part_conforms(label: str, monkeypatch: pytest.MonkeyPatch):
     leave_out({"compile"}, monkeypatch)  # which takes three times as long as all else
     kind, name, options = PARTS[label]

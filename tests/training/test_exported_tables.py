@@ -71,7 +71,7 @@ def exported(folder: Path, model: dict, blank: bool = True, **options):
     nodes, edges = written(folder, *tables(0, blank), "may")
     data = UserGraph(edges, nodes=nodes, **{**OPTIONS, **options})
     model = {"num_layers": 1, "hidden_channels": 8, **model}
-    run = gnn_depth.fit(model, data, epochs=3, root=str(folder / "runs"), progress=False)
+    run = gnn_depth.fit(model, data, epochs=1, root=str(folder / "runs"), progress=False)
     return run, imported(run.export(folder / "model.pt2").with_suffix(".py"))
 
 
@@ -93,7 +93,6 @@ def june(folder: Path, name: str = "june") -> tuple[pd.DataFrame, pd.DataFrame, 
 
 
 WAYS = {
-    "undirected": ({}, {"undirected": True}),
     "weights": ({}, {"edge_weight": "amount", "repeated_edges": "sum", "undirected": True}),
     "sums": (
         {"layer": "gat"},
@@ -199,7 +198,7 @@ KNOWN = {
 
 
 def test_faults_of_ids_and_edges_are_named(run_of, tmp_path):
-    _, module = run_of("undirected")
+    _, module = run_of("weights")
     nodes, edges, *_ = june(tmp_path)
     for changed, of_edges, words in (
         (nodes.rename(columns={"customer": "id"}), edges, "no column 'customer', which had"),
@@ -214,7 +213,7 @@ def test_faults_of_ids_and_edges_are_named(run_of, tmp_path):
 
 
 def test_the_file_runs_where_this_package_cannot_be_imported(run_of, tmp_path, monkeypatch):
-    run, module = run_of("undirected")
+    run, module = run_of("weights")
     nodes, edges, *_ = june(tmp_path)
     nodes.loc[5, "region"] = "east"
     paths = written(tmp_path, nodes, edges, "east")

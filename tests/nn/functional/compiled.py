@@ -59,7 +59,8 @@ def assert_same(function, inputs):
     assert distance(fast[1], eager[1]) <= 1e-12
 
 
-@pytest.mark.parametrize("kind", ["block", pytest.param("repeated", marks=slow)])
+@slow  # attention by additive scores differs in the scores alone
+@pytest.mark.parametrize("kind", ["block", "repeated"])
 def test_attention_by_dot_products(kind):
     graph = structure(kind, 3)
 
@@ -92,6 +93,7 @@ def test_attention_by_additive_scores_of_two_tensors(kind, parts):
     assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), randn(3, 3)))
 
 
+@slow  # two tensors show what one does
 def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_ways(parts):
     graph = structure("isolated_symmetric", 3)
     assert (len(graph.padded().borders) > 2) == (parts > 1)
@@ -185,10 +187,10 @@ def test_onednn_gets_whole_matrices_only(monkeypatch):
 
 
 def test_dropout_draws_the_same_masks_to_the_last_bit():
-    def drop(flat, matrix, cube, wide):
-        return [dropout(x, p) for x, p in ((flat, 0.1), (matrix, 0.5), (cube, 0.6), (wide, 0.3))]
+    def drop(cube, wide):
+        return [dropout(x, p) for x, p in ((cube, 0.6), (wide, 0.3))]
 
-    inputs = [torch.rand(shape) + 1 for shape in ((7,), (300, 64), (4, 5, 6), (2, 2**14 + 3))]
+    inputs = [torch.rand(shape) + 1 for shape in ((1, 1, 7), (2, 2**14 + 3))]
     fast = compiled(drop)
     masks = []
     for function in (drop, fast, drop, fast):
