@@ -34,6 +34,7 @@ COLUMNS = (
     "steps",
     "best_epoch",
     "monitor",
+    "metric",
     "num_parameters",
     "started",
     "reason",
@@ -66,10 +67,16 @@ class Origin:
     folder: Path | None = None  # an existing one; by default the run gets a new one
 
 
-def on_test_set(monitor: str) -> str:
+def on_test_set(monitor: str, metric: str = "acc") -> str:
     """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val`` for
-    ``val/acc``."""
-    return f"test_{monitor.partition('/')[2]}_at_best_val"
+    ``val/acc``.
+
+    Of the test set no loss is measured: for ``val/loss`` it is the task's own ``metric``.
+    """
+    name = monitor.partition("/")[2]
+    if name == "loss":
+        name = metric
+    return f"test_{name}_at_best_val"
 
 
 def lower_is_better(metric: str) -> bool:

@@ -132,16 +132,24 @@ def is_percent(metric: str) -> bool:
 
 def monitor(frame: pd.DataFrame) -> str:
     """The metric that chose the best epochs: ``val/acc``, unless all runs name the same other."""
-    if "monitor" in frame:
-        found = frame["monitor"].dropna().unique()
+    return _shared(frame, "monitor", "val/acc")
+
+
+def _shared(frame: pd.DataFrame, column: str, default: str) -> str:
+    """The entry of a column that all runs with one have in common."""
+    if column in frame:
+        found = frame[column].dropna().unique()
         if len(found) == 1:
             return str(found[0])
-    return "val/acc"
+    return default
 
 
 def main_metric(frame: pd.DataFrame) -> str:
-    """The monitored metric on the test set at the best epoch: ``test_acc_at_best_val``."""
-    return on_test_set(monitor(frame))
+    """The monitored metric on the test set at the best epoch: ``test_acc_at_best_val``.
+
+    Where the loss was monitored, it is the metric of the task.
+    """
+    return on_test_set(monitor(frame), _shared(frame, "metric", "acc"))
 
 
 def metric_words(metric: str) -> str:

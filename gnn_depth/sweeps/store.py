@@ -87,7 +87,8 @@ class Record:
         """The metric of the test set that its task is judged by; None if it measured nothing."""
         if not self.result.get("metrics"):
             return None
-        return on_test_set(self.result.get("monitor", "val/acc"))
+        monitor, metric = self.result.get("monitor", "val/acc"), self.result.get("metric", "acc")
+        return on_test_set(monitor, metric)
 
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""

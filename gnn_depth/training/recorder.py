@@ -280,6 +280,7 @@ class RunRecorder(L.Callback):
         task: Any = pl_module.task
         self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
         self.result["monitor"] = self.best.monitor
+        self.result["metric"] = type(task).best  # whatever chooses the best epoch
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
         missing = getattr(data, "missing_mask", None)
         if missing is not None:

@@ -45,6 +45,21 @@ def fit(gnn_depth: Callable) -> Callable:
     return run
 
 
+@pytest.mark.parametrize(("task", "metric"), [("multiclass", "acc"), ("binary", "auroc")])
+def test_a_table_of_runs_whose_epochs_the_loss_chose_has_the_metric_of_their_task(
+    fit: Callable, gnn_depth: Callable, task: str, metric: str
+):
+    words = ["--model.best_metric=loss", "--data.num_classes=2", f"--model.task={task}"]
+    answer, folder = fit(*words)
+    assert answer.code == 0, answer.err
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["monitor"], result["metric"]) == ("val/loss", metric)
+    table = gnn_depth("table", "runs")
+    assert table.code == 0, table.err
+    value = 100 * result["metrics"][f"test_{metric}_at_best_val"]
+    assert f"{value:.1f}" in table.out
+
+
 @pytest.fixture
 def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plug_callbacks.py").write_text(CALLBACKS)
