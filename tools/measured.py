@@ -53,6 +53,8 @@ BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", r
 SHORTER = {"--trainer.max_epochs": "epochs", "--trainer.max_steps": "steps"}
 LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside", "undecided")
 SHORT = "fewer epochs"
+#: Options of released code for the number of epochs.
+EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs"}
 #: The papers of the README's table: source, and the name of the paper's method or subject.
 PAPERS = {
     "Dasoulas et al. 2021": "LipschitzNorm (Dasoulas et al., ICML 2021)",
@@ -285,6 +287,17 @@ class Authors:
         return Claim(self.data, "std")
 
     @property
+    def _was_still_learning(self) -> bool:
+        """True if the released code was given fewer epochs than its paper and was best near their
+        end."""
+        if EPOCHS_OF_THEIRS.isdisjoint(self.data.get("changed", {})):
+            return False
+        for best, epochs in zip(self.data["best_epochs"], self.data["epochs"], strict=True):
+            if best > 0.8 * epochs:
+                return True
+        return False
+
+    @property
     def verdict(self) -> str:
         """Whether the difference of the two means is within noise.
 
@@ -294,6 +307,8 @@ class Authors:
         if self.ours is None:
             return "not run by us"
         if self.ours.shorter() and self.data.get("stopped") != "as ours":
+            return SHORT
+        if self._was_still_learning:
             return SHORT
         freedom = self.ours.n + self.theirs.n - 2
         if freedom == 0:

@@ -132,6 +132,22 @@ def test_a_short_training_is_compared_only_with_one_as_short():
     assert as_short.verdict == "as the authors' code"
 
 
+@pytest.mark.parametrize(
+    ("changed", "best", "verdict"),
+    [
+        ({"nepoch": 100}, 95, measured.SHORT),
+        ({"nepoch": 100}, 40, "as the authors' code"),
+        ({}, 95, "as the authors' code"),
+    ],
+)
+def test_a_training_of_theirs_that_was_cut_off_while_it_learned_is_not_compared(
+    changed, best, verdict
+):
+    ours = Claim({"at": {}, "values": [80, 81]}, "std")
+    theirs = {"at": {}, "values": [80], "changed": changed, "best_epochs": [best], "epochs": [100]}
+    assert measured.Authors("A", "x", theirs, ours, None).verdict == verdict
+
+
 def finished(folder, at, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:
