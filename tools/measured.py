@@ -54,7 +54,7 @@ SHORTER = {"--trainer.max_epochs": "epochs", "--trainer.max_steps": "steps"}
 LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside", "undecided")
 SHORT = "fewer epochs"
 #: Options of released code for the number of epochs.
-EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs"}
+EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs", "max_epochs"}
 #: The papers of the README's table: source, and the name of the paper's method or subject.
 PAPERS = {
     "Dasoulas et al. 2021": "LipschitzNorm (Dasoulas et al., ICML 2021)",
@@ -287,6 +287,11 @@ class Authors:
         return Claim(self.data, "std")
 
     @property
+    def is_variation(self) -> bool:
+        """True if an option besides the number of epochs differs from the paper's."""
+        return not EPOCHS_OF_THEIRS.issuperset(self.data.get("changed", {}))
+
+    @property
     def _was_still_learning(self) -> bool:
         """True if the released code was given fewer epochs than its paper and was best near their
         end."""
@@ -393,7 +398,8 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
         of_papers[paper] += count
     for paper, title in PAPERS.items():
         count = of_papers[paper]
-        verdicts = Counter(one.verdict for one in authors if one.paper == paper)
+        of_paper = [one for one in authors if one.paper == paper and not one.is_variation]
+        verdicts = Counter(one.verdict for one in of_paper)
         agreeing = verdicts["as the authors' code"]
         decided = agreeing + verdicts["not as the authors' code"]
         columns = [

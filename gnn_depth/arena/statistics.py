@@ -216,19 +216,9 @@ def rank_correlation(
 def _ranks(x: NDArray, group_of: NDArray) -> NDArray:
     """Ranks inside each group, from -1/2 to 1/2 and with mean 0, so that groups of any size are
     pooled."""
-    order = np.lexsort((x, group_of))  # by group, and in each by value
-    values, groups = x[order], group_of[order]
-    is_new = np.ones(len(x), dtype=bool)
-    is_new[1:] = (values[1:] != values[:-1]) | (groups[1:] != groups[:-1])
-    tie_of = np.cumsum(is_new) - 1
-    # Tied values share the mean of their places.
-    places = np.bincount(tie_of, np.arange(len(x))) / np.bincount(tie_of)
-    sizes = np.bincount(group_of)
-    first_places = np.cumsum(sizes) - sizes
-    ranks = np.empty(len(x))
-    ranks[order] = places[tie_of] - first_places[groups]
-    size = sizes[group_of]
-    return (ranks - (size - 1) / 2) / size
+    ranks = pd.Series(x).groupby(group_of).rank().to_numpy()
+    size = np.bincount(group_of)[group_of]
+    return (ranks - (size + 1) / 2) / size
 
 
 def _pearson(sums: NDArray) -> NDArray:

@@ -371,7 +371,7 @@ class LipschitzConstants(StepCallback):
 
     def _close(self, trainer: L.Trainer) -> None:
         if self._driver is not None:
-            self._driver.remove()
+            self._driver.close()
         self._driver = None  # nothing of the model is kept
         super()._close(trainer)
 

@@ -148,6 +148,19 @@ def test_a_training_of_theirs_that_was_cut_off_while_it_learned_is_not_compared(
     assert measured.Authors("A", "x", theirs, ours, None).verdict == verdict
 
 
+def test_a_variation_of_the_released_code_is_shown_and_not_counted():
+    paper = "Alon & Yahav 2021"
+    ours, claim = Claim({"at": {}, "values": [80, 81]}, "std"), {"at": {}, "values": [80]}
+    cell = measured.Authors(paper, "x", claim, ours, None)
+    other = measured.Authors(paper, "x", claim | {"changed": {"no_activation": False}}, ours, None)
+    counted = "1 of 1 trained cells"
+    assert counted in measured.papers_table([], [cell])
+    assert counted in measured.papers_table([], [cell, other])
+    assert "no_activation False" in measured.authors_table(
+        [measured.Authors(paper, "x", other.data | {"last": [90], "largest": [90]}, ours, None)]
+    )
+
+
 def finished(folder, at, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:

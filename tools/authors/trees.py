@@ -19,8 +19,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "GIN": {},
     "GGNN": {"no_activation": True, "no_residual": True},
 }
-#: By depth: passes through the data, as many as ours are given, few where the paper has 50,000; and
-#: passes of one look at the accuracy, which the learning rate follows.
+#: By depth: passes through the data, as many as ours are given in whole looks, few where the paper
+#: has 50,000; and passes of one look at the accuracy, which the learning rate follows. With depth 2
+#: both end when they have learned everything.
 PASSES = {2: (2000, 100), 3: (200, 10), 4: (75, 5), 5: (10, 5)}
 #: What a claim says of the length of its training.
 STOPPED = "as ours"
