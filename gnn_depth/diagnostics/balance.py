@@ -191,6 +191,8 @@ class ParameterChange:
             return []
         moved: dict[Tensor, Tensor] = {}
         for parameter, old in zip(self._parameters(), self._before, strict=True):
+            # When a training has ended its parameters may be on another device than in it.
+            old = old.to(parameter.device)
             change = (parameter.detach() - old).abs()
             if relative:
                 change = torch.where(change == 0, change, change / old.abs())

@@ -13,7 +13,7 @@ from typing import Any
 
 from distributed import Client, KilledWorker, Security, rpc
 
-from gnn_depth.sweeps.pool import FreshProcess, Pool, PoolError, WorkerDied
+from gnn_depth.sweeps.pool import FIRST, FreshProcess, Pool, PoolError, WorkerDied
 
 #: Seconds in which a scheduler must answer, and in which a killed worker should be back.
 PATIENCE = 10
@@ -101,7 +101,7 @@ _STARTING = threading.Lock()
 def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Make a call in a fresh process of this worker, which imports the modules once for all."""
     with _STARTING:
-        multiprocessing.set_forkserver_preload(list(preload))
+        multiprocessing.set_forkserver_preload([FIRST, *preload])
         # Dask's workers are daemons, which multiprocessing does not let start processes.
         config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
         daemon = config.pop("daemon", None)

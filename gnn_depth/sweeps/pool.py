@@ -28,6 +28,8 @@ THREADS = (
     "OPENBLAS_NUM_THREADS",
     "TORCHINDUCTOR_COMPILE_THREADS",
 )
+#: What every server imports before anything else.
+FIRST = "gnn_depth.sweeps.before_fork"
 EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returned
 
 
@@ -247,7 +249,7 @@ def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> Non
     mine = {name: os.environ[name] for name in environment if name in os.environ}
     os.environ.update(environment)
     try:
-        multiprocessing.set_forkserver_preload(list(preload))
+        multiprocessing.set_forkserver_preload([FIRST, *preload])
         forkserver.ensure_running()
     finally:
         for name in environment:

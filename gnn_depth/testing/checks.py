@@ -53,6 +53,7 @@ COMMON: list[Property[Subject]] = [
     properties.compiles,
     properties.inputs_unchanged,
     properties.repeat,
+    properties.gpu,
 ]
 OF_GRAPHS = [*COMMON, properties.permutation, properties.batch, properties.blocks]
 ROWS = replace(
@@ -66,9 +67,9 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
     """Check that a norm has the properties of every norm.
 
     Properties: ``shape``, ``finite``, ``gradient``, ``state``, ``ddp``, ``compile``, ``inputs``,
-    ``repeat``; norms of features and scores also have ``permutation``, ``batch`` and ``blocks``. A
-    norm of scores is checked with every kind of score that it serves, one of weights with wide and
-    tall matrices.
+    ``repeat``, and ``gpu`` where PyTorch finds one; norms of features and scores also have
+    ``permutation``, ``batch`` and ``blocks``. A norm of scores is checked with every kind of score
+    that it serves, one of weights with wide and tall matrices.
 
     Args:
         norm: The class, or its registered name.

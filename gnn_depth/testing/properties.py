@@ -339,6 +339,42 @@ def repeat(subject: Subject) -> None:
         raise Violation(f"{subject}: a pass in evaluation draws random numbers.")
 
 
+@as_property(
+    "gpu",
+    "Make tensors on the device of the input, as in torch.zeros(3, device=x.device); keep those "
+    "of the part by register_buffer.",
+    applies=torch.cuda.is_available,
+)
+def gpu(subject: Subject) -> None:
+    """Outputs and gradients on a GPU are those on the CPU; tried where PyTorch finds a GPU."""
+    graph = mixed()
+    for training, where in subject.modes(graph).items():
+        wanted = _with_gradients(subject, graph, training, "cpu")
+        got = _with_gradients(subject, graph, training, "cuda")
+        for name, value in wanted.items():
+            assert_close(got[name].cpu(), value, f"{where}, {name} on a GPU")
+
+
+def _with_gradients(
+    subject: Subject, graph: Graph, training: bool, device: str
+) -> dict[str, Tensor]:
+    """The output and all gradients of a random weighted sum of it, by name."""
+    part = subject.part().to(device)
+    inputs = [x.to(device).requires_grad_() for x in subject.inputs(graph)]
+    out = subject.run(part, inputs, graph.to(device), training)
+    with seeded(8):
+        weight = torch.randn(out.shape, dtype=out.dtype).to(device)
+    torch.autograd.backward((out * weight).sum())
+    found = {"the output": out.detach()}
+    for number, x in enumerate(inputs):
+        if x.grad is not None:
+            found[f"the gradient of input {number}"] = x.grad
+    for name, parameter in parameters_of(part).items():
+        if parameter.grad is not None:
+            found[f"the gradient of {name}"] = parameter.grad
+    return found
+
+
 # Promises that a layer or a skip connection may make.
 
 

@@ -197,7 +197,7 @@ def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph)
 
 def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor, Score]:
     with seeded(6):
-        one, other = torch.randn(2, HEADS, CHANNELS, dtype=torch.float64).to(x.dtype)
+        one, other = torch.randn(2, HEADS, CHANNELS, dtype=torch.float64).to(x)
     x_dst = targets(x, graph)
     if kind is LinearScore:
         scores = at_target((x_dst * one).sum(-1), graph) + at_source((x * other).sum(-1), graph)

@@ -31,6 +31,7 @@ class Property(Generic[T]):
     name: str  # in ``except_for``
     holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
     remedy: str  # advice to the author of the part
+    applies: Callable[[], bool] = lambda: True  # on this machine
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
         """The report of the first subject that fails, or raises an error; None if none does."""
@@ -50,9 +51,11 @@ class Property(Generic[T]):
         return None
 
 
-def as_property(name: str, remedy: str) -> Callable[[Callable[[T], None]], Property[T]]:
+def as_property(
+    name: str, remedy: str, applies: Callable[[], bool] = lambda: True
+) -> Callable[[Callable[[T], None]], Property[T]]:
     """Make a property of the function below, which tries it."""
-    return lambda holds: Property(name, holds, remedy)
+    return lambda holds: Property(name, holds, remedy, applies)
 
 
 def check_properties(
@@ -74,7 +77,8 @@ def check_properties(
     for name in excepted:
         if name not in names:
             raise ValueError(unknown(f"property of {call}", name, names))
-    first, *others = properties
+    first, *others = [item for item in properties if item.applies()]
+    tried = [first.name, *(item.name for item in others)]
     failures = {first.name: first.failure(cls, subjects)}
     if failures[first.name] and first.name not in excepted:
         raise NotConforming(
@@ -85,14 +89,14 @@ def check_properties(
     made = subjects()
     for item in others:
         failures[item.name] = item.failure(cls, lambda: made)
-    lacking = [name for name in names if failures[name]]
+    lacking = [name for name in tried if failures[name]]
     found = [failures[name] or "" for name in lacking if name not in excepted]
     for name in excepted:
-        if name not in lacking:
+        if name in tried and name not in lacking:
             found.append(f"  {name}: It is excepted, but it holds.\n    Remove it from except_for.")
     if not found:
         return
-    head = f"{described(cls)} does not conform, in {len(found)} of {len(names)} properties:"
+    head = f"{described(cls)} does not conform, in {len(found)} of {len(tried)} properties:"
     paragraphs = [head, *found]
     if lacking:
         exceptions = f"{call}(..., except_for={tuple(lacking)})"

@@ -8,6 +8,7 @@ from shutil import which
 from typing import Literal, NamedTuple, TypeAlias
 
 import lightning as L
+import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
@@ -49,7 +50,13 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
         if repeated is not None:
             fields = stack.receptive_fields(*repeated)
             sizes = [(graph.num_sources, graph.num_edges) for graph in fields]
-        decision = decide(choice, stack, sizes, steps_of(trainer), uses_kernels(trainer))
+        is_on_gpu = trainer.strategy.root_device.type == "cuda"
+        if is_on_gpu and choice == "auto":
+            decision = Decision(False, "kernels for GPUs need no compiling")
+            if not uses_kernels(trainer):
+                decision = Decision(False, "what compiling saves on a GPU is not known")
+        else:
+            decision = decide(choice, stack, sizes, steps_of(trainer), uses_kernels(trainer))
     if decision.compiled:
         # Other graphs are seen in too few steps for compiling to pay off.
         only = None
@@ -66,15 +73,16 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
 
 def uses_kernels(trainer: L.Trainer) -> bool:
     """True if the layers of a training run on native kernels, which are compiled now if need be."""
-    on_cpu = trainer.strategy.root_device.type == "cpu"
-    return on_cpu and trainer.precision in WITH_KERNELS and native.available() is not None
+    if trainer.precision not in WITH_KERNELS:
+        return False
+    return native.available_for(trainer.strategy.root_device) is not None
 
 
 class KernelPath:
     """Which kernels a training uses, from its first step on: a resumed one uses the same.
 
     Attributes:
-        key: The key of the kernels (see :func:`gnn_depth.nn.native.available`), or None for
+        key: The key of the kernels (see :func:`gnn_depth.nn.native.available_for`), or None for
             PyTorch alone; ``UNKNOWN`` before the training begins.
     """
 
@@ -83,18 +91,19 @@ class KernelPath:
     def __init__(self) -> None:
         self.key: str | None = self.UNKNOWN
 
-    def fix(self) -> None:
-        """Choose the kernels; of a resumed training those of its checkpoint, if they are here."""
+    def fix(self, device: torch.device) -> None:
+        """Choose the kernels for a device; of a resumed training those of its checkpoint, if they
+        are here."""
         before = self.key
         if before is None:
             # It began on PyTorch alone, from which the kernels differ in the last bits.
             native.use(False)
-        self.key = native.available()
+        self.key = native.available_for(device)
         if before in (self.UNKNOWN, self.key):
             return
         said = f"this run began on native kernels {before}, and continues "
         if self.key is None:
-            said += f"on PyTorch alone ({native.why_not() or 'they are switched off'})"
+            said += f"on PyTorch alone ({native.why_not(device) or 'they are switched off'})"
         else:
             said += f"on {self.key}: another compiler, processor or version of this package"
         rank_zero_only(print)(f"{said}; numbers may differ in their last bits", file=sys.stderr)

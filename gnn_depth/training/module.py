@@ -227,7 +227,7 @@ class NodeClassifier(PlainModule):
         # Lightning replaces the patience that is asked for by that of the checkpoint.
         for callback, patience in self._patience:
             callback.patience = patience
-        self.kernel_path.fix()
+        self.kernel_path.fix(self.trainer.strategy.root_device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:

@@ -356,7 +356,7 @@ def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(
 ):
     # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
     assert floats_and_bytes(kept_by_a_block(graph, layer=layer)) == [1, 0]
-    monkeypatch.setattr(partition, "FEW_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(recompute, "FEW_MULTIPLICATIONS", 0)
     assert floats_and_bytes(kept_by_a_block(graph, layer=layer)) == [1 + maps, 0]
 
 

@@ -111,7 +111,7 @@ def test_batches_of_trees_are_compiled_for_since_they_have_one_graph(monkeypatch
     stack = DeepGNN(
         trees.num_features, 16, partial(GAT, heads=4), num_layers=5, encoder="embedding"
     )
-    monkeypatch.setattr(native, "available", lambda: None)
+    monkeypatch.setattr(native, "available_for", lambda device: None)
     compiling.compile_layers("auto", stack, trainer_of(loader, steps=10**7))
     assert stack.compiled.only is next(iter(loader)).graph is loader.repeated.graph
     assert loader.repeated.read == 32
@@ -170,13 +170,16 @@ def test_where_kernels_compute_a_norm_of_edges_is_compiled_in_a_long_training_al
     assert not decide("auto", scaling, CORA, 10_000, has_kernels=True).compiled
 
 
+CPU = torch.device("cpu")
+
+
 @pytest.fixture
 def kernels(monkeypatch):
     """Kernels of a key that a test chooses; None for a machine without any."""
     state = SimpleNamespace(key="new", wanted=True)
-    monkeypatch.setattr(native, "available", lambda: state.key if state.wanted else None)
+    monkeypatch.setattr(native, "available_for", lambda device: state.key if state.wanted else None)
     monkeypatch.setattr(native, "use", lambda wanted: setattr(state, "wanted", wanted))
-    monkeypatch.setattr(native, "why_not", lambda: "no C++ compiler was found")
+    monkeypatch.setattr(native, "why_not", lambda device: "no C++ compiler was found")
     return state
 
 
@@ -198,9 +201,9 @@ def test_a_resumed_training_keeps_its_kernels_or_says_what_changed(
     kernels.key = now
     path = KernelPath()
     path.key = before
-    path.fix()
+    path.fix(CPU)
     assert path.key == after
-    assert native.available() == after
+    assert native.available_for(CPU) == after
     message = capsys.readouterr().err
     assert said in message
     assert bool(message) == bool(said)

@@ -16,7 +16,7 @@ from gnn_depth.nn.native import kernels
 
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
-    if kernels.serve_fused(None, x):
+    if not kernels.is_on_gpu(x) and kernels.serve_fused(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
 
@@ -26,6 +26,9 @@ _elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)
 
 def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
     """True if :func:`convolution` is one kernel for these tensors."""
+    # On a GPU the products are best left to its own library.
+    if kernels.is_on_gpu(x):
+        return False
     # The kernel returns no gradient of the edges' weights.
     if x.dim() != 2 or x.dtype != torch.float32 or weights.requires_grad:
         return False

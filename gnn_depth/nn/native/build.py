@@ -60,13 +60,18 @@ def cache_folder() -> Path:
     return base / "gnn_depth" / "native"
 
 
+def is_switched_off() -> bool:
+    """True if the user wants PyTorch alone."""
+    return os.environ.get(SWITCH, "").lower() in ("0", "off", "false")
+
+
 def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     """The libraries of all families, compiled if they are not in the cache, and their key.
 
     Raises:
         NoKernelsError: They are switched off, or cannot be built or loaded; the message says why.
     """
-    if os.environ.get(SWITCH, "").lower() in ("0", "off", "false"):
+    if is_switched_off():
         raise NoKernelsError(f"{SWITCH} is off")
     folder, key = AHEAD, _key_of_ahead()
     if key is None:

@@ -1,7 +1,8 @@
 """The kernels as functions of tensors, without derivatives: ``gnn_depth.nn.functional`` adds those.
 
 A kernel computes what the plain functions there compute. :func:`serve` says whether it may: for
-float32 and float64 in the memory of a CPU, outside the compiler and transforms of ``torch.func``.
+float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compiler and transforms of
+``torch.func``. Kernels for CPUs are in C++ and called from here; those for GPUs are in ``gpu.py``.
 """
 
 # N nodes (targets), S sources, E edges, H heads, C channels; of a block I inputs and O outputs;
@@ -10,10 +11,12 @@ float32 and float64 in the memory of a CPU, outside the compiler and transforms 
 import ctypes
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +30,8 @@ log = logging.getLogger("gnn_depth")
 #: Work of a part of the nodes: an edge is 1, and a node as much as this many edges.
 WORK, WORK_OF_NODE, MOST_PARTS = 1024, 4, 64
 PLAIN = (Tensor, nn.Parameter)
+CPU = torch.device("cpu")
+F = TypeVar("F", bound=Callable[..., Any])
 #: The C functions' names end with the type of their numbers.
 TYPES = {torch.float32: "float", torch.float64: "double"}
 
@@ -77,6 +82,65 @@ class _Path:
 _path = _Path()
 
 
+class _Gpu:
+    """The module with the kernels for GPUs, imported at its first use: Triton takes a second."""
+
+    def __init__(self) -> None:
+        self.is_decided = False
+        self.module: ModuleType | None = None
+        self.reason = ""
+
+
+_gpu = _Gpu()
+
+
+def is_on_gpu(x: Tensor) -> bool:
+    """True if kernels for GPUs compute with a tensor."""
+    return x.is_cuda
+
+
+def available_on_gpu() -> str | None:
+    """The key of the kernels for GPUs; None if PyTorch computes instead."""
+    if not _gpu.is_decided:
+        _gpu.is_decided = True
+        try:
+            if build.is_switched_off():
+                raise build.NoKernelsError(f"{build.SWITCH} is off")
+            if torch.version.hip is not None:
+                raise build.NoKernelsError("they were written for NVIDIA's GPUs, and this is AMD's")
+            _gpu.module = import_module("gnn_depth.nn.native.gpu")
+        except ImportError as error:
+            _gpu.reason = f"Triton cannot be imported ({error})"
+            log.warning("no kernels for GPUs, so layers run on PyTorch alone: %s", _gpu.reason)
+        except build.NoKernelsError as error:
+            _gpu.reason = str(error)
+    if _gpu.module is None or not _path.wanted:
+        return None
+    return f"gpu-{_gpu.module.KEY}"
+
+
+def available_for(device: torch.device) -> str | None:
+    """The key of the kernels that compute on a device; None if PyTorch computes instead."""
+    if device.type == "cuda":
+        return available_on_gpu()
+    if device.type == "cpu":
+        return available()
+    return None
+
+
+def _or_on_gpu(function: F) -> F:
+    """A function below for tensors on a CPU, and that of the same name in ``gpu.py`` for others."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        first = next(each for each in arguments if isinstance(each, Tensor))
+        if is_on_gpu(first):
+            return getattr(_gpu.module, function.__name__)(*arguments)
+        return function(*arguments)
+
+    return call  # type: ignore[return-value]
+
+
 def available() -> str | None:
     """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
 
@@ -119,8 +183,10 @@ def _functions_of(libraries: list[ctypes.CDLL]) -> dict[torch.dtype, dict[str, A
     return found
 
 
-def why_not() -> str:
-    """The reason why there are no kernels."""
+def why_not(device: torch.device = CPU) -> str:
+    """The reason why there are no kernels for a device."""
+    if device.type == "cuda":
+        return _gpu.reason
     return _path.reason
 
 
@@ -151,21 +217,28 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
     # Compiled code cannot call C functions, and a transform would hand them no numbers.
     if torch.compiler.is_compiling() or torch_internals.is_transforming():
         return False
-    dtype = None
+    dtype, on_gpu = None, False
     for value in values:
         if value is None:
             continue
         if dtype is None:
             dtype = value.dtype
+            on_gpu = is_on_gpu(value)
         # A subclass may mean something else by its numbers.
-        if type(value) not in PLAIN or value.dtype != dtype or not value.is_cpu:
+        if type(value) not in PLAIN or value.dtype != dtype:
+            return False
+        if is_on_gpu(value) != on_gpu or not (on_gpu or value.is_cpu):
             return False
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
         if value.layout != torch.strided or torch_internals.is_wrapped(value):
             return False
-    if dtype not in TYPES or available() is None:
+    if dtype not in TYPES:
         return False
-    return graph is None or lists_of(graph).fits
+    if on_gpu:
+        # A kernel counts edges in 32 bits.
+        fits = graph is None or graph.rows(1).ptr.dtype == torch.int32
+        return fits and available_on_gpu() is not None
+    return available() is not None and (graph is None or lists_of(graph).fits)
 
 
 def serve_fused(graph: Graph | None, *values: Tensor | None) -> bool:
@@ -210,13 +283,13 @@ class Mask:
     def __init__(self, seed: Tensor | None, p: float, threshold: int) -> None:
         self.seed = seed
         self.p = p
-        self._threshold = threshold
+        self.threshold = threshold
 
     @cached_property
     def _structure(self) -> _Dropout:
         if self.seed is None:
             return _Dropout(None, 0, 0.0)
-        return _Dropout(self.seed.data_ptr(), self._threshold, 1 / (1 - self.p))
+        return _Dropout(self.seed.data_ptr(), self.threshold, 1 / (1 - self.p))
 
     @property
     def address(self) -> int:
@@ -344,6 +417,7 @@ def _run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 # ---- Sums ---------------------------------------------------------------------------------------
 
 
+@_or_on_gpu
 def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Weighted sum of the rows at the other end of each node's edges."""
     call = _Call(graph, transposed, weights_EH=weights_EH, x_SHC=x_SHC)
@@ -352,6 +426,7 @@ def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) 
     return y
 
 
+@_or_on_gpu
 def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """Sum of the values of each node's edges."""
     call = _Call(graph, transposed, values_EH=values_EH)
@@ -360,6 +435,7 @@ def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
     return y
 
 
+@_or_on_gpu
 def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     """The dot product of both ends of each edge."""
     call = _Call(graph, query_NHC=query_NHC, key_SHC=key_SHC)
@@ -368,6 +444,7 @@ def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     return s
 
 
+@_or_on_gpu
 def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges into each node, -inf where there are none."""
     call = _Call(graph, values_EH=values_EH)
@@ -379,6 +456,7 @@ def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
 # ---- Attention ----------------------------------------------------------------------------------
 
 
+@_or_on_gpu
 def softmax_forward(scores_EH: Tensor, graph: Graph) -> Tensor:
     """Softmax over the edges into each node."""
     call = _Call(graph, scores_EH=scores_EH)
@@ -387,6 +465,7 @@ def softmax_forward(scores_EH: Tensor, graph: Graph) -> Tensor:
     return alpha
 
 
+@_or_on_gpu
 def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
     """The symmetric Jacobian of a softmax, times a gradient or tangent."""
     call = _Call(graph, alpha_EH=alpha_EH, grad_EH=grad_EH)
@@ -395,6 +474,7 @@ def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
     return out
 
 
+@_or_on_gpu
 def additive_scores(
     x_NHC: Tensor, z_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
 ) -> Tensor:
@@ -405,6 +485,7 @@ def additive_scores(
     return s
 
 
+@_or_on_gpu
 def additive_slopes(
     grad_EH: Tensor,
     own_NHC: Tensor,
@@ -420,6 +501,7 @@ def additive_slopes(
     return sums
 
 
+@_or_on_gpu
 def attend_forward(
     scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask
 ) -> tuple[Tensor, Tensor]:
@@ -430,6 +512,7 @@ def attend_forward(
     return y, alpha
 
 
+@_or_on_gpu
 def attend_backward(
     grad_NHC: Tensor,
     scores_EH: Tensor,
@@ -445,6 +528,7 @@ def attend_backward(
     return of_scores, of_x
 
 
+@_or_on_gpu
 def attend_linear_forward(
     x_SHC: Tensor,
     dst_HC: Tensor,
@@ -464,6 +548,7 @@ def attend_linear_forward(
     return y, *kept
 
 
+@_or_on_gpu
 def attend_linear_backward(
     grad_NHC: Tensor,
     x_SHC: Tensor,
@@ -495,6 +580,7 @@ def attend_linear_backward(
 # that is given twice would get two gradients, while the kernel adds them up in one.
 
 
+@_or_on_gpu
 def attend_additive_forward(
     x_NHC: Tensor | None,
     z_SHC: Tensor,
@@ -513,6 +599,7 @@ def attend_additive_forward(
     return y, alpha
 
 
+@_or_on_gpu
 def attend_additive_backward(
     grad_NHC: Tensor,
     x_NHC: Tensor | None,
@@ -553,6 +640,7 @@ def attend_additive_backward(
 # ---- Sizes --------------------------------------------------------------------------------------
 
 
+@_or_on_gpu
 def sizes_forward(
     x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float
 ) -> tuple[Tensor, ...]:
@@ -570,6 +658,7 @@ def sizes_forward(
     return size, size, of_z, most
 
 
+@_or_on_gpu
 def sizes_backward(
     grad_NH: Tensor,
     x_NHC: Tensor | None,
@@ -668,6 +757,7 @@ def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
     return (of_x,)
 
 
+@_or_on_gpu
 def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)

@@ -102,7 +102,7 @@ def largest_pair(dst, src, graph):
 
 def fixed_weights(x, graph):
     draws = torch.Generator().manual_seed(3)
-    return torch.rand(graph.num_edges, x.shape[1], generator=draws, dtype=torch.float64).to(x.dtype)
+    return torch.rand(graph.num_edges, x.shape[1], generator=draws, dtype=torch.float64).to(x)
 
 
 def bag_of_words(dtype):

@@ -1,0 +1,22 @@
+"""Imported first by the server that processes are forked from: it must not start CUDA.
+
+CUDA that was started before a fork cannot be used after it. PyTorch Geometric asks for PyTorch's
+configuration when it is imported, and a PyTorch for GPUs starts CUDA for the answer.
+"""
+
+import torch
+
+
+def _configuration() -> str:
+    """What PyTorch Geometric looks for in the configuration."""
+    if torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        return "USE_MKL=ON"
+    return "USE_MKL=OFF"
+
+
+_show = torch.__config__.show
+torch.__config__.show = _configuration
+try:
+    import torch_geometric  # noqa: F401
+finally:
+    torch.__config__.show = _show

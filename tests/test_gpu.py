@@ -1,0 +1,320 @@
+"""Trainings and measures on a GPU: the same numbers as on the CPU. ``pytest -m gpu``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth import FeatureNorm, testing
+from gnn_depth.arena.definition import REMEDIES
+from gnn_depth.cli import main
+from gnn_depth.measurements import load_values, measure_names
+from gnn_depth.nn import DeepGNN, native
+from gnn_depth.registry import registered
+from gnn_depth.testing import NotConforming, checks
+from gnn_depth.training.memory import estimate, free_bytes
+from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
+from tests.nn.native.interpreted import compare
+from tests.testing.built_in import CHECKS, PARTS
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU"),
+    pytest.mark.filterwarnings("ignore:GPU available but not used"),
+]
+
+EPOCHS = 4
+DEVICES = ("cpu", "gpu")
+SEED = 3
+
+
+def planted(nodes: int = 60, seed: int = 0, dtype: torch.dtype = torch.float32) -> Data:
+    """A graph of three communities, whose features hint at them."""
+    draws = torch.Generator().manual_seed(seed)
+    y = torch.arange(nodes) % 3
+    pairs = torch.randint(nodes, (2, 6 * nodes), generator=draws)
+    is_near = y[pairs[0]] == y[pairs[1]]
+    kept = pairs[:, is_near | (torch.rand(pairs.shape[1], generator=draws) < 0.2)]
+    x = torch.randn(nodes, 8, generator=draws) + 2 * torch.eye(3, 8)[y]
+    edges = torch.cat([kept, kept.flip(0)], 1)
+    return Data(x=x.to(dtype), edge_index=edges, y=y)
+
+
+SPLIT = {"train": range(30), "val": range(30, 45), "test": range(45, 60)}
+
+
+def trained(model, accelerator, root, **more):
+    """A run in float64, whose numbers are those of the formulas."""
+    options = {"epochs": EPOCHS, "seed": SEED, "split": SPLIT, "precision": "64-true"} | more
+    return gnn_depth.fit(
+        model,
+        planted(),
+        root=str(Path(root) / accelerator),
+        progress=False,
+        accelerator=accelerator,
+        **options,
+    )
+
+
+def curves(run) -> dict[str, np.ndarray]:
+    frame = run.curves.select_dtypes("number")
+    return {name: frame[name].to_numpy() for name in frame if "seconds" not in name}
+
+
+def assert_same(one, other, tolerance=1e-7):
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        np.testing.assert_allclose(
+            other[name], values, rtol=tolerance, atol=tolerance, err_msg=name
+        )
+
+
+# Parts.
+
+
+@pytest.mark.parametrize(
+    "label", [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
+)
+def test_a_part_computes_the_same_on_a_gpu(label, monkeypatch):
+    for suite in ("COMMON", "OF_GRAPHS"):
+        kept = [each for each in getattr(checks, suite) if each.name in ("shape", "batch", "gpu")]
+        monkeypatch.setattr(checks, suite, kept)
+    kind, name, options = PARTS[label]
+    CHECKS[kind](name, **options)
+
+
+def test_a_part_that_forgets_the_device_is_found_out():
+    class Forgets(FeatureNorm):
+        def forward(self, x, graph):
+            return x * torch.ones(x.shape[1], dtype=x.dtype)
+
+    with pytest.raises(NotConforming, match="gpu: Outputs and gradients on a GPU"):
+        testing.check_norm(Forgets)
+
+
+@pytest.mark.parametrize("name", [name for name in registered("graph_dropout") if name != "none"])
+def test_a_graph_dropout_thins_a_graph_on_a_gpu(name):
+    data = planted()
+    graph = gnn_depth.Graph(data.edge_index, 60).to("cuda")
+    thin = registered("graph_dropout")[name](0.5)(graph)
+    assert thin.edge_index.device.type == "cuda"
+    assert thin.num_nodes == 60
+    assert thin.num_edges <= graph.num_edges
+
+
+@pytest.mark.parametrize("name", registered("init"))
+def test_an_initialisation_draws_on_a_gpu(name):
+    options = PARTS[f"init, {name}"][2]
+    data = planted()
+    graph = gnn_depth.Graph(data.edge_index, 60)
+    stack = DeepGNN(8, 3, num_layers=4, hidden_channels=16, layer="gat").to("cuda")
+    registered("init")[name](**options)(stack)
+    assert all(each.is_cuda and each.isfinite().all() for each in stack.parameters())
+    assert stack(data.x.to("cuda"), graph.to("cuda")).isfinite().all()
+
+
+# Trainings.
+
+
+@pytest.mark.parametrize(
+    "remedy", [name for name, remedy in REMEDIES.items() if not remedy.transforms]
+)
+def test_a_training_has_the_same_curves(remedy, tmp_path):
+    chosen = REMEDIES[remedy]
+    # Not Adam, which makes full steps of gradients that are zero but for rounding.
+    optimizer = {"class_path": "SGD", "init_args": {"lr": 0.1}}
+    model = {"num_layers": 6, "hidden_channels": 16, "optimizer": optimizer, **chosen.model}
+    if "drop_message" in remedy or "drop_edge" in remedy or "drop_sens" in remedy:
+        model["graph_dropout"] = "none"  # each device draws its own random numbers
+    found = {}
+    for device in DEVICES:
+        found[device] = curves(trained(model, device, tmp_path, callbacks=list(chosen.callbacks)))
+    assert_same(found["cpu"], found["gpu"], 1e-6)
+
+
+MODELS = {
+    "gat, LipschitzNorm": {"layer": {"name": "gat", "heads": 4}, "norm": "lipschitz"},
+    "gatv2": {"layer": "gatv2", "skip": "residual", "norm": "layer"},
+    "transformer": {"layer": {"name": "transformer", "heads": 2}, "norm": "lipschitz"},
+    "all states": {"jump": "cat"},
+    "recomputed": {"skip": "residual", "checkpoint_every": 2},
+    "reversible": {"skip": "residual", "reversible": 2},
+    "bounded": {"skip": "residual", "norm": "spectral"},
+}
+
+
+@pytest.mark.parametrize("label", MODELS)
+def test_a_stack_has_the_same_curves(label, tmp_path):
+    model = {"num_layers": 6, "hidden_channels": 16, "dropout": 0.0, **MODELS[label]}
+    found = {device: curves(trained(model, device, tmp_path)) for device in DEVICES}
+    assert_same(found["cpu"], found["gpu"], 1e-6)
+
+
+MEASURING = [
+    "GradientNorms",
+    "GradientSimilarity",
+    "GradientExpansion",
+    "RepresentationSimilarity",
+    "DirichletEnergy",
+    "MeanAverageDistance",
+    "EffectiveRank",
+    "LipschitzConstants",
+    "Balancedness",
+]
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_a_callback_measures_the_same(name, tmp_path):
+    model = {"layer": "gat", "num_layers": 5, "hidden_channels": 8, "dropout": 0.0}
+    found = {}
+    for device in DEVICES:
+        run = trained(model, device, tmp_path, callbacks=[{"class_path": name}])
+        folder = Path(run.folder)
+        found[device] = {
+            measure: load_values(folder, measure).values for measure in measure_names(folder)
+        }
+    # LipschitzConstants begin at a random direction; both devices draw it on their own.
+    tolerance = 1e-3 if name == "LipschitzConstants" else 1e-6
+    assert found["cpu"]
+    assert_same(found["cpu"], found["gpu"], tolerance)
+
+
+def test_the_probe_measures_the_same(tmp_path):
+    model = DeepGNN(8, 3, num_layers=8, hidden_channels=16, skip="residual").double()
+    data = planted(dtype=torch.float64)
+    frames = []
+    for device in ("cpu", "cuda"):
+        model.to(device)
+        here = data.clone().to(device)
+        graph = gnn_depth.Graph(here.edge_index, 60)
+        y = here.y
+        report = gnn_depth.probe(
+            model, here.x, graph, loss=lambda out, y=y: torch.nn.functional.cross_entropy(out, y)
+        )
+        frames.append(report.frame())
+    numbers = [frame.select_dtypes("number").to_numpy() for frame in frames]
+    np.testing.assert_allclose(numbers[1], numbers[0], rtol=1e-6, atol=1e-9)
+
+
+def test_watch_measures_the_same():
+    data = planted(dtype=torch.float64)
+    frames = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        model = DeepGNN(8, 3, num_layers=6, hidden_channels=16).double().to(device)
+        here = data.clone().to(device)
+        graph = gnn_depth.Graph(here.edge_index, 60)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with gnn_depth.watch(model) as watched:
+            for _ in range(3):
+                out = model(here.x, graph)
+                torch.nn.functional.cross_entropy(out, here.y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                watched.step()
+        frames.append(watched.frame())
+    assert len(frames[0]) == len(frames[1]) > 0
+    np.testing.assert_allclose(frames[1]["value"], frames[0]["value"], rtol=1e-6, atol=1e-9)
+
+
+def test_a_resumed_training_ends_as_the_uninterrupted_one(tmp_path):
+    model = {"layer": "gat", "num_layers": 4, "hidden_channels": 16, "dropout": 0.5}
+    whole = trained(model, "gpu", tmp_path / "whole", epochs=6, precision="32-true")
+    again = trained(model, "gpu", tmp_path / "again", epochs=6, precision="32-true")
+    assert_same(curves(whole), curves(again), 1e-5)  # sums on a GPU may be in another order
+    trained(model, "gpu", tmp_path / "parts", epochs=3, precision="32-true")
+    parts = trained(model, "gpu", tmp_path / "parts", epochs=6, precision="32-true")
+    assert_same(curves(whole), curves(parts), 1e-5)
+
+
+def test_a_run_of_a_gpu_is_read_and_predicts_on_the_cpu(tmp_path):
+    run = trained({"num_layers": 3}, "gpu", tmp_path)
+    on_gpu = run.predict(planted())
+    read = gnn_depth.load(run.folder)
+    assert next(read.model.parameters()).device.type == "cpu"
+    one, other = (
+        table.select_dtypes("number").to_numpy() for table in (on_gpu, read.predict(planted()))
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "16-mixed", "bf16-mixed", "bf16-true", "64-true"])
+def test_every_precision_trains(precision, tmp_path):
+    model = {"layer": "gat", "norm": "lipschitz", "num_layers": 4, "dropout": 0.2}
+    run = trained(
+        model, "gpu", tmp_path, precision=precision, epochs=30, callbacks=["GradientNorms"]
+    )
+    losses = run.curves["train/loss"].to_numpy()
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+def test_compiled_layers_compute_the_same(tmp_path):
+    model = {"layer": "gat", "norm": "lipschitz", "num_layers": 4, "dropout": 0.0}
+    plain = curves(trained({**model, "compile": "off"}, "gpu", tmp_path / "plain"))
+    compiled = curves(trained({**model, "compile": "on"}, "gpu", tmp_path / "compiled"))
+    assert_same(plain, compiled, 1e-6)
+
+
+def test_a_training_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypatch):
+    monkeypatch.setenv("GNN_DEPTH_MEMORY", "0.0000001")
+    with pytest.raises(Exception, match="needs about .* GB"):
+        trained({"num_layers": 4}, "gpu", tmp_path)
+
+
+@pytest.mark.parametrize("label", ["gcn", "gat", "gatv2", "transformer"])
+def test_the_estimate_of_memory_is_right_within_a_factor_of_two(label):
+    nodes, edges, width, layers = 20_000, 400_000, 64, 16
+    graph = gnn_depth.Graph(torch.randint(nodes, (2, edges)), nodes).to("cuda")
+    stack = DeepGNN(width, 3, num_layers=layers, hidden_channels=width, layer=label).to("cuda")
+    x = torch.randn(nodes, width, device="cuda")
+    stack(x, graph).sum().backward()  # the graph derives what layers read of it
+    stack.zero_grad()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    stack(x, graph).sum().backward()
+    peak = torch.cuda.max_memory_allocated() - before
+    wanted = estimate(stack, nodes, edges, 4)
+    print(json.dumps({"label": label, "peak": peak, "estimate": wanted}))
+    assert peak / 2 < wanted < 2 * peak
+    assert 0 < free_bytes(torch.device("cuda")) < 1e12
+
+
+# Kernels.
+
+
+def test_the_kernels_compute_what_pytorch_does():
+    assert native.available_for(torch.device("cuda")) is not None
+    for shape, tolerance in INTERPRETED.items():
+        assert compare(*shape, "cuda") <= tolerance
+
+
+# The command.
+
+
+def test_the_command_trains_and_probes_on_a_gpu(tmp_path, capsys):
+    quick = ["--trainer.max_epochs", "3", "--trainer.accelerator", "gpu"]
+    assert main(["fit", "--model.num_layers", "4", "--run.root", str(tmp_path), *quick]) == 0
+    assert main(["probe", "--model.num_layers", "8", "--model.skip", "residual"]) == 0
+    assert "kernels for GPUs need no compiling" in capsys.readouterr().err
+
+
+def test_a_sweep_trains_on_a_gpu(tmp_path):
+    """In processes that are forked: CUDA must not have been started before."""
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(
+        "axes: {depth: {model.num_layers: [2, 4]}}\n"
+        "rules: [{set: {trainer.max_epochs: 3, trainer.accelerator: gpu}}]\nseeds: 1\n"
+    )
+    command = [sys.executable, "-m", "gnn_depth", "sweep", str(grid), "--root", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = [json.loads(file.read_text()) for file in tmp_path.rglob("result.json")]
+    assert [result["status"] for result in results] == ["finished"] * 2
