@@ -240,3 +240,10 @@ def test_arguments_of_fit_are_the_first_to_be_suggested():
         gnn_depth.fit(MODEL, Data(), max_step=10)
     with pytest.raises(ValueError, match="Did you mean 'model.hidden_channels'"):
         gnn_depth.fit({"hidden_dim": 3}, Data())
+
+
+def test_a_run_without_loggers_says_why_it_has_no_curves(data, tmp_path):
+    run = gnn_depth.fit({}, data, epochs=1, root=str(tmp_path), progress=False, logger=False)
+    with pytest.raises(ValueError, match="no curves.*logger False.*run.metrics"):
+        run.curves  # noqa: B018  (reads it)
+    assert "val/acc" in run.metrics
