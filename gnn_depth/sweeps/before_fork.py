@@ -1,7 +1,7 @@
-"""Imported first by the server that processes are forked from: it must not start CUDA.
+"""The first import of the server that processes are forked from: PyTorch Geometric, without CUDA.
 
 CUDA that was started before a fork cannot be used after it. PyTorch Geometric asks for PyTorch's
-configuration when it is imported, and a PyTorch for GPUs starts CUDA for the answer.
+configuration when it is imported, and a PyTorch for GPUs starts CUDA to answer.
 """
 
 import torch

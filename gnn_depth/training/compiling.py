@@ -52,7 +52,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
             sizes = [(graph.num_sources, graph.num_edges) for graph in fields]
         is_on_gpu = trainer.strategy.root_device.type == "cuda"
         if is_on_gpu and choice == "auto":
-            decision = Decision(False, "kernels for GPUs need no compiling")
+            decision = Decision(False, "layers run on kernels for GPUs")
             if not uses_kernels(trainer):
                 decision = Decision(False, "what compiling saves on a GPU is not known")
         else:

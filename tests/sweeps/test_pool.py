@@ -69,6 +69,20 @@ def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interru
     assert unchanged, "the driver's environment has changed"
 
 
+def test_the_server_of_processes_does_not_ask_for_what_starts_cuda():
+    """PyTorch for GPUs starts CUDA to show its configuration, and a forked process could not."""
+    code = (
+        "import torch\n"
+        "def refused(): raise SystemExit('asked for the configuration')\n"
+        "torch.__config__.show = refused\n"
+        f"import {pool.FIRST}\n"
+        "import gnn_depth.cli.grid_runs, gnn_depth.cli.cost\n"
+        "assert torch.__config__.show is refused\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_errors_come_out_with_the_trace_of_the_worker(two):
     with pytest.raises(LookupError, match="nothing there") as error:
         two.submit(jobs.fail, "nothing there").result(60)

@@ -52,7 +52,7 @@ def sides_of(case: Case, data: graphs.Data, compiling: bool) -> dict[str, sides.
             found[kind] = sides.peer(case, data, kind)
     for side in found.values():
         side.model.to(device)
-    state = found["ours"].model.state_dict()
+    state = {name: value.clone() for name, value in found["ours"].model.state_dict().items()}
     for name, side in found.items():
         native.use(name != PLAIN)
         side()
@@ -60,7 +60,10 @@ def sides_of(case: Case, data: graphs.Data, compiling: bool) -> dict[str, sides.
             side.model.load_state_dict(state)
         else:
             sides.share_weights(found["ours"].model, side.model)
-        sides.check_equal(found["ours"].scores(), side.scores())
+        scores = side.scores()
+        native.use(True)
+        sides.check_equal(found["ours"].scores(), scores)
+        native.use(name != PLAIN)
         if name == "compiled":
             side.model.compile()
         side()

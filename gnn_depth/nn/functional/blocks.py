@@ -26,7 +26,7 @@ _elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)
 
 def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
     """True if :func:`convolution` is one kernel for these tensors."""
-    # On a GPU the products are best left to its own library.
+    # On a GPU matrix products are left to cuBLAS.
     if kernels.is_on_gpu(x):
         return False
     # The kernel returns no gradient of the edges' weights.

@@ -1,8 +1,13 @@
-"""The calls of the kernels for NVIDIA GPUs: each function does what that of its name in
-``kernels.py`` does."""
+"""The calls of the kernels for NVIDIA GPUs: each function is called as that of its name in
+``kernels.py``, which checks the shapes.
+
+A forward function returns the output and what the backward function of this module needs.
+"""
 
 # N nodes (targets), S sources, E edges, H heads, C channels
 
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,13 +18,27 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.native import gpu_programs as programs
 from gnn_depth.nn.native.gpu_programs import ADDITIVE, GIVEN, LINEAR
 
-#: Names the source; changed with the numbers that the kernels compute.
-KEY = f"triton-{triton.__version__}-1"
-#: How many edges a program takes at once, at least and at most; how many numbers it may hold, and
-#: how many are worth a warp of threads.
-FEWEST_EDGES, MOST_EDGES, NUMBERS, NUMBERS_OF_WARP, MOST_WARPS = 4, 64, 4096, 512, 4
+#: Edges that a program takes at once: at least, at most, and rounds of the node with most of them.
+FEWEST_EDGES, MOST_EDGES, MOST_ROUNDS = 4, 64, 64
+#: Edges times channels that a program holds at most; it takes fewer edges for wide rows.
+NUMBERS = 4096
+#: A warp of threads for every so many of them, and at most so many warps.
+NUMBERS_OF_WARP, MOST_WARPS = 512, 4
 #: Numbers that a program of dropout treats.
 BLOCK = 1024
+
+
+def key() -> str:
+    """A name of Triton, the sources of the kernels, and the kind of GPU."""
+    sources = (Path(__file__), Path(programs.__file__))
+    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    return f"gpu-triton-{triton.__version__}-{torch.cuda.get_device_name()}-{digest[:12]}"
+
+
+def try_out() -> None:
+    """Run one kernel on the current GPU: Triton needs a C compiler when it first runs one."""
+    x = torch.ones(1, device="cuda")
+    _launch(programs.squares, 1, x, torch.empty_like(x), 1, CHANNELS=1, num_warps=1)
 
 
 class _Lists:
@@ -29,8 +48,12 @@ class _Lists:
         rows = graph.rows(1)
         self.into = rows.ptr, rows.source, rows.source  # has no numbers of its own for edges
         self.out = rows.transposed_ptr, rows.transposed_target, rows.transposed_order
-        degree = graph.num_edges // max(1, graph.num_nodes) + 1
-        self.edges = min(MOST_EDGES, max(FEWEST_EDGES, triton.next_power_of_2(degree)))
+        mean = graph.num_edges // max(1, graph.num_nodes) + 1
+        largest = 0
+        if graph.num_edges:
+            largest = int(max(each.diff().max() for each in (self.into[0], self.out[0])))
+        wanted = triton.next_power_of_2(max(mean, largest // MOST_ROUNDS))
+        self.edges = min(MOST_EDGES, max(FEWEST_EDGES, wanted))
 
     def of(self, transposed: bool) -> tuple[Tensor, ...]:
         if transposed:
@@ -44,7 +67,7 @@ def _lists(graph: Graph) -> _Lists:
 
 def _sizes_of(lists: _Lists, channels: int) -> dict[str, int]:
     """How much a program of a row holds, and how many warps of threads it gets."""
-    width = triton.next_power_of_2(channels)
+    width = triton.next_power_of_2(max(1, channels))
     edges = max(1, min(lists.edges, NUMBERS // width))
     warps = max(1, min(MOST_WARPS, edges * width // NUMBERS_OF_WARP))
     return {"EDGES": edges, "CHANNELS": width, "num_warps": warps}
@@ -218,13 +241,13 @@ class _Attention:
         return *self.lists.into[:2], *tensors, *self.dropout, self.slope
 
     def forward(self) -> tuple[Tensor, ...]:
-        """The output; it again, the largest scores and sums, for the backward pass."""
+        """The output; the largest scores and sums behind the softmax, for the backward pass."""
         y = self._new(self.nodes, self.heads, self.channels)
         most, sums = self._new(self.nodes, self.heads), self._new(self.nodes, self.heads)
         given = *self._given(), y, most, sums, self.heads, self.channels
         rows = self.nodes * self.heads
         _launch(programs.attend, rows, *given, KIND=self.kind, **self.flags, **self.options)
-        return y, y, most, sums
+        return y, most, sums
 
     def backward(self, grad: Tensor, *kept: Tensor) -> None:
         """Compute all gradients, as attributes."""

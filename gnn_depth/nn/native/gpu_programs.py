@@ -1,11 +1,13 @@
-# mypy: ignore-errors
 """The programs of the kernels for GPUs, in Triton, which compiles them at their first use.
 
-A program computes one row, that of a node and head, in one pass over the node's edges. The softmax
-of attention is updated on the way: sums so far are scaled down where a larger score is found. The
-backward pass computes scores again from their largest one and their sum. Arguments in capitals are
-fixed when a program is compiled, but for the sizes N, H and C.
+A program computes one row, that of a node and head. Attention takes one pass over the node's
+edges: its softmax is updated on the way, and sums so far are scaled down where a larger score is
+found. The backward pass computes scores again from their largest one and their sum. Arguments in
+capitals are fixed when a program is compiled, but for the sizes N, H and C. Among them are the
+slope of a LeakyReLU and the scale of dropout, which otherwise would be rounded to float32.
 """
+
+# mypy: ignore-errors
 
 # N nodes (targets), H heads, C channels
 
@@ -37,7 +39,10 @@ def _factor_of_dropout(seed, position, threshold, SCALE: tl.constexpr, dtype: tl
 
 @triton.jit
 def _edges(neighbour, edge, start, end, HAS_EDGE: tl.constexpr, EDGES: tl.constexpr):
-    """The neighbours and numbers of some edges of a node, and which of them exist."""
+    """The neighbours and numbers of some edges of a node, and which of them exist.
+
+    Without HAS_EDGE the numbers are the positions, and ``edge`` is not read.
+    """
     position = start + tl.arange(0, EDGES)
     exists = position < end
     other = tl.load(neighbour + position, exists, 0).to(tl.int64)
@@ -69,17 +74,57 @@ def _store_row(x, row, values, C, CHANNELS: tl.constexpr):
 
 @triton.jit
 def _raw_scores(
-    scores, number, exists, own, vector, values, of_own, H, head, SLOPE, KIND: tl.constexpr
+    scores, number, exists, own, vector, values, own_score, H, head, SLOPE, KIND: tl.constexpr
 ):
     """The scores of some edges before their factor."""
     if KIND == _GIVEN:
         raw = tl.load(scores + number * H + head, exists, 0.0)
     elif KIND == _LINEAR:
-        raw = of_own + tl.sum(values * vector[None, :], 1)
+        raw = own_score + tl.sum(values * vector[None, :], 1)
     else:
         pairs = own[None, :] + values
         raw = tl.sum(tl.where(pairs > 0, pairs, SLOPE * pairs) * vector[None, :], 1)
     return raw
+
+
+@triton.jit
+def _base(largest):
+    """What is subtracted from scores: the largest so far, or 0 while all are -inf."""
+    return tl.where(largest == float("-inf"), 0.0, largest)
+
+
+@triton.jit
+def _weighted(
+    neighbour,
+    start,
+    end,
+    scores,
+    z,
+    own,
+    vector,
+    own_score,
+    by,
+    largest,
+    total,
+    H,
+    C,
+    head,
+    SLOPE: tl.constexpr,
+    KIND: tl.constexpr,
+    EDGES: tl.constexpr,
+    CHANNELS: tl.constexpr,
+):
+    """Some edges of a node in the backward pass: the rows of their sources, their numbers, which
+    exist, their scores before the factor and after it, and their weights before dropout."""
+    other, number, exists = _edges(neighbour, neighbour, start, end, False, EDGES)
+    values = _rows(z, other * H + head, exists, C, CHANNELS)
+    raw = _raw_scores(scores, number, exists, own, vector, values, own_score, H, head, SLOPE, KIND)
+    scaled = by * raw
+    score = scaled
+    if KIND == _LINEAR:
+        score = tl.where(scaled > 0, scaled, SLOPE * scaled)
+    alpha = tl.where(exists, tl.exp(score - largest) / total, 0.0)
+    return values, number, exists, raw, scaled, alpha
 
 
 # ---- Sums ---------------------------------------------------------------------------------------
@@ -171,19 +216,20 @@ def softmax(ptr, scores, alpha, H, EDGES: tl.constexpr):
     dtype: tl.constexpr = scores.dtype.element_ty
     lowest = float("-inf")
     largest = tl.full([1], lowest, dtype=dtype)
-    total = tl.zeros([1], dtype=dtype)
+    total = tl.zeros([1], dtype=tl.float64)
     for start in range(begin, end, EDGES):
         position = start + tl.arange(0, EDGES)
         score = tl.load(scores + position.to(tl.int64) * H + head, position < end, lowest)
         larger = tl.maximum(largest, tl.max(score, 0, keep_dims=True))
-        total = total * tl.exp(largest - larger) + tl.sum(tl.exp(score - larger), 0, keep_dims=True)
+        base = _base(larger)
+        total = total * tl.exp(largest - base) + tl.sum(tl.exp(score - base), 0, keep_dims=True)
         largest = larger
     for start in range(begin, end, EDGES):
         position = start + tl.arange(0, EDGES)
         exists = position < end
         at = position.to(tl.int64) * H + head
         score = tl.load(scores + at, exists, lowest)
-        tl.store(alpha + at, tl.exp(score - largest) / total, exists)
+        tl.store(alpha + at, tl.exp(score - largest) / total.to(dtype), exists)
 
 
 @triton.jit
@@ -242,41 +288,43 @@ def attend(
     dtype: tl.constexpr = z.dtype.element_ty
     own = tl.zeros([CHANNELS], dtype=dtype)
     of_head = tl.zeros([CHANNELS], dtype=dtype)
-    of_own = tl.zeros([1], dtype=dtype)
+    own_score = tl.zeros([1], dtype=dtype)
     if KIND != _GIVEN:
         own = _row(x, row, C, CHANNELS)
         of_head = _row(vector, head, C, CHANNELS)
     if KIND == _LINEAR:
-        of_own = tl.sum(own * _row(dst, head, C, CHANNELS), 0, keep_dims=True)
+        own_score = tl.sum(own * _row(dst, head, C, CHANNELS), 0, keep_dims=True)
     by = tl.full([1], 1.0, dtype=dtype)
     if HAS_FACTOR:
         by = tl.load(factor + row + tl.arange(0, 1))
     largest = tl.full([1], float("-inf"), dtype=dtype)
-    total = tl.zeros([1], dtype=dtype)
+    total = tl.zeros([1], dtype=tl.float64)
     sum_of_rows = tl.zeros([CHANNELS], dtype=dtype)
-    for start in range(tl.load(ptr + node), end, EDGES):
+    begin = tl.load(ptr + node)
+    for start in range(begin, end, EDGES):
         other, number, exists = _edges(neighbour, neighbour, start, end, False, EDGES)
         values = _rows(z, other * H + head, exists, C, CHANNELS)
         score = by * _raw_scores(
-            scores, number, exists, own, of_head, values, of_own, H, head, SLOPE, KIND
+            scores, number, exists, own, of_head, values, own_score, H, head, SLOPE, KIND
         )
         if KIND == _LINEAR:
             score = tl.where(score > 0, score, SLOPE * score)
         score = tl.where(exists, score, float("-inf"))
         larger = tl.maximum(largest, tl.max(score, 0, keep_dims=True))
-        smaller = tl.exp(largest - larger)
-        weight = tl.exp(score - larger)
+        base = _base(larger)
+        smaller = tl.exp(largest - base)
+        weight = tl.exp(score - base)
         total = total * smaller + tl.sum(weight, 0, keep_dims=True)
         if HAS_DROPOUT:
             at = (number * H + head).to(tl.int32)
             weight *= _factor_of_dropout(seed, at, threshold, SCALE, dtype)
         sum_of_rows = sum_of_rows * smaller + tl.sum(weight[:, None] * values, 0)
         largest = larger
-    # Zero for a node without neighbours; a sum that is no number stays that.
-    sum_of_rows = tl.where(total == 0, 0.0, sum_of_rows / tl.where(total == 0, 1.0, total))
-    _store_row(y, row, sum_of_rows.to(dtype), C, CHANNELS)
+    # NaN if all scores are -inf, as in PyTorch, but zero for a node without neighbours.
+    out = tl.where(begin == end, 0.0, sum_of_rows / total.to(dtype))
+    _store_row(y, row, out, C, CHANNELS)
     tl.store(most + row + tl.arange(0, 1), largest)
-    tl.store(sums + row + tl.arange(0, 1), total)
+    tl.store(sums + row + tl.arange(0, 1), total.to(dtype))
 
 
 @triton.jit
@@ -294,12 +342,11 @@ def attend_into(
     SCALE: tl.constexpr,
     SLOPE: tl.constexpr,
     grad,
-    y,
     most,
     sums,
     of_scores,
     weights,
-    of_own_scores,
+    grad_own_score,
     of_factor,
     slopes,
     H,
@@ -322,34 +369,73 @@ def attend_into(
     end = tl.load(ptr + node + 1)
     dtype: tl.constexpr = z.dtype.element_ty
     of_y = _row(grad, row, C, CHANNELS)
-    mean = tl.sum(of_y * _row(y, row, C, CHANNELS), 0, keep_dims=True)
     largest = tl.load(most + row + tl.arange(0, 1))
     total = tl.load(sums + row + tl.arange(0, 1))
     own = tl.zeros([CHANNELS], dtype=dtype)
     of_head = tl.zeros([CHANNELS], dtype=dtype)
-    of_own = tl.zeros([1], dtype=dtype)
+    own_score = tl.zeros([1], dtype=dtype)
     if KIND != _GIVEN:
         own = _row(x, row, C, CHANNELS)
         of_head = _row(vector, head, C, CHANNELS)
     if KIND == _LINEAR:
-        of_own = tl.sum(own * _row(dst, head, C, CHANNELS), 0, keep_dims=True)
+        own_score = tl.sum(own * _row(dst, head, C, CHANNELS), 0, keep_dims=True)
     by = tl.full([1], 1.0, dtype=dtype)
     if HAS_FACTOR:
         by = tl.load(factor + row + tl.arange(0, 1))
+    begin = tl.load(ptr + node)
+    # The mean of the gradients of the weights. The output would give it too, but whoever gets the
+    # output may change it in place.
+    mean = tl.zeros([1], dtype=dtype)
+    for start in range(begin, end, EDGES):
+        values, number, exists, _, _, alpha = _weighted(
+            neighbour,
+            start,
+            end,
+            scores,
+            z,
+            own,
+            of_head,
+            own_score,
+            by,
+            largest,
+            total,
+            H,
+            C,
+            head,
+            SLOPE,
+            KIND,
+            EDGES,
+            CHANNELS,
+        )
+        of_weight = alpha * tl.sum(values * of_y[None, :], 1)
+        if HAS_DROPOUT:
+            at = (number * H + head).to(tl.int32)
+            of_weight *= _factor_of_dropout(seed, at, threshold, SCALE, dtype)
+        mean += tl.sum(of_weight, 0, keep_dims=True)
     sum_of_scores = tl.zeros([1], dtype=dtype)
     sum_of_factor = tl.zeros([1], dtype=dtype)
     sum_of_slopes = tl.zeros([CHANNELS], dtype=dtype)
-    for start in range(tl.load(ptr + node), end, EDGES):
-        other, number, exists = _edges(neighbour, neighbour, start, end, False, EDGES)
-        values = _rows(z, other * H + head, exists, C, CHANNELS)
-        raw = _raw_scores(
-            scores, number, exists, own, of_head, values, of_own, H, head, SLOPE, KIND
+    for start in range(begin, end, EDGES):
+        values, number, exists, raw, scaled, alpha = _weighted(
+            neighbour,
+            start,
+            end,
+            scores,
+            z,
+            own,
+            of_head,
+            own_score,
+            by,
+            largest,
+            total,
+            H,
+            C,
+            head,
+            SLOPE,
+            KIND,
+            EDGES,
+            CHANNELS,
         )
-        scaled = by * raw
-        score = scaled
-        if KIND == _LINEAR:
-            score = tl.where(scaled > 0, scaled, SLOPE * scaled)
-        alpha = tl.where(exists, tl.exp(score - largest) / total, 0.0)
         of_weight = tl.sum(values * of_y[None, :], 1)
         weight = alpha
         if HAS_DROPOUT:
@@ -370,7 +456,7 @@ def attend_into(
         tl.store(of_scores + number * H + head, of_score, exists)
         tl.store(weights + number * H + head, weight.to(dtype), exists)
     if KIND == _LINEAR:
-        tl.store(of_own_scores + row + tl.arange(0, 1), sum_of_scores)
+        tl.store(grad_own_score + row + tl.arange(0, 1), sum_of_scores)
     if HAS_FACTOR:
         tl.store(of_factor + row + tl.arange(0, 1), sum_of_factor)
     if KIND == _ADDITIVE:
@@ -390,7 +476,7 @@ def attend_out(
     grad,
     of_scores,
     weights,
-    of_own_scores,
+    grad_own_score,
     slopes,
     of_z,
     of_sources,
@@ -431,8 +517,7 @@ def attend_out(
     if KIND == _LINEAR:
         total += sum_of_scores * of_head
         if node < N:
-            of_own = tl.load(of_own_scores + row)
-            total += of_own * _row(dst, head, C, CHANNELS)
+            total += tl.load(grad_own_score + row) * _row(dst, head, C, CHANNELS)
         tl.store(of_sources + row + tl.arange(0, 1), sum_of_scores)
     if KIND == _ADDITIVE:
         of_vector = sum_of_slopes * own
@@ -519,8 +604,8 @@ def squares(x, squares, C, CHANNELS: tl.constexpr):
 def sizes(
     ptr,
     neighbour,
-    of_x,
-    of_z,
+    squares_x,
+    squares_z,
     most,
     ties,
     sizes,
@@ -533,25 +618,25 @@ def sizes(
     head = row % H
     begin = tl.load(ptr + node)
     end = tl.load(ptr + node + 1)
-    dtype: tl.constexpr = of_z.dtype.element_ty
+    dtype: tl.constexpr = squares_z.dtype.element_ty
     largest = tl.zeros([EDGES], dtype=dtype)
     for start in range(begin, end, EDGES):
         other, _, exists = _edges(neighbour, neighbour, start, end, False, EDGES)
-        square = tl.load(of_z + other * H + head, exists, 0.0)
+        square = tl.load(squares_z + other * H + head, exists, 0.0)
         largest = tl.where(square > largest, square, tl.where(square != square, square, largest))
     is_number = largest == largest
-    of_all = tl.max(tl.where(is_number, largest, 0.0), 0)
+    largest_of_all = tl.max(tl.where(is_number, largest, 0.0), 0)
     has_nan = tl.sum(is_number.to(tl.int32), 0) < EDGES
-    of_all = tl.where(has_nan, float("nan"), of_all).to(dtype)
+    largest_of_all = tl.where(has_nan, float("nan"), largest_of_all).to(dtype)
     count = tl.zeros([EDGES], dtype=dtype)
     for start in range(begin, end, EDGES):
         other, _, exists = _edges(neighbour, neighbour, start, end, False, EDGES)
-        square = tl.load(of_z + other * H + head, exists, -1.0)
-        count += tl.where(square == of_all, 1.0, 0.0).to(dtype)
-    tl.store(most + row, of_all)
+        square = tl.load(squares_z + other * H + head, exists, -1.0)
+        count += tl.where(square == largest_of_all, 1.0, 0.0).to(dtype)
+    tl.store(most + row, largest_of_all)
     tl.store(ties + row, tl.sum(count, 0))
-    own = tl.load(of_x + row)
-    tl.store(sizes + row, tl.sqrt(own + of_all + TINY).to(dtype))
+    own = tl.load(squares_x + row)
+    tl.store(sizes + row, tl.sqrt(own + largest_of_all + TINY).to(dtype))
 
 
 @triton.jit
@@ -560,7 +645,7 @@ def sizes_backward(
     neighbour,
     grad,
     z,
-    of_z,
+    squares_z,
     most,
     ties,
     sizes,
@@ -577,7 +662,7 @@ def sizes_backward(
     head = row % H
     end = tl.load(ptr + node + 1)
     dtype: tl.constexpr = z.dtype.element_ty
-    square = tl.load(of_z + row)
+    square = tl.load(squares_z + row)
     total = tl.zeros([EDGES], dtype=dtype)
     for start in range(tl.load(ptr + node), end, EDGES):
         target, _, exists = _edges(neighbour, neighbour, start, end, False, EDGES)

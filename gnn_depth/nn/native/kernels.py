@@ -9,13 +9,14 @@ float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compile
 # P parts of the nodes
 
 import ctypes
+import inspect
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib import import_module
-from types import ModuleType
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -31,6 +32,11 @@ log = logging.getLogger("gnn_depth")
 WORK, WORK_OF_NODE, MOST_PARTS = 1024, 4, 64
 PLAIN = (Tensor, nn.Parameter)
 CPU = torch.device("cpu")
+#: Ends of the names of tensors whose shape is checked: the letters of their axes. What a forward
+#: function keeps for its backward function is not checked, and differs between CPUs and GPUs.
+AXES = ("_EH", "_NH", "_HC", "_NHC", "_SHC")
+#: A loop of a kernel for GPUs counts a few edges further than there are.
+MOST_EDGES_ON_GPU = 2**31 - 2**10
 F = TypeVar("F", bound=Callable[..., Any])
 #: The C functions' names end with the type of their numbers.
 TYPES = {torch.float32: "float", torch.float64: "double"}
@@ -86,9 +92,30 @@ class _Gpu:
     """The module with the kernels for GPUs, imported at its first use: Triton takes a second."""
 
     def __init__(self) -> None:
+        self.lock = Lock()
         self.is_decided = False
-        self.module: ModuleType | None = None
-        self.reason = ""
+        self.module: Any = None
+        self.key = ""
+        self.reason = ""  # why there are none
+
+    def decide(self) -> None:
+        """Import the module and try it out."""
+        try:
+            if build.is_switched_off():
+                raise build.NoKernelsError(f"{build.SWITCH} is off")
+            if torch.version.hip is not None:
+                raise build.NoKernelsError("they were written for NVIDIA's GPUs, and this is AMD's")
+            module = import_module("gnn_depth.nn.native.gpu")
+            if torch.cuda.is_available():  # elsewhere Triton's interpreter runs them
+                module.try_out()
+                self.key = module.key()
+            self.module = module
+        except build.NoKernelsError as error:
+            self.reason = str(error)
+        except Exception as error:  # Triton's and its compilers' are of many kinds
+            lines = str(error).splitlines() or [""]
+            self.reason = f"{type(error).__name__}: {lines[0]}"
+            log.warning("no kernels for GPUs, so layers run on PyTorch alone: %s", self.reason)
 
 
 _gpu = _Gpu()
@@ -102,21 +129,13 @@ def is_on_gpu(x: Tensor) -> bool:
 def available_on_gpu() -> str | None:
     """The key of the kernels for GPUs; None if PyTorch computes instead."""
     if not _gpu.is_decided:
-        _gpu.is_decided = True
-        try:
-            if build.is_switched_off():
-                raise build.NoKernelsError(f"{build.SWITCH} is off")
-            if torch.version.hip is not None:
-                raise build.NoKernelsError("they were written for NVIDIA's GPUs, and this is AMD's")
-            _gpu.module = import_module("gnn_depth.nn.native.gpu")
-        except ImportError as error:
-            _gpu.reason = f"Triton cannot be imported ({error})"
-            log.warning("no kernels for GPUs, so layers run on PyTorch alone: %s", _gpu.reason)
-        except build.NoKernelsError as error:
-            _gpu.reason = str(error)
+        with _gpu.lock:
+            if not _gpu.is_decided:
+                _gpu.decide()
+                _gpu.is_decided = True
     if _gpu.module is None or not _path.wanted:
         return None
-    return f"gpu-{_gpu.module.KEY}"
+    return _gpu.key
 
 
 def available_for(device: torch.device) -> str | None:
@@ -130,13 +149,18 @@ def available_for(device: torch.device) -> str | None:
 
 def _or_on_gpu(function: F) -> F:
     """A function below for tensors on a CPU, and that of the same name in ``gpu.py`` for others."""
+    names = list(inspect.signature(function).parameters)
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
         first = next(each for each in arguments if isinstance(each, Tensor))
-        if is_on_gpu(first):
-            return getattr(_gpu.module, function.__name__)(*arguments)
-        return function(*arguments)
+        if not is_on_gpu(first):
+            return function(*arguments)
+        given = dict(zip(names, arguments, strict=False))
+        if "graph" in given:
+            tensors = {name: given[name] for name in names if name.endswith(AXES)}
+            _sizes_of(given["graph"], given.get("transposed", False), tensors)
+        return getattr(_gpu.module, function.__name__)(*arguments)
 
     return call  # type: ignore[return-value]
 
@@ -217,28 +241,27 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
     # Compiled code cannot call C functions, and a transform would hand them no numbers.
     if torch.compiler.is_compiling() or torch_internals.is_transforming():
         return False
-    dtype, on_gpu = None, False
+    dtype, device = None, None
+    on_gpu = False
     for value in values:
         if value is None:
             continue
         if dtype is None:
-            dtype = value.dtype
+            dtype, device = value.dtype, value.device
             on_gpu = is_on_gpu(value)
         # A subclass may mean something else by its numbers.
-        if type(value) not in PLAIN or value.dtype != dtype:
-            return False
-        if is_on_gpu(value) != on_gpu or not (on_gpu or value.is_cpu):
+        if type(value) not in PLAIN or value.dtype != dtype or value.device != device:
             return False
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
         if value.layout != torch.strided or torch_internals.is_wrapped(value):
             return False
-    if dtype not in TYPES:
+    if dtype not in TYPES or not (on_gpu or device == CPU):
         return False
-    if on_gpu:
-        # A kernel counts edges in 32 bits.
-        fits = graph is None or graph.rows(1).ptr.dtype == torch.int32
-        return fits and available_on_gpu() is not None
-    return available() is not None and (graph is None or lists_of(graph).fits)
+    if not on_gpu:
+        return available() is not None and (graph is None or lists_of(graph).fits)
+    if available_on_gpu() is None:
+        return False
+    return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
 
 
 def serve_fused(graph: Graph | None, *values: Tensor | None) -> bool:
@@ -348,6 +371,30 @@ def lists_of(graph: Graph) -> GraphLists:
 # ---- Calls --------------------------------------------------------------------------------------
 
 
+def _sizes_of(
+    graph: Graph, transposed: bool, tensors: Mapping[str, Tensor | None]
+) -> dict[str, int]:
+    """The size of every axis of some tensors, by its letter.
+
+    Raises:
+        ValueError: A tensor has another shape: a kernel would read what is not there.
+    """
+    nodes, sources = graph.num_nodes, graph.num_sources
+    if transposed:
+        nodes, sources = sources, nodes
+    sizes = {"N": nodes, "S": sources, "E": graph.num_edges}
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        axes = name.rpartition("_")[2]
+        for letter, size in zip(axes, tensor.shape, strict=False):
+            sizes.setdefault(letter, size)
+        wanted = tuple(sizes.get(letter, letter) for letter in axes)
+        if tuple(tensor.shape) != wanted:
+            raise ValueError(f"{name} must have the shape {wanted}, not {tuple(tensor.shape)}.")
+    return sizes
+
+
 class _Call:
     """The given tensors of a call and their sizes, and the call of a C function with them.
 
@@ -370,24 +417,11 @@ class _Call:
         lists = lists_of(graph)
         self.graph = lists.graph
         self.edges = lists.into
-        nodes, sources = graph.num_nodes, graph.num_sources
         if transposed:
             self.edges = lists.out
-            nodes, sources = sources, nodes
-        self._sizes = {"N": nodes, "S": sources, "E": graph.num_edges, "P": lists.parts, "2": 2}
         self.given = tuple(tensors.values())
-        for name, tensor in tensors.items():
-            if tensor is None:
-                continue
-            axes = name.rpartition("_")[2]
-            for letter, size in zip(axes, tensor.shape, strict=False):
-                self._sizes.setdefault(letter, size)
-            if tensor.shape != self._shape(axes):
-                raise ValueError(
-                    f"{name} must have the shape {tuple(self._shape(axes))}, not "
-                    f"{tuple(tensor.shape)}."
-                )
-            self._dtype = tensor.dtype
+        self._sizes = _sizes_of(graph, transposed, tensors) | {"P": lists.parts, "2": 2}
+        self._dtype = next(each.dtype for each in self.given if each is not None)
 
     def _shape(self, axes: str) -> torch.Size:
         return torch.Size([self._sizes[letter] for letter in axes])
@@ -519,10 +553,10 @@ def attend_backward(
     x_SHC: Tensor,
     graph: Graph,
     dropout: Mask,
-    alpha_EH: Tensor,
+    alpha: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The gradients of scores and features."""
-    call = _Call(graph, grad_NHC=grad_NHC, x_SHC=x_SHC, alpha_EH=alpha_EH)
+    call = _Call(graph, grad_NHC=grad_NHC, x_SHC=x_SHC, alpha_EH=alpha)
     of_scores, of_x = call.new("EH"), call.new("SHC")
     call.run("attend_backward", call.graph, *call.given, dropout.address, of_scores, of_x)
     return of_scores, of_x
@@ -609,7 +643,7 @@ def attend_additive_backward(
     graph: Graph,
     slope: float,
     dropout: Mask,
-    alpha_EH: Tensor,
+    alpha: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, if it is not z, of z, the vectors and the factor."""
     is_one = x_NHC is None
@@ -627,7 +661,7 @@ def attend_additive_backward(
     if factor_NH is not None:
         of_factor = call.new("NH")
     out = of_x, of_z, of_att, of_factor
-    given = *call.given, slope, dropout.address, alpha_EH
+    given = *call.given, slope, dropout.address, alpha
     # Then one pass over the edges into each node does what otherwise takes a second one, over those
     # out of it.
     is_symmetric = is_one and graph.reverse is not None
