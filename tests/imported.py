@@ -1,6 +1,7 @@
 """Imports all modules of the package, as the server of processes does: see tests.processes."""
 
 import importlib
+import importlib.util
 import os
 import pkgutil
 import signal
@@ -37,8 +38,12 @@ import gnn_depth  # noqa: E402
 
 #: The measures, known without an import of their own.
 MEASURES = tuple(gnn_depth.diagnostics.MEASURES)
+#: Those that import Triton, which comes with a PyTorch for GPUs only.
+OF_GPUS = ("gnn_depth.nn.native.gpu", "gnn_depth.nn.native.gpu_programs")
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 for module in pkgutil.walk_packages(gnn_depth.__path__, "gnn_depth."):
-    if not module.name.endswith("__main__"):
+    is_importable = HAS_TRITON or module.name not in OF_GPUS
+    if is_importable and not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 #: What importing the package has changed, and what is new of it.
 CHANGED = {

@@ -24,6 +24,8 @@ from gnn_depth.training.monitors import with_modes
 
 TRAINER_DEFAULTS = {
     "max_epochs": 200,
+    # Not "auto": of several GPUs each would compute the same step of a whole graph.
+    "devices": 1,
     # Lightning's 50 shows one point of fifty: a full batch is one step an epoch.
     "log_every_n_steps": 1,
     # It would be the same forward pass as the first epoch's validation.
