@@ -63,7 +63,12 @@ PAPERS = {
     "Chen et al. 2020": "GCNII (Chen et al., ICML 2020)",
 }
 #: Papers whose released networks are the same functions as ours: ``tools.authors.same_function``.
-SAME_FUNCTION = ("Dasoulas et al. 2021", "Mustafa et al. 2023", "Chen et al. 2020")
+SAME_FUNCTION = (
+    "Dasoulas et al. 2021",
+    "Mustafa et al. 2023",
+    "Chen et al. 2020",
+    "Alon & Yahav 2021",
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ outputs and gradients.
     python -m tools.authors.same_function lipschitz LipschitzNorm
 
 Both networks get the same random weights, in float64 and without dropout, and compute the loss of
-Cora's training nodes. Printed is the largest difference of the outputs, and of the gradients of all
+Cora's training nodes, or of the nodes of some trees. Printed is the largest difference of the outputs, and of the gradients of all
 weights, each relative to the largest entry of all. Training noise plays no part, so this is
 stronger than equal accuracies: what remains are the initialisation, the optimizer and the protocol.
 """
@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN
-from gnn_depth.data import Planetoid
+from gnn_depth.data import Planetoid, TreeNeighborsMatch
 from gnn_depth.data.base import NodeBatch
-from tools.authors import balance, gcnii, lipschitz
+from tools.authors import balance, gcnii, lipschitz, trees
 from tools.authors.released import run_script
 
 WIDTH, HEADS, LAYERS = 16, 4, 4
@@ -167,6 +167,80 @@ def of_gcnii(folder: Path) -> Iterator[tuple[str, float, float]]:
     yield "GCNII", *compare(network, lambda one: one(batch.x, sparse), ours, pairs, batch)
 
 
+def of_trees(folder: Path) -> Iterator[tuple[str, float, float]]:
+    """Three networks on trees, with residual connections and LayerNorm; the class scores of all
+    nodes are compared, with a bias that theirs lack."""
+    trees_of_data = TreeNeighborsMatch(3, batch_size=16)
+    trees_of_data.prepare_data()
+    few = next(iter(trees_of_data.train_dataloader()))
+    classes = trees_of_data.num_classes + 1  # as theirs count them
+    draw = torch.Generator().manual_seed(1)
+    nodes = len(few.x)
+    everywhere = torch.ones(nodes, dtype=torch.bool)
+    y = torch.randint(classes, (nodes,), generator=draw)
+    batch = NodeBatch(few.x, y, few.graph, everywhere, everywhere, everywhere)
+    data = Data(x=few.x.long(), edge_index=few.graph.edge_index, root_mask=everywhere)
+    pairs_of: dict[str, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
+        "GAT": {
+            "lin.weight": ("lin.weight", same),
+            "bias": ("bias", same),
+            "att_src": ("att_src", lambda one: one[0]),
+            "att_dst": ("att_dst", lambda one: one[0]),
+        },
+        "GCN": {"lin.weight": ("lin.weight", same), "bias": ("bias", same)},
+        "GGNN": {"lin.weight": ("weight", lambda one: one[0])},
+    }
+    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        pairs_of["GGNN"][f"gru.{part}"] = (f"rnn.{part}", same)
+    layers: dict[str, Any] = {
+        "GAT": {"name": "gat", "heads": HEADS, "split_heads": True},
+        "GCN": "gcn",
+        "GGNN": "ggnn",
+    }
+    for kind, layer in layers.items():
+        # GGNN has neither, as in their scripts.
+        has_activation = has_residual = kind != "GGNN"
+        more = (
+            "from common import GNN_TYPE\n"
+            f"network = GraphModel(GNN_TYPE.{kind}, {LAYERS}, {classes - 1}, {WIDTH}, "
+            f"{classes - 1}, False, False, True, {has_activation}, {has_residual}).double()\n"
+        )
+        network = run_script(folder / "experiment.py", [], folder, [], more)["network"]
+        _join_tables(network, classes)
+        skip, activation = ("residual", "relu") if has_residual else ("none", "identity")
+        ours = DeepGNN(
+            trees_of_data.num_features,
+            classes,
+            layer,
+            LAYERS,
+            WIDTH,
+            encoder="embedding",
+            activation=activation,
+            skip=skip,
+            norm="layer",
+            norm_after_skip=True,
+            last_activation=has_activation,
+        ).double()
+        pairs = linear("decoder", "out_layer") | {"encoder.weight": ("table", same)}
+        for number in range(LAYERS):
+            block = f"blocks.{number}"
+            norm = next(name for name in ours.state_dict() if f"{block}.norms" in name)
+            pairs |= linear(norm.removesuffix(".weight"), f"layer_norms.{number}")
+            for one, (other, mapping) in pairs_of[kind].items():
+                pairs[f"{block}.layer.{one}"] = (f"layers.{number}.{other}", mapping)
+        yield kind, *compare(network, lambda one: one(data), ours, pairs, batch)
+
+
+def _join_tables(network: nn.Module, classes: int) -> None:
+    """One table for both columns of the features, as ours has it, and a bias of the scores."""
+    table = torch.empty(2 * classes, WIDTH, dtype=torch.float64)
+    network.table = nn.Parameter(table)
+    del network.layer0_keys, network.layer0_values
+    network.layer0_keys = lambda key: network.table[key]
+    network.layer0_values = lambda value: network.table[classes + value]
+    network.out_layer = nn.Linear(WIDTH, classes).double()
+
+
 def of_balance(folder: Path) -> Iterator[tuple[str, float, float]]:
     """GATv2 with shared weights, and with unshared ones."""
     batch = cora()
@@ -208,6 +282,7 @@ CODE = {
     "lipschitz": (lipschitz.RELEASED, of_lipschitz),
     "balance": (balance.RELEASED, of_balance),
     "gcnii": (gcnii.RELEASED, of_gcnii),
+    "trees": (trees.RELEASED, of_trees),
 }
 
 
