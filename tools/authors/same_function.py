@@ -6,9 +6,10 @@ outputs and gradients.
     python -m tools.authors.same_function lipschitz LipschitzNorm
 
 Both networks get the same random weights, in float64 and without dropout, and compute the loss of
-Cora's training nodes, or of the nodes of some trees. Printed is the largest difference of the outputs, and of the gradients of all
-weights, each relative to the largest entry of all. Training noise plays no part, so this is
-stronger than equal accuracies: what remains are the initialisation, the optimizer and the protocol.
+Cora's training nodes, or of the nodes of some trees. Printed is the largest difference of the
+outputs, and of the gradients of all weights, each relative to the largest entry of all. Training
+noise plays no part, so this is stronger than equal accuracies: what remains are the initialisation,
+the optimizer and the protocol.
 """
 
 import argparse
