@@ -26,7 +26,6 @@ from tests.testing.built_in import CHECKS, PARTS
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU"),
-    pytest.mark.filterwarnings("ignore:GPU available but not used"),
 ]
 
 EPOCHS = 4

@@ -1,9 +1,12 @@
 """``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and
 checkpoint."""
 
+import warnings
+
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.callbacks import EarlyStopping
 from torch_geometric.data import Data
 
@@ -144,3 +147,12 @@ def test_a_run_without_files_says_so(graphs, tmp_path):
     with pytest.raises(ValueError, match="fast_dev_run leaves no files"):
         _ = run.metrics
     assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_said_of_a_gpu_that_the_user_does_not_want(graphs, tmp_path, monkeypatch):
+    monkeypatch.setattr(CUDAAccelerator, "is_available", staticmethod(lambda: True))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        options = {"epochs": 1, "accelerator": "cpu", "progress": False}
+        gnn_depth.fit({}, graphs, root=str(tmp_path), **options)
+    assert not [each for each in said if "GPU" in str(each.message)]
