@@ -5,11 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test lint attack docs bench clean
+.PHONY: help demo test test-long lint attack docs bench clean
 
 help:
 	@echo "make demo    a deep network that fails, why, and what helps: one minute, no download"
-	@echo "make test    the whole test suite"
+	@echo "make test    the tests: five minutes on two cores"
+	@echo "make test-long  the longest ones: processes, compiled code, all pages of the documentation"
 	@echo "make lint    ruff and mypy"
 	@echo "make attack  attacks on the command line, and every number computed another way"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
@@ -21,7 +22,10 @@ demo: $(INSTALLED)
 	@$(BIN)/gnn-depth demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long" $(PYTEST_ARGS)
+
+test-long: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow" $(PYTEST_ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

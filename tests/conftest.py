@@ -46,23 +46,21 @@ torch.set_num_threads(1)
 logging.getLogger("torch.__trace").propagate = True
 
 
-#: Files whose tests take longest: a worker that began one of them late would end alone.
+#: Files whose tests take longest: trainings of several processes, compiled code, every page of the
+#: documentation, packages that are installed. `make test-long` runs them.
 LONG = {
-    *(
-        "test_compiled",
-        "test_ddp",
-        "test_docs",
-        "test_plugin_package",
-        "test_processes",
-        "test_several_processes",
-    ),
-    *("test_shards", "test_sweep_dask", "test_sweep_faults", "test_worker"),
+    *("test_compiled", "test_ddp", "test_docs", "test_plugin_package", "test_processes"),
+    *("test_results", "test_running", "test_several_processes", "test_shards"),
+    *("test_sweep_dask", "test_sweep_faults", "test_worker"),
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the longest tests."""
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    """Mark the longest tests."""
+    for item in items:
+        if item.path.stem in LONG:
+            item.add_marker("long")
 
 
 #: Folders in which shapes are checked, but for files that call a function thousands of times. All
