@@ -139,7 +139,9 @@ def _depth_question(results: Results) -> list[str]:
             continue
         better = [one for one in answers if one.adjusted <= 0.05 and one.test.difference > 0]
         worse = [one for one in answers if one.adjusted <= 0.05 and one.test.difference < 0]
-        verdict = f"no, on none of the {len(answers)} {words} sets with enough trainings"
+        verdict = f"no, on none of the {len(answers)} with enough trainings"
+        if len(answers) == 1:
+            verdict = "no, not on the only one with enough trainings"
         if better:
             verdict = f"yes, on {', '.join(one.set for one in better)}"
         if worse:

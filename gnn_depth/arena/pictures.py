@@ -58,7 +58,10 @@ def draw_depths(results: Results, path: Path) -> None:
                 thick = 1.6 if remedy in COLOURS else 0.7
                 (line,) = axis.plot(x, y, "o-", color=colour, linewidth=thick, markersize=3)
                 if remedy in COLOURS:
-                    axis.errorbar(x, y, width, fmt="none", ecolor=colour, elinewidth=0.8)
+                    # The interval of two splits is wide; a metric in percent has limits.
+                    below, above = np.minimum(width, y), np.minimum(width, 100 - np.array(y))
+                    bars = np.array([below, above])
+                    axis.errorbar(x, y, bars, fmt="none", ecolor=colour, elinewidth=0.8)
                 shown[remedy if remedy in COLOURS else "others"] = line
             axis.set_xscale("log", base=2)
             axis.set_xticks(depths, [str(depth) for depth in depths])
