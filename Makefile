@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 help:
 	@echo "make demo    a deep network that fails, why, and what helps: one minute, no download"
 	@echo "make test    the tests: five minutes on two cores"
-	@echo "make test-long  the longest ones: processes, compiled code, all pages of the documentation"
+	@echo "make test-long  the longest ones: processes, searches, compiled code, all pages of the documentation"
 	@echo "make lint    ruff and mypy"
 	@echo "make attack  attacks on the command line, and every number computed another way"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
