@@ -37,12 +37,16 @@ def fresh_processes() -> LocalPool:
     return LocalPool(gpus=[], preload=IMPORTED)
 
 
+#: Seconds that a call may take: a compiler's cache may be empty.
+LONGEST = 900
+
+
 def call_in_fresh_process(folder: Path, function: Callable, *args: object) -> object:
     """Call a function in a fresh process that works in a folder and writes there what it says."""
     start_server()
     with fresh_processes() as pool:
         # A process that waits for one that failed would wait for half an hour.
-        return pool.submit(_call_in, folder, function, *args).result(300)
+        return pool.submit(_call_in, folder, function, *args).result(LONGEST)
 
 
 def _call_in(folder: Path, function: Callable, *args: object) -> object:
