@@ -62,13 +62,13 @@ PAPERS = {
     "Alon & Yahav 2021": "Trees (Alon & Yahav, ICLR 2021)",
     "Chen et al. 2020": "GCNII (Chen et al., ICML 2020)",
 }
-#: Papers whose released networks are the same functions as ours: ``tools.authors.same_function``.
-SAME_FUNCTION = (
-    "Dasoulas et al. 2021",
-    "Mustafa et al. 2023",
-    "Chen et al. 2020",
-    "Alon & Yahav 2021",
-)
+#: What ``tools.authors.same_function`` found of the released networks of a paper.
+SAME_FUNCTION = {
+    "Dasoulas et al. 2021": "the same function as ours",
+    "Mustafa et al. 2023": "the same function as ours",
+    "Chen et al. 2020": "the same function as ours",
+    "Alon & Yahav 2021": "the same functions as ours, but for the GIN",
+}
 
 
 @dataclass(frozen=True)
@@ -385,7 +385,7 @@ def _of_code(paper: str, agreeing: int, decided: int) -> str:
     """What the authors' released code says of a paper's results."""
     found = []
     if paper in SAME_FUNCTION:
-        found.append("the same function as ours")
+        found.append(SAME_FUNCTION[paper])
     if decided:
         found.append(f"{agreeing} of {decided} trained cells agree with ours")
     return "; ".join(found) or "not run"

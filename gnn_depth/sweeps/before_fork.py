@@ -8,7 +8,7 @@ import torch
 
 
 def _configuration() -> str:
-    """What PyTorch Geometric looks for in the configuration."""
+    """The one entry of the configuration that PyTorch Geometric reads."""
     if torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         return "USE_MKL=ON"
     return "USE_MKL=OFF"

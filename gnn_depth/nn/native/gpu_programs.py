@@ -89,7 +89,7 @@ def _raw_scores(
 
 @triton.jit
 def _base(largest):
-    """What is subtracted from scores: the largest so far, or 0 while all are -inf."""
+    """The number to subtract from scores: the largest so far, or 0 while all are -inf."""
     return tl.where(largest == float("-inf"), 0.0, largest)
 
 

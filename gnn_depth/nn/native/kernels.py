@@ -89,7 +89,7 @@ _path = _Path()
 
 
 class _Gpu:
-    """The module with the kernels for GPUs, imported at its first use: Triton takes a second."""
+    """The module with the kernels for GPUs, imported at its first use with Triton."""
 
     def __init__(self) -> None:
         self.lock = Lock()
