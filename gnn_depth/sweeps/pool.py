@@ -261,13 +261,15 @@ def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> Non
 def threads(share: int) -> dict[str, str]:
     """Environment variables that limit a process to this number of threads.
 
-    A smaller limit of the user stays.
+    A smaller limit of the user stays. OMP_NUM_THREADS limits all of them, as it does without a
+    sweep: torch takes the number of threads from MKL, whose default is that of OpenMP.
     """
-    limits = dict.fromkeys(THREADS, str(share))
+    of_all = os.environ.get("OMP_NUM_THREADS", "")
+    limits = {}
     for name in THREADS:
-        asked = os.environ.get(name, "")
-        if asked.isdigit() and 0 < int(asked) < share:
-            limits[name] = asked
+        asked = os.environ.get(name) or of_all
+        is_smaller = asked.isdigit() and 0 < int(asked) < share
+        limits[name] = asked if is_smaller else str(share)
     return limits
 
 

@@ -109,6 +109,16 @@ def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch):
         assert threads(4)["OMP_NUM_THREADS"] == share
 
 
+def test_one_limit_of_openmp_is_that_of_every_library_unless_it_has_its_own(monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert set(threads(4).values()) == {"1"}
+    monkeypatch.setenv("MKL_NUM_THREADS", "2")
+    assert threads(4)["MKL_NUM_THREADS"] == "2"
+    assert threads(4)["OPENBLAS_NUM_THREADS"] == "1"
+
+
 @pytest.mark.parametrize(
     ("named", "count", "gpus"),
     [
