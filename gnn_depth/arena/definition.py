@@ -35,6 +35,8 @@ class ArenaRemedy:
         return {name: section for name, section in sections.items() if section}
 
 
+# Options that make a remedy what it is are written out, defaults too: records of other options are
+# then those of another definition.
 REMEDIES = {
     "plain": ArenaRemedy(),
     "residual": ArenaRemedy({"skip": "residual"}),
@@ -49,14 +51,14 @@ REMEDIES = {
     "rezero": ArenaRemedy({"skip": "rezero"}),
     "gated": ArenaRemedy({"skip": "gated"}),
     "gradient_gating": ArenaRemedy({"skip": "gradient_gating"}),
-    "graphcon": ArenaRemedy({"skip": "graphcon"}),
+    "graphcon": ArenaRemedy({"skip": {"name": "graphcon", "step_size": 0.5}}),
     "ordered": ArenaRemedy({"layer": "mean", "activation": "identity", "skip": "ordered"}),
-    "gnnplus": ArenaRemedy({"skip": "feed_forward", "norm": "batch"}),
+    "gnnplus": ArenaRemedy({"skip": {"name": "feed_forward", "norm": "batch"}, "norm": "batch"}),
     "antisymmetric": ArenaRemedy(
         {"layer": "antisymmetric", "activation": "identity", "share_layers": True}
     ),
     "swan": ArenaRemedy({"layer": "swan", "activation": "identity", "share_layers": True}),
-    "reaction": ArenaRemedy({"layer": "reaction", "activation": "identity"}),
+    "reaction": ArenaRemedy({"layer": "reaction", "activation": "identity", "share_layers": True}),
     "layer": ArenaRemedy({"norm": "layer"}),
     "pair": ArenaRemedy({"norm": "pair"}),
     "node": ArenaRemedy({"norm": "node"}),
@@ -64,11 +66,11 @@ REMEDIES = {
     "orthogonal": ArenaRemedy({"init": {"name": "orthogonal", "looks_linear": True}}),
     "virgo": ArenaRemedy({"init": "virgo"}),
     "drop_edge": ArenaRemedy({"graph_dropout": "drop_edge"}),
-    "drop_sens": ArenaRemedy({"graph_dropout": "drop_sens"}),
+    "drop_sens": ArenaRemedy({"graph_dropout": {"name": "drop_sens", "p": 0.1}}),
     "drop_message": ArenaRemedy({"graph_dropout": "drop_message"}),
     "acm": ArenaRemedy({"layer": "acm"}),
     "contra": ArenaRemedy({"norm": "contra"}),
-    "unitary": ArenaRemedy({"layer": {"name": "unitary", "terms": 8}, "activation": "identity"}),
+    "unitary": ArenaRemedy({"layer": {"name": "unitary", "terms": 8}, "activation": "group_sort"}),
     "rebalance": ArenaRemedy(callbacks=({"class_path": "Rebalance"},)),
     # Controls: a step size that shrinks with depth, and other graphs for the same model.
     "depth_lr": ArenaRemedy({"depth_lr": 1.5}),
@@ -127,9 +129,10 @@ _COLD_CORA = {
     "class_path": "MissingFeatures",
     "init_args": {
         "rate": 1.0,
+        # Not 20 training nodes a class: the corrected test finds hardly anything on such splits.
         "source": {
             "class_path": "Planetoid",
-            "init_args": {"name": "Cora", "split": "random"},
+            "init_args": {"name": "Cora", "split": "geom-gcn"},
         },
     },
 }
@@ -137,11 +140,11 @@ _COLD_CORA = {
 SETS = {
     "cora": DataSet(**_set("Planetoid", "split_index", name="Cora", split="geom-gcn")),
     "transfer": DataSet(
-        **_set("GraphTransfer", "seed", shape="line", distance=10, num_graphs=250),
+        **_set("GraphTransfer", "seed", shape="line", distance=5, num_graphs=1000),
         is_redrawn=True,
     ),
     "transfer_crossed": DataSet(
-        **_set("GraphTransfer", "seed", shape="crossed_ring", distance=10, num_graphs=250),
+        **_set("GraphTransfer", "seed", shape="crossed_ring", distance=5, num_graphs=1000),
         is_redrawn=True,
     ),
     "eccentricity": DataSet(
@@ -204,7 +207,8 @@ _MANY_GRAPHS = ("transfer", "transfer_crossed", "transfer_small")
 _LARGE = ("cora", "cora_cold", "squirrel_filtered", "minesweeper", "photo", "eccentricity")
 #: By remedy, the sets that it is not trained on, each with the reason.
 LEFT_OUT: dict[str, dict[str, str]] = {
-    "contra": dict.fromkeys(SETS, MEMORY),
+    # On 1,000 nodes its tensors are small.
+    "contra": dict.fromkeys([name for name in SETS if name != "eccentricity"], MEMORY),
     "half_hop": dict.fromkeys(_MANY_GRAPHS, ONE_GRAPH) | {"cora_cold": NEW_NODES},
     "fosr": dict.fromkeys(_MANY_GRAPHS, SMALL_GRAPHS),
     "sdrf": dict.fromkeys(_MANY_GRAPHS, SMALL_GRAPHS)

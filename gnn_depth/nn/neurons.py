@@ -174,11 +174,15 @@ def hidden_states(stack: Any) -> list[int]:
 
 def why_no_law(stack: Any) -> str | None:
     """The reason why rescaling neurons changes the outputs of a ``DeepGNN``, or None."""
-    sample = torch.tensor([-1.0, 1.0])
+    sample = torch.tensor([[-1.0, 1.0], [1.0, -1.0]])
+    factors = torch.tensor([2.0, 3.0])
     is_used = len(stack.blocks) > 1 or stack.last_activation or stack.first_activation
-    # Positively homogeneous: a factor above zero passes through the activation.
-    if is_used and not torch.allclose(stack.activation(2 * sample), 2 * stack.activation(sample)):
-        return f"the activation {stack.activation.__name__} is not positively homogeneous"
+    # Positively homogeneous: a factor of each neuron, above zero, passes through the activation.
+    scaled_before = stack.activation(factors * sample)
+    scaled_after = factors * stack.activation(sample)
+    if is_used and not torch.allclose(scaled_before, scaled_after):
+        name = stack.activation.__name__
+        return f"the activation {name} is not positively homogeneous in each neuron"
     rescaling: list[nn.Module] = []
     for norms in stack.norms:
         rescaling.extend(norm for norm in norms if not norm.homogeneous)

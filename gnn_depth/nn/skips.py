@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import dropout as drop_features
 from gnn_depth.nn.functional import segment_sum
-from gnn_depth.nn.parts import Skip, WeightChain
+from gnn_depth.nn.parts import FeatureNorm, Skip, WeightChain
 from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
-from gnn_depth.registry import register
+from gnn_depth.registry import get, register
 
 __all__ = [
     "AdaptiveInitial",
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
+BlockNorm: TypeAlias = Literal["none", "layer", "batch"]
 
 
 def _project(in_channels: int, out_channels: int) -> nn.Module:
@@ -355,8 +356,9 @@ class GraphCON(Skip):
         Y^{l+1} = Y^l + \Delta t \, (F(X^l) - \alpha Y^l - \gamma X^l), \qquad
         X^{l+1} = X^l + \Delta t \, Y^{l+1}
 
-    The velocity Y is a second state, which starts as :math:`Y^0 = X^0`. If the widths differ, X and
-    Y pass the same linear map without bias first. Rusch et al., *Graph-Coupled Oscillator
+    The velocity Y is a second state, which starts as :math:`Y^0 = X^0`. With all three options at 1
+    they cancel: :math:`X^{l+1} = F(X^l)`, a stack without a skip connection. If the widths differ,
+    X and Y pass the same linear map without bias first. Rusch et al., *Graph-Coupled Oscillator
     Networks*, ICML 2022, whose best settings on WebKB take one or two steps.
 
     Args:
@@ -373,7 +375,7 @@ class GraphCON(Skip):
         self,
         widths: list[int],
         out_channels: int,
-        step_size: Positive = 1.0,
+        step_size: Positive = 0.5,
         damping: NonNegative = 1.0,
         frequency: NonNegative = 1.0,
     ) -> None:
@@ -469,17 +471,18 @@ class FeedForward(_Adding):
 
     .. math::
         H = X^l + F(X^l), \qquad
-        X^{l+1} = H + W_2 \, \mathrm{Dropout}(\mathrm{ReLU}(W_1 H + b_1)) + b_2
+        X^{l+1} = \mathrm{BN}(H + W_2 \, \mathrm{Dropout}(\mathrm{ReLU}(W_1 H + b_1)) + b_2)
 
     W_1 doubles the width. If the widths differ, the input passes a linear map without bias first.
     Luo, Shi & Wu, *Unlocking the Potential of Classic GNNs for Graph-level Tasks*, ICML 2025, whose
-    block is this with norm batch, and a second batch norm after it.
+    block is this after a batch norm of the layer's output (the stack's norm ``batch``).
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         dropout: Probability of dropping a hidden feature of the block in training.
-        norm: Apply a layer norm to H before the feed-forward block.
+        norm: ``batch`` for the batch norm BN of the result, as there; ``layer`` for a layer norm of
+            H before W_1 in its place, which leaves the sum as it is; or ``none``.
     """
 
     adds = None  # the feed-forward block mixes the neurons after the sum
@@ -489,22 +492,27 @@ class FeedForward(_Adding):
         widths: list[int],
         out_channels: int,
         dropout: Probability = 0.0,
-        norm: bool = True,
+        norm: BlockNorm = "batch",
     ) -> None:
         super().__init__(widths, out_channels)
         self.dropout = dropout
-        self.norm: nn.Module = nn.Identity()
-        if norm:
-            self.norm = nn.LayerNorm(out_channels)
+        self.before: nn.Module = nn.Identity()
+        if norm == "layer":
+            self.before = nn.LayerNorm(out_channels)
+        self.after: FeatureNorm | None = None
+        if norm == "batch":
+            self.after = get("norm", "batch")(out_channels)
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         hidden = self.project(states[-1]) + update
-        # Normed before the block, so that the sum itself passes on unchanged.
-        inner = torch.relu(self.inner(self.norm(hidden)))
+        inner = torch.relu(self.inner(self.before(hidden)))
         dropped = drop_features(inner, self.dropout, self.training, graph.node_numbers)
-        return hidden + self.outer(dropped)
+        result = hidden + self.outer(dropped)
+        if self.after is None:
+            return result
+        return self.after(result, graph)
 
 
 @register("skip", "gated_local")

@@ -22,7 +22,7 @@ from gnn_depth.nn.block import (
 )
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
-from gnn_depth.nn.functional import elu, first_rows, sparse_features
+from gnn_depth.nn.functional import elu, first_rows, group_sort, sparse_features
 from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
@@ -51,6 +51,7 @@ Activation = Literal[
     "celu",
     "elu",
     "gelu",
+    "group_sort",
     "leaky_relu",
     "mish",
     "relu",
@@ -61,6 +62,9 @@ Activation = Literal[
     "tanh",
     "identity",
 ]
+
+#: Activations that are not PyTorch's own; ELU has a kernel here.
+OWN = {"elu": elu, "group_sort": group_sort}
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
 InverseSteps: TypeAlias = Annotated[int, Range(0, 10_000)]
@@ -186,8 +190,8 @@ class DeepGNN(nn.Module):
                 "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
             )
         self.activation: Callable[[Tensor], Tensor] = no_activation
-        if activation == "elu":  # ours has a kernel
-            self.activation = elu
+        if activation in OWN:
+            self.activation = OWN[activation]
         elif activation != "identity":
             self.activation = getattr(F, activation)
         self.last_activation = last_activation

@@ -95,6 +95,7 @@ def test_gradient_flow_leaves_the_imbalance_and_large_steps_do_not(graph):
     ("options", "reason"),
     [
         ({"activation": "elu"}, "the activation elu is not positively homogeneous"),
+        ({"activation": "group_sort"}, "the activation group_sort is not positively homogeneous"),
         ({"norm": [LayerNorm]}, "LayerNorm changes the scale"),
         ({"norm": [LipschitzNorm]}, "LipschitzNorm changes the scale"),
     ],

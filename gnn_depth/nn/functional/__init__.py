@@ -2,7 +2,7 @@
 
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
-from gnn_depth.nn.functional.blocks import convolution, elu
+from gnn_depth.nn.functional.blocks import convolution, elu, group_sort
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.segments import (
@@ -36,6 +36,7 @@ __all__ = [
     "elu",
     "first_rows",
     "graph_mean",
+    "group_sort",
     "head_dots",
     "linear",
     "neighbourhood_size",

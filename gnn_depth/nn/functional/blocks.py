@@ -1,4 +1,4 @@
-"""A graph convolution with its bias, activation and residual in one kernel, and ELU."""
+"""A graph convolution with its bias, activation and residual in one kernel, and activations."""
 
 # N nodes, E edges, C channels
 
@@ -19,6 +19,24 @@ def elu(x: Tensor) -> Tensor:
     if not kernels.is_on_gpu(x) and kernels.serve_fused(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
+
+
+def group_sort(x: Tensor) -> Tensor:
+    r"""GroupSort: sort each pair of channels, the smaller value first.
+
+    .. math:: (x_{2c}, x_{2c+1}) \mapsto (\min(x_{2c}, x_{2c+1}), \max(x_{2c}, x_{2c+1}))
+
+    It permutes the channels of each row, so it keeps norms, and its gradient those of gradients.
+    The last one of an odd number of channels stays. Anil, Lucas & Grosse, *Sorting Out Lipschitz
+    Function Approximation*, ICML 2019.
+    """
+    width = x.shape[-1]
+    paired = width - width % 2
+    pairs = x[..., :paired].unflatten(-1, (-1, 2))
+    ordered = torch.stack([pairs.amin(-1), pairs.amax(-1)], -1).flatten(-2)
+    if paired == width:
+        return ordered
+    return torch.cat([ordered, x[..., paired:]], -1)
 
 
 _elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)

@@ -10,6 +10,7 @@ from gnn_depth.nn.functional import (
     aggregate,
     edge_additive,
     edge_dot,
+    group_sort,
     segment_max,
     segment_softmax,
     segment_sum,
@@ -108,3 +109,18 @@ def test_more_repeated_edges_than_pairs_of_nodes_have_a_product_each(heads, uses
         torch.testing.assert_close(edge_dot(query, key, graph), expected)
     finally:
         native.use(before)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 6])
+def test_group_sort_permutes_each_row_and_keeps_the_norms_of_states_and_gradients(width):
+    x = torch.randn(7, width, dtype=torch.float64, requires_grad=True)
+    out = group_sort(x)
+    for row, result in zip(x.tolist(), out.tolist(), strict=True):
+        wanted = []
+        for start in range(0, width, 2):
+            wanted += sorted(row[start : start + 2])
+        assert result == wanted
+    cotangent = torch.randn_like(x)
+    (gradient,) = torch.autograd.grad(out, x, cotangent)
+    torch.testing.assert_close(gradient.norm(dim=1), cotangent.norm(dim=1))
+    assert torch.autograd.gradcheck(group_sort, x)

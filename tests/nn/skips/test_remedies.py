@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
@@ -60,6 +61,14 @@ def test_an_oscillator_moves_by_its_velocity_which_starts_as_the_state(graph):
     torch.testing.assert_close(second, state + 0.5 * faster)
 
 
+def test_an_oscillator_is_no_plain_stack_unless_all_its_options_are_1(graph):
+    update, x = rows(4, 4)
+    plain, _ = GraphCON([4], 4, 1.0, 1.0, 1.0)(update, [x], graph)
+    torch.testing.assert_close(plain, update)
+    state, _ = GraphCON([4], 4)(update, [x], graph)
+    assert (state - update).abs().max() > 0.1
+
+
 def test_without_damping_and_drive_an_oscillator_goes_round_for_hundreds_of_steps(graph):
     # The symplectic step conserves x^2 + y^2 - dt x y for x'' = -x.
     skip, (x,) = GraphCON([4], 4, step_size=0.1, damping=0.0), rows(4)
@@ -114,14 +123,18 @@ def test_a_stack_of_ordered_gating_over_means_learns_nothing_from_the_layers_but
 
 
 def test_feed_forward_and_gated_local_are_their_formulas(graph):
-    skip, (update, x) = drawn(FeedForward([4], 4)), rows(4, 4)
-    h = x + update
-    inner = torch.relu(skip.norm(h) @ skip.inner.weight.t() + skip.inner.bias)
-    agree(
-        skip(update, [x], graph),
-        h + inner @ skip.outer.weight.t() + skip.outer.bias,
-        [update, x, *skip.parameters()],
-    )
+    for norm in ("none", "layer", "batch"):
+        skip, (update, x) = drawn(FeedForward([4], 4, norm=norm)), rows(4, 4)
+        h = x + update
+        normed = h
+        if norm == "layer":
+            normed = F.layer_norm(h, [4], skip.before.weight, skip.before.bias)
+        inner = torch.relu(normed @ skip.inner.weight.t() + skip.inner.bias)
+        result = h + inner @ skip.outer.weight.t() + skip.outer.bias
+        if norm == "batch":
+            batch = skip.after.norm
+            result = F.batch_norm(result, None, None, batch.weight, batch.bias, training=True)
+        agree(skip(update, [x], graph), result, [update, x, *skip.parameters()])
     skip = drawn(GatedLocal([4], 4))
     gate = torch.relu(x @ skip.gate.weight.t() + skip.gate.bias)
     beta = torch.sigmoid(skip.beta)
