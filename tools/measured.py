@@ -366,11 +366,13 @@ def authors_table(authors: Sequence[Authors]) -> str:
         changed = one.data.get("changed", {})  # options that the paper's command does not have
         if changed:
             notes = [f"{option} {value}" for option, value in changed.items()]
-            cell += f" ({', '.join(notes)})"
+            cell += f" (theirs: {', '.join(notes)})"
         published = number_text(one.published) if one.published else ""
         sides: list[Claim | None] = []
         for key in ("values", "last", "largest"):
-            sides.append(Claim(one.data | {"values": one.data[key]}, "std"))
+            values = one.data[key]
+            is_told = None not in values
+            sides.append(Claim(one.data | {"values": values}, "std") if is_told else None)
         columns = [cell, published]
         for side in (*sides, one.ours):
             text = side.text() if side else ""

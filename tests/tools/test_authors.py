@@ -151,7 +151,7 @@ def test_kept_numbers_are_of_the_stated_commit_and_one_for_each_seed(path):
         for key in authors.PER_RUN:
             assert len(claim[key]) == len(claim["seeds"])
         for largest, best in zip(claim["largest"], claim["values"], strict=True):
-            assert largest >= best
+            assert largest is None or largest >= best
 
 
 class Theirs(torch.nn.Module):

@@ -9,7 +9,8 @@
 Every run is saved when it ends, and is not repeated by the same command. ``--set`` changes options
 of the released script, kept as ``changed``. A file of docs/results/authors has a claim for every
 cell and options: ``values`` is the test accuracy in percent at the best validation epoch for each
-of ``seeds``, ``last`` that of the last epoch, ``largest`` the largest of all epochs.
+of ``seeds``, ``last`` that of the last epoch, ``largest`` the largest of all epochs; null where the
+released code does not tell.
 """
 
 import argparse

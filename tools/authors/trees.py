@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.authors.curves import Curves
+from tools.authors.curves import BestAccuracy
 from tools.authors.released import Released, run_script
 
 RELEASED = Released(
@@ -47,7 +47,7 @@ def run(
     at: Mapping[str, str],
     options: dict[str, Any],
     seed: int,
-) -> Curves:
+) -> BestAccuracy:
     """Train once; the number is the best training accuracy of one look."""
     given = options | {"type": options["type"]}
     more = (
@@ -58,4 +58,4 @@ def run(
     )
     changes = [("seed = 11", f"seed = {seed}")]
     found = run_script(folder / "experiment.py", [], workdir, changes, more)
-    return Curves([1.0], [found["best_train_acc"]])
+    return BestAccuracy(found["best_train_acc"])
