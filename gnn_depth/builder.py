@@ -28,8 +28,7 @@ from typing import Any, TypeAlias, TypeVar
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gnn_depth import registry
-from gnn_depth.registry import RegistryError
-from gnn_depth.short_names import (
+from gnn_depth.part_specs import (
     GIVEN,
     SECTIONS,
     TYPES,
@@ -43,6 +42,7 @@ from gnn_depth.short_names import (
     load_class,
     parts_of,
 )
+from gnn_depth.registry import RegistryError
 from gnn_depth.yaml_limits import check_texts, safe_load, value_in
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ def build(kind: str, value: Any, where: Where = ()) -> Any:
         PartError: There is no such part or option, or an option does not fit. The message has the
             nearest name that exists.
     """
-    return made(check(kind, value, where=where or (kind,)))
+    return made(check(kind, value, where or (kind,)))
 
 
 def resolved(kind: str, value: Any, where: Where = ()) -> Any:
@@ -202,16 +202,16 @@ def resolved(kind: str, value: Any, where: Where = ()) -> Any:
     Raises:
         PartError: See :func:`build`.
     """
-    return written(check(kind, value, where=where or (kind,)))
+    return written(check(kind, value, where or (kind,)))
 
 
-def check(kind: str, value: Any, known: Known = LIVE, where: Where = ()) -> Any:
+def check(kind: str, value: Any, where: Where = ()) -> Any:
     """Check a value, and return the chosen part or parts; an object is returned as it is.
 
     Raises:
         PartError: See :func:`build`.
     """
-    chosen = choose(kind, value, known, where)
+    chosen = choose(kind, value, LIVE, where)
     for each in items_of(chosen):
         check_complete(each, where)  # not before: more options may come for a part, as flags do
     return chosen

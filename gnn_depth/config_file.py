@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from jsonargparse import get_loader
 
+from gnn_depth.part_specs import Where, items_of
 from gnn_depth.registry import hint, nearest
-from gnn_depth.short_names import Where, items_of
 from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
 
 INLINE = "--config"  # the name of a config that is written on the command line itself

@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "gnn_depth"
 
 BASE = {"registry", "ranges"}  # names, ranges and messages, which everything may use
-BUILDER = BASE | {"builder", "short_names", "yaml_limits"}
+BUILDER = BASE | {"builder", "part_specs", "yaml_limits"}
 GRAPH = {"graph", "csr", "shard", "torch_internals"}
 RUNS = {"runs", "signals", "measurements", "config_file"}
 
@@ -30,9 +30,9 @@ MAY_IMPORT = {
     "signals": set(),
     "measurements": set(),
     "web_page": set(),
-    "short_names": BASE,
+    "part_specs": BASE,
     "builder": BUILDER,
-    "config_file": {"registry", "short_names", "yaml_limits"},
+    "config_file": {"registry", "part_specs", "yaml_limits"},
     "nn": {"nn"} | BUILDER | GRAPH,
     "data": {"data"} | BUILDER | GRAPH,
     "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements", "web_page"}

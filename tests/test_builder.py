@@ -18,7 +18,7 @@ from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Residual
-from gnn_depth.short_names import describe
+from gnn_depth.part_specs import describe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import build_model
 

@@ -19,8 +19,8 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from gnn_depth.nn.parts import Norm, ScoreNorm
+from gnn_depth.part_specs import SECTIONS, Option, load_class
 from gnn_depth.ranges import Probability, Range, in_range
-from gnn_depth.short_names import SECTIONS, Option, load_class
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 

@@ -25,8 +25,8 @@ from gnn_depth.cli.errors import explained
 from gnn_depth.cli.known import known_parts
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
+from gnn_depth.part_specs import Option
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import Option
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import build_model
 from gnn_depth.training.monitors import with_modes

@@ -18,9 +18,9 @@ from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.errors import LIBRARIES
 from gnn_depth.cli.known import KnownToCommand, known_parts, load_plugins, options_of_run
+from gnn_depth.part_specs import Option, PartSpec, imported_parts
 from gnn_depth.ranges import Range
 from gnn_depth.runs import write_atomically
-from gnn_depth.short_names import Option, PartSpec, imported_parts
 
 PACKAGE = Path(gnn_depth.__file__).parent
 

@@ -15,9 +15,9 @@ from lightning.pytorch.utilities import rank_zero_only
 from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.data.schema import Schema
+from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
 from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
-from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.training.checkpoints import (
     DamagedError,
     check_progress,

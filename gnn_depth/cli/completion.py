@@ -23,7 +23,7 @@ from gnn_depth.cli.config import add_own_options
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.config_file import shipped
-from gnn_depth.short_names import SECTIONS, Option
+from gnn_depth.part_specs import SECTIONS, Option
 
 
 def main(argv: list[str]) -> int:

@@ -33,7 +33,7 @@ from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
-from gnn_depth.short_names import GIVEN_BY_DATA, GROUPS, SECTIONS, Where, items_of
+from gnn_depth.part_specs import GIVEN_BY_DATA, GROUPS, SECTIONS, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 FROM_DATA = [f"model.{name}" for name in GIVEN_BY_DATA]

@@ -26,8 +26,8 @@ from gnn_depth.cli.known import load_plugins
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
+from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
-from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan

@@ -12,8 +12,8 @@ from gnn_depth import registry
 from gnn_depth.builder import Known
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
+from gnn_depth.part_specs import Option, imported_parts, meanings, option_of, options_of
 from gnn_depth.ranges import Count, Positive, Range
-from gnn_depth.short_names import Option, imported_parts, meanings, option_of, options_of
 
 DEFAULT_DATA = "SyntheticCitation"
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's

@@ -14,7 +14,7 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
 from gnn_depth.config_file import full_plugin_paths, to_yaml
-from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option, meanings
+from gnn_depth.part_specs import GIVEN, LIBRARIES, SECTIONS, Option, meanings
 
 # What `--help` says of options whose description is another library's; the options of the trainer
 # that it shows.

@@ -12,7 +12,7 @@ from typing import Any
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
-from gnn_depth.short_names import Where, load_class
+from gnn_depth.part_specs import Where, load_class
 from gnn_depth.yaml_limits import PLAIN, value_in
 
 FLAG = "--trusted-only"

@@ -34,7 +34,7 @@ from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
 from gnn_depth.graph import Graph
-from gnn_depth.short_names import items_of
+from gnn_depth.part_specs import items_of
 
 log = logging.getLogger(__name__)
 

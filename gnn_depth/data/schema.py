@@ -150,7 +150,6 @@ class Schema:
         train_counts: Training rows of each class, or of each label that is true.
         train_rows: Number of training rows.
         id: Column of the ids of the nodes.
-        ids: Their type: ``integers`` or ``text``.
         ends: Source and target columns of the edges.
         edge_weight: Column, or array, of the weights of the edges.
         edge_weight_span: The smallest and the largest of them; empty if they are not known.
@@ -184,7 +183,6 @@ class Schema:
     train_counts: tuple[int, ...] = ()
     train_rows: int = 0
     id: str | None = None
-    ids: str = "text"
     ends: tuple[str, ...] = ()
     edge_weight: str | None = None
     edge_weight_span: tuple[float, ...] = ()

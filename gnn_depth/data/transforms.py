@@ -12,8 +12,8 @@ from gnn_depth.data.batch import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError
 from gnn_depth.data.made_features import seeded_everywhere
 from gnn_depth.graph import OF_EDGES, Graph
+from gnn_depth.part_specs import PartsOf
 from gnn_depth.registry import described, name_of
-from gnn_depth.short_names import PartsOf
 
 #: Transforms by name, with options or as objects; a single one stands for a list of one.
 Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]

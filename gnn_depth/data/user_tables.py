@@ -153,12 +153,10 @@ def read_tables(
     if of_edges.features or (trained is not None and trained.schema.edge_columns):
         arrays["edge_attr"], edge_columns = _edge_features(edges, of_edges, trained, notes)
     label = (columns.label,) if columns.label else tuple(columns.targets)
-    id_type = "integers" if ids.dtype == np.int64 else "text"
     of_schema = {
         "label": label,
         "split": columns.split,
         "id": columns.id,
-        "ids": id_type,
         "ends": tuple(of_edges.ends or edges.columns[:2]),
         "edge_weight": of_edges.weight or None,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from gnn_depth import registry
 from gnn_depth.builder import Chosen, PartError, choose, without_paths
-from gnn_depth.short_names import (
+from gnn_depth.part_specs import (
     GIVEN_BY_DATA,
     SECTIONS,
     as_written,

@@ -17,8 +17,8 @@ from gnn_depth.builder import (
     written_options,
 )
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
 from gnn_depth.ranges import Range
-from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.monitors import with_modes
 

@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from gnn_depth.short_names import items_of
+from gnn_depth.part_specs import items_of
 from gnn_depth.signals import LATE, Kept
 from gnn_depth.training.lightning_internals import (
     keep_order_of_gradients,

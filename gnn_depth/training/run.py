@@ -46,8 +46,8 @@ from gnn_depth.config_file import read_config, to_yaml
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
+from gnn_depth.part_specs import items_of, load_class, options_of
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import items_of, load_class, options_of
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run

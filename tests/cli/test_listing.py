@@ -13,7 +13,7 @@ import pytest
 from gnn_depth import __version__, registry
 from gnn_depth.cli import RUNS, catalogue
 from gnn_depth.cli.known import options_of_run
-from gnn_depth.short_names import describe, imported_parts
+from gnn_depth.part_specs import describe, imported_parts
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 import gnn_depth.data  # noqa: F401  (registers the data sets)
 from gnn_depth.builder import PartError, build, resolved
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
-from gnn_depth.short_names import parts_of
+from gnn_depth.part_specs import parts_of
 
 
 def small(**changes) -> SyntheticCitation:

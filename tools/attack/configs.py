@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.short_names import SECTIONS, Option
+from gnn_depth.part_specs import SECTIONS, Option
 from tools.attack.table import Attack, fit
 
 KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "optimizer", "scheduler")

@@ -32,7 +32,7 @@ def group_sort(x: Tensor) -> Tensor:
     """
     width = x.shape[-1]
     paired = width - width % 2
-    pairs = x[..., :paired].unflatten(-1, (-1, 2))
+    pairs = x[..., :paired].reshape(*x.shape[:-1], paired // 2, 2)
     ordered = torch.stack([pairs.amin(-1), pairs.amax(-1)], -1).flatten(-2)
     if paired == width:
         return ordered

@@ -13,8 +13,8 @@ from gnn_depth import registry
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.nn.parts import Init
+from gnn_depth.part_specs import GIVEN, LIBRARIES, choices, describe, parts_of, type_name
 from gnn_depth.ranges import FilePath, Probability, Range
-from gnn_depth.short_names import GIVEN, LIBRARIES, choices, describe, parts_of, type_name
 
 
 def test_what_the_stack_gives_is_no_option():
