@@ -65,6 +65,7 @@ REMEDIES = {
     "spectral": ArenaRemedy({"norm": {"name": "spectral", "mode": "exact", "bound": 1.0}}),
     "orthogonal": ArenaRemedy({"init": {"name": "orthogonal", "looks_linear": True}}),
     "virgo": ArenaRemedy({"init": "virgo"}),
+    "critical": ArenaRemedy({"init": "critical", "activation": "tanh"}),
     "drop_edge": ArenaRemedy({"graph_dropout": "drop_edge"}),
     "drop_sens": ArenaRemedy({"graph_dropout": {"name": "drop_sens", "p": 0.1}}),
     "drop_message": ArenaRemedy({"graph_dropout": "drop_message"}),
