@@ -20,7 +20,8 @@ OPTIONS = {
     "init": "init",
     "graph_dropout": "graph_dropout",
 }
-SAME = 1e-4  # of a metric: the digits that a record keeps
+SAME = 1e-4  # of a metric: equal but for the order of sums
+MOST = 0.02  # difference that agrees: with two or three splits nearly any is within the interval
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,40 @@ class Again:
     Attributes:
         record: The record.
         score: Its test metric in the new training.
-        width: Half the 95% interval of a further split of its cell; NaN where it has only one.
+        interval: Half the 95% interval of a further split of its cell; NaN where it has only one.
     """
 
     record: TrainingRecord
     score: float
-    width: float
+    interval: float
+
+    @property
+    def is_equal(self) -> bool:
+        """True if both are equal to the last digit that a record keeps."""
+        return self.score == score_of(self.record)
+
+    @property
+    def width(self) -> float:
+        """The largest difference that agrees: what splits of this cell differ by, and no more than
+        2 points; of a cell with one split, what the order of sums may change."""
+        if math.isnan(self.interval):
+            return SAME
+        return max(SAME, min(self.interval, MOST))
 
     @property
     def agrees(self) -> bool:
-        """True if both are equal, or differ by less than splits of this cell do."""
-        difference = abs(self.score - score_of(self.record))
-        return difference <= SAME or difference <= self.width
+        """True if both are equal, or nearly so."""
+        return abs(self.score - score_of(self.record)) <= self.width
+
+    def __str__(self) -> str:
+        job = self.record.job
+        verdict = "agrees" if self.agrees else "DIFFERS"
+        digits = "equal to the last digit" if self.is_equal else "not equal to the last digit"
+        return (
+            f"{verdict}: {job.set}, {job.remedy}, {job.depth} layers, split {job.split}: recorded "
+            f"{score_of(self.record):.5g}, now {self.score:.5g}, {digits}; at most "
+            f"{self.width:.4f} apart agrees"
+        )
 
 
 def train_again(

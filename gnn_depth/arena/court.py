@@ -8,11 +8,18 @@ from pathlib import Path
 import pandas as pd
 
 from gnn_depth.arena.definition import Arena
-from gnn_depth.arena.pages import MADE, NOT_ENOUGH
+from gnn_depth.arena.pages import MADE, NOT_ENOUGH, nothing_learns, probability, set_in_words
 from gnn_depth.arena.pictures import draw_correlations
 from gnn_depth.arena.records import MEASURES, PLACES, TrainingRecord
-from gnn_depth.arena.results import score_of
-from gnn_depth.arena.statistics import Correlation, rank_correlation
+from gnn_depth.arena.results import BestCell, best_cells, score_of
+from gnn_depth.arena.statistics import (
+    FEWEST_PAIRS,
+    LEVEL,
+    Correlation,
+    holm,
+    mean_correlation,
+    pooled_correlation,
+)
 from gnn_depth.training.summary import NEAR_CHANCE
 
 #: Moments at which a measure may predict: before the first step, and after ten.
@@ -35,16 +42,41 @@ WORDS = {
     "share": "µ(X) / ‖X‖",
     "gradient_share": "µ(G) / ‖G‖",
 }
-#: The three claims, and the measures that each is about.
+#: What each measure is, with its section in docs/diagnostics.md.
+LEGEND = {
+    "norm": ("Frobenius norm of X", "diagnostics"),
+    "out": ("Frobenius norm of the layer's output F(X)", "diagnostics"),
+    "mu": ("distance of the rows of X from their mean; 0 if all nodes are equal", "similarity-mu"),
+    "share": ("µ(X) as a share of the norm, from 0 to 1", "similarity-mu"),
+    "energy": ("how much nodes differ from their neighbours", "energies"),
+    "rank": ("number of directions that the rows of X fill", "effective-rank"),
+    "zeros": ("share of nodes that are zero in every channel", "diagnostics"),
+    "gradient": ("Frobenius norm of G", "diagnostics"),
+    "gradient_mu": ("distance of the rows of G from their mean", "similarity-mu"),
+    "gradient_share": ("µ(G) as a share of the norm, from 0 to 1", "similarity-mu"),
+    "weight_gradient": ("norm of the gradients dW of the layer's parameters", "diagnostics"),
+    "stretch": ("largest singular value of the layer's Jacobian at X", "lipschitz-constant"),
+    "bound": ("upper limit of that constant for any X", "lipschitz-constant"),
+    "imbalance": (
+        "median over the neurons of c, the squared weights into a neuron minus those out of it, "
+        "without its sign and as a share of their sum",
+        "balance-c-and-delta",
+    ),
+    "defect": (
+        "largest delta of the neurons, without its sign; the balance law says that it is 0",
+        "balance-c-and-delta",
+    ),
+}
+assert LEGEND.keys() == WORDS.keys()
+#: The claims that a kind of measure predicts the outcome, and these measures.
 CLAIMS = {
     "rank (arXiv 2502.04591)": ("rank",),
     "gradients (arXiv 2506.04653)": ("gradient", "gradient_mu", "weight_gradient"),
-    "similarity of nodes": ("mu", "share", "energy"),
 }
+SIMILARITY = ("mu", "share", "energy")
+NOTHING = "no measure at all (arXiv 2601.07419)"
 FEWEST_RECORDS, FEWEST_SETS = 200, 3
-DRAWS = 2000  # of data sets, for an interval
 TINY = 1e-30  # in place of 0 on a logarithmic scale
-SHOWN = 12  # measures in the tables by set and by depth
 #: A correlation this small is of no use for a prediction, whatever its interval.
 WEAK = 0.3
 
@@ -93,13 +125,19 @@ def frame_of(records: Iterable[TrainingRecord], reference: int) -> pd.DataFrame:
 
     The outcome is the score above chance, as a share of the best one on its set; 0 for a training
     that diverged or failed. Differences are to the training of the reference depth with the same
-    set, remedy, width and setting.
+    set, remedy, width and setting. Sets on which nothing learns are left out: their best score is
+    noise.
 
     Args:
         records: The records.
         reference: The number of layers of the shallow stacks.
     """
-    probed = [record for record in records if record.probe and record.job.stage != "tune"]
+    records = list(records)
+    silent = silent_sets(records)
+    probed = []
+    for record in records:
+        if record.probe and record.job.stage != "tune" and record.job.set not in silent:
+            probed.append(record)
     shallow: dict[tuple, TrainingRecord] = {}
     best: dict[str, float] = {}
     for record in probed:
@@ -133,6 +171,11 @@ def frame_of(records: Iterable[TrainingRecord], reference: int) -> pd.DataFrame:
                 row[f"{name} difference {moment}"] = value - of_shallow.get(name, math.nan)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def silent_sets(records: Iterable[TrainingRecord]) -> dict[str, BestCell]:
+    """The sets on which nothing learns, with their best cells."""
+    return {name: best for name, best in best_cells(records).items() if not best.learns}
 
 
 def _family_of(record: TrainingRecord) -> tuple:
@@ -185,13 +228,13 @@ def correlations(frame: pd.DataFrame, column: str) -> dict[str, Correlation]:
     depth, and given set and depth."""
     if column not in frame:
         return {}
-    x, y, sets = frame[column], frame["outcome"], frame["set"]
-    both = sets + " " + frame["depth"].astype(str)
-    groups = {"overall": None, "within sets": sets, "given depth": frame["depth"], GIVEN_BOTH: both}
-    found = {}
-    for name, within in groups.items():
-        found[name] = rank_correlation(x, y, sets, within, draws=DRAWS)
-    return found
+    x, y, sets, depth = frame[column], frame["outcome"], frame["set"], frame["depth"]
+    return {
+        "overall": pooled_correlation(x, y, sets),
+        "within sets": mean_correlation(x, y, sets),
+        "given depth": pooled_correlation(x, y, sets, depth),
+        GIVEN_BOTH: mean_correlation(x, y, sets, depth),
+    }
 
 
 def all_correlations(frame: pd.DataFrame) -> dict[Feature, dict[str, Correlation]]:
@@ -210,53 +253,87 @@ def write_court(records: Iterable[TrainingRecord], arena: Arena, folder: Path) -
     """Write ``court.md`` and its picture into a folder of documentation."""
     pictures = folder / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
+    records = list(records)
     frame = frame_of(records, arena.reference)
     found = all_correlations(frame)
-    sections = [MADE.format("court"), "# The court", _introduction(frame, arena)]
-    if frame.empty or len(frame) < FEWEST_RECORDS or frame["set"].nunique() < FEWEST_SETS:
+    is_enough = len(frame) >= FEWEST_RECORDS and frame["set"].nunique() >= FEWEST_SETS
+    sections = [
+        MADE.format("court"),
+        "# The court",
+        "Three papers disagree on what predicts whether a deep GNN will train: "
+        f"{', '.join(CLAIMS)}, or {NOTHING}.",
+    ]
+    if is_enough:
+        sections += _answer(found)
+    else:
         sections.append(
             f"{NOT_ENOUGH} The verdict takes {FEWEST_RECORDS} trainings on {FEWEST_SETS} sets."
         )
-    else:
-        sections += _verdict(frame, found)
+    sections += _introduction(frame, arena)
+    sections += [nothing_learns(name, best) for name, best in silent_sets(records).items()]
+    if is_enough:
+        depth_alone = mean_correlation(frame["depth"], frame["outcome"], frame["set"])
+        sections += [
+            "## The strongest measures",
+            f"Depth alone correlates at {_text(depth_alone)} within sets. Of the measures of each "
+            "claim, at each moment, as values and as differences, this is the strongest:",
+            _strongest(found),
+        ]
+        sections += _legend()
         sections += _by_moment(frame, found, pictures)
     path = folder / "court.md"
     path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
     return path
 
 
-def _introduction(frame: pd.DataFrame, arena: Arena) -> str:
-    count = f"{len(frame):,} trainings"
+def _introduction(frame: pd.DataFrame, arena: Arena) -> list[str]:
+    count = f"{len(frame):,} trainings."
+    sets = []
     if not frame.empty:
-        diverged, failed = int(frame["diverged"].sum()), int(frame["failed"].sum())
-        count += (
-            f" of {frame['remedy'].nunique()} remedies on {frame['set'].nunique()} sets with "
-            f"{', '.join(map(str, sorted(frame['depth'].unique())))} layers; {failed:,} are no "
-            f"better than a constant prediction, {diverged:,} of them diverged"
+        failed, diverged = int(frame["failed"].sum()), int(frame["diverged"].sum())
+        ended = f"{diverged:,} diverged" if diverged else "none diverged"
+        depths = ", ".join(map(str, sorted(frame["depth"].unique())))
+        count = (
+            f"{len(frame):,} trainings of {frame['remedy'].nunique()} remedies on "
+            f"{frame['set'].nunique()} sets with {depths} layers. {failed:,} did no better than a "
+            f"constant prediction; {ended}."
         )
-    return (
-        "Three papers disagree about what tells whether a deep GNN will learn: the rank of its "
-        "hidden states (arXiv 2502.04591), its gradients (arXiv 2506.04653), or nothing that is "
-        "measured (arXiv 2601.07419). The arena's records can be asked: each has all measures of "
-        "`gnn-depth probe` before the first step and after ten, and how the training ended.\n\n"
-        f"This page is made from {count}. The outcome is the test metric above chance as a share "
-        "of the best on the same set; a training that diverged has 0. Small trainings "
-        f"({', '.join(arena.small)}) have width {arena.small_width}, {arena.small_epochs} epochs "
-        f"and {len(arena.small_settings)} settings drawn from the search space, without tuning; "
-        "the others are the final ones of the arena.\n\n"
-        "Each number is Spearman's "
-        "rank correlation with it. *Within sets*: the ranks are taken in each set. *Given depth* "
-        "and *given set and depth*: in each group of equal depth, or of equal set and depth, so "
-        "that a measure cannot score by telling the depth. Intervals: 95%, from 2,000 draws of "
-        "whole data sets with replacement, as the question is about the next data set. *Difference "
-        f"to {arena.reference} layers*: on a logarithmic scale, the measure minus that of a stack "
-        f"of {arena.reference} layers with the same layer, setting and data. Growth is from the "
-        "first layer to the last. One command makes this page again:\n\n"
-        "<!-- not run: writes this page -->\n"
-        "```bash\n"
-        "gnn-depth arena --pages docs\n"
-        "```"
-    )
+        sets = [f"- **{name}**: {set_in_words(name, arena.small[name])}" for name in arena.small]
+    redrawn = [name for name, data_set in arena.sets.items() if data_set.is_redrawn]
+    text = [
+        "## What was asked",
+        "Each record of [the arena](arena.md) has all measures of `gnn-depth probe` before the "
+        "first step and after ten, and how the training ended. This page is made from "
+        f"{count} The outcome is the test score above chance as a share of the best on the same "
+        "set; a training that diverged has 0. Small trainings have width "
+        f"{arena.small_width}, {arena.small_epochs} epochs and {len(arena.small_settings)} "
+        "settings drawn from the search space, without tuning; the others are the final ones of "
+        "the arena.",
+    ]
+    if sets:
+        text += ["The sets of the small trainings:", "\n".join(sets)]
+    text += [
+        "Each number is Spearman's rank correlation rho of a measure with the outcome.",
+        "- *Within sets*: the mean over the sets of the correlation in each of them.\n"
+        f"- *{GIVEN_BOTH.capitalize()}*: the same, with ranks taken at each depth of a set, so "
+        "that a measure gets no credit for merely reflecting the depth.\n"
+        "- *Overall* and *given depth*: of all trainings together; ranks are taken over all of "
+        "them, or at each depth.\n"
+        "- Intervals: 95%. The sets are the sample, as the question is about the next data set. "
+        "Means over sets have a t interval of Fisher's z; a set with fewer than "
+        f"{FEWEST_PAIRS} trainings is left out. The others have a jackknife over the sets. "
+        "(A bootstrap over so few sets gives intervals that are too narrow.)\n"
+        "- **Bold**: the interval excludes 0. Of measures without a relation to the outcome, one "
+        "in 20 is bold by chance.\n"
+        f"- *Difference to {arena.reference} layers*: log of the measure minus the log of the same "
+        f"measure in a {arena.reference}-layer model with the same remedy, setting and data. For "
+        f"the final trainings the {arena.reference}-layer model was trained on split 0 only: for "
+        "other splits it is that of split 0. On sets that are drawn anew "
+        f"({', '.join(redrawn) or 'none'}) it then saw other data.",
+        "One command makes this page again:",
+        "<!-- not run: writes this page -->\n```bash\ngnn-depth arena --pages docs\n```",
+    ]
+    return text
 
 
 def _text(found: Correlation | None) -> str:
@@ -269,50 +346,110 @@ def _text(found: Correlation | None) -> str:
     return f"**{text}**" if found.excludes_zero else text
 
 
-def _strongest(
-    found: Mapping[Feature, Mapping[str, Correlation]], moment: str, measures: Sequence[str]
-) -> Feature | None:
-    """The feature of some measures with the largest correlation given set and depth."""
+@dataclass(frozen=True)
+class Judged:
+    """A feature among those of a claim.
+
+    Attributes:
+        feature: The feature.
+        found: Its correlation given set and depth.
+        adjusted: Holm's p over all features of the claim.
+    """
+
+    feature: Feature
+    found: Correlation
+    adjusted: float
+
+    @property
+    def predicts(self) -> bool:
+        """True if it correlates with the outcome well enough to predict something."""
+        return self.adjusted <= LEVEL and abs(self.found.value) >= WEAK
+
+    @property
+    def name(self) -> str:
+        """The feature in words."""
+        kind = "difference" if self.feature.is_difference else "value"
+        return f"{self.feature.words} ({kind})"
+
+
+def judged(
+    found: Mapping[Feature, Mapping[str, Correlation]], measures: Iterable[str]
+) -> list[Judged]:
+    """All features of some measures, the strongest first."""
+    known = set(measures)
     chosen = []
-    for feature in found:
-        if feature.moment == moment and feature.measure in measures:
-            chosen.append(feature)
-    return max(chosen, key=lambda one: _size(found[one][GIVEN_BOTH]), default=None)
+    for feature, of_feature in found.items():
+        if feature.measure in known and not math.isnan(of_feature[GIVEN_BOTH].value):
+            chosen.append((feature, of_feature[GIVEN_BOTH]))
+    adjusted = holm([value.p for _, value in chosen])
+    judged = [Judged(*one, p) for one, p in zip(chosen, adjusted, strict=True)]
+    return sorted(judged, key=lambda one: -_size(one.found))
 
 
-def _verdict(frame: pd.DataFrame, found: Mapping[Feature, Mapping[str, Correlation]]) -> list[str]:
-    """The three claims, answered from the records."""
-    text = ["## The verdict"]
-    rows = []
-    useful = []
-    for moment, when in WHEN.items():
-        for claim, measures in CLAIMS.items():
-            feature = _strongest(found, moment, measures)
-            if feature is None:
-                continue
-            value = found[feature][GIVEN_BOTH]
-            kind = "difference" if feature.is_difference else "value"
-            rows.append(f"| {claim} | {when} | {feature.words} ({kind}) | {_text(value)} |")
-            if value.excludes_zero and abs(value.value) >= WEAK:
-                useful.append(f"{feature.words} {when}")
-    depth_alone = rank_correlation(frame["depth"], frame["outcome"], frame["set"], frame["set"])
-    verdict = (
-        "None of the three claims' measures tells, given set and depth, how a training ends: no "
-        f"correlation is at least {WEAK} with an interval that excludes 0."
-    )
-    if useful:
-        verdict = (
-            f"Given set and depth, with a correlation of at least {WEAK} and an interval that "
-            f"excludes 0, these tell how a training ends: {'; '.join(useful)}."
-        )
-    text += [
-        verdict,
-        f"The depth alone has {_text(depth_alone)} within sets. Of each claim's measures, as "
-        "values and as differences, the one with the largest correlation given set and depth (it "
-        "is the best of several, so its interval is too narrow):",
-        "\n".join(["| claim | when | measure | given set and depth |", "|---|---|---|---|", *rows]),
+def _answer(found: Mapping[Feature, Mapping[str, Correlation]]) -> list[str]:
+    """A line for each claim: whether the records support it."""
+    lines = []
+    for claim, measures in CLAIMS.items():
+        features = judged(found, measures)
+        support = "supported" if any(one.predicts for one in features) else "not supported"
+        lines.append(_line(claim, support, features))
+    features = judged(found, WORDS)
+    support = "not supported" if any(one.predicts for one in features) else "supported"
+    lines.append(_line(NOTHING, support, features))
+    return [
+        "\n".join(lines),
+        "All rho are rank correlations with the outcome, given set and depth. We say that a number "
+        f"can predict if its p is at most {LEVEL}, by Holm's correction over all numbers of the "
+        f"claim, and its |rho| at least {WEAK}, which is {WEAK**2:.0%} of the variance of the "
+        "ranks. None of this says that the measure is the reason.",
     ]
-    return text
+
+
+def _line(claim: str, support: str, features: Sequence[Judged]) -> str:
+    """Whether a claim is supported, and by which of its numbers."""
+    claim = f"{claim[0].upper()}{claim[1:]}"
+    if not features:
+        return f"- **{claim}**: unknown, as its measures do not vary."
+    counted = [one for one in features if one.predicts]
+    best = (counted or features)[0]
+    return (
+        f"- **{claim}**: {support}. Of {len(features)} numbers {len(counted) or 'none'} can "
+        f"predict the outcome; the strongest is {best.name} {WHEN[best.feature.moment]}: "
+        f"rho = {_text(best.found)}, p (Holm) {probability(best.adjusted)}."
+    )
+
+
+def _strongest(found: Mapping[Feature, Mapping[str, Correlation]]) -> str:
+    """The strongest measure of each claim at each moment."""
+    head = f"| measures | when | strongest | rho {GIVEN_BOTH} | p (Holm) | compared |"
+    rows = [head, "|---|---|---|---|---|---|"]
+    for claim, measures in {**CLAIMS, "similarity of nodes": SIMILARITY}.items():
+        features = judged(found, measures)
+        for moment, when in WHEN.items():
+            of_moment = [one for one in features if one.feature.moment == moment]
+            for one in of_moment[:1]:
+                rows.append(
+                    f"| {claim} | {when} | {one.name} | {_text(one.found)} | "
+                    f"{probability(one.adjusted)} | {len(features)} |"
+                )
+    return "\n".join(rows)
+
+
+def _legend() -> list[str]:
+    """What the measures are."""
+    rows = ["| measure | meaning |", "|---|---|"]
+    for measure, words in WORDS.items():
+        meaning, section = LEGEND[measure]
+        rows.append(f"| {words} | [{meaning}](diagnostics.md#{section}) |")
+    return [
+        "## The measures",
+        "X is the input of a layer, with one row for each node, F(X) its output, G the gradient of "
+        "the loss with respect to X. ‖ ‖ is the Frobenius norm. *Last layer*: the measure at "
+        "the last layer. *Growth*: from the first layer to the last, as a difference of logs; "
+        "growth of ‖G‖ is positive if gradients shrink on their way back to the first layer. All "
+        "but the zero rows are compared on a logarithmic scale.",
+        "\n".join(rows),
+    ]
 
 
 def _by_moment(
@@ -330,14 +467,16 @@ def _by_moment(
                     chosen.append(feature)
             if not chosen:
                 continue
-            kind = "difference to the shallow stack" if is_difference else "value"
+            kind = "difference" if is_difference else "value"
             ordered = sorted(chosen, key=lambda one: -_size(found[one][GIVEN_BOTH]))
             for feature in ordered:
                 of_pair.setdefault(feature.words, {})[kind] = found[feature][GIVEN_BOTH]
             text.append(f"### {kind[0].upper()}{kind[1:]}s, {when}")
             text.append(_table(found, ordered))
-            text.append(_by_group(frame, "set", ordered[:SHOWN]))
-            text.append(_by_group(frame, "depth", ordered[:SHOWN]))
+            text.append("Given depth (one column per data set):")
+            text.append(_by_group(frame, "set", ordered))
+            text.append("Within sets (one column per depth):")
+            text.append(_by_group(frame, "depth", ordered))
         rows = [pair for pair in of_pair.items() if len(pair[1]) == 2 and _is_known(pair[1])]
         if rows:
             name = f"court_{moment}.png"
@@ -356,29 +495,32 @@ def _size(found: Correlation) -> float:
 
 
 def _table(found: Mapping[Feature, Mapping[str, Correlation]], ordered: Sequence[Feature]) -> str:
-    rows = [f"| measure | {' | '.join(COLUMNS)} | trainings |", "|---|---|---|---|---|---|"]
+    rows = [
+        f"| measure | {' | '.join(COLUMNS)} | trainings | sets |",
+        f"|---|{'---|' * (len(COLUMNS) + 2)}",
+    ]
     for feature in ordered:
         values = found[feature]
         entries = [_text(values[column]) for column in COLUMNS]
-        count = values["overall"].count
-        rows.append(f"| {feature.words} | {' | '.join(entries)} | {count:,} |")
+        pairs, sets = values["overall"].pairs, values[GIVEN_BOTH].sets
+        rows.append(f"| {feature.words} | {' | '.join(entries)} | {pairs:,} | {sets} |")
     return "\n".join(rows)
 
 
 def _by_group(frame: pd.DataFrame, group: str, chosen: Sequence[Feature]) -> str:
     """Rank correlations in each set, given depth; or at each depth, within sets."""
-    other = "depth" if group == "set" else "set"
-    words = "given depth" if group == "set" else "within sets"
     groups = sorted(frame[group].unique())
     head = [str(one) if group == "set" else f"{one} layers" for one in groups]
-    rows = [f"| {words} | {' | '.join(head)} |", f"|---|{'---|' * len(groups)}"]
+    rows = [f"| measure | {' | '.join(head)} |", f"|---|{'---|' * len(groups)}"]
     parts = [frame[frame[group] == one] for one in groups]
     for feature in chosen:
         entries = []
         for part in parts:
-            found = rank_correlation(
-                part[feature.column], part["outcome"], part["set"], within=part[other], draws=1
+            # Of a single set, the mean over sets is its own.
+            found = mean_correlation(
+                part[feature.column], part["outcome"], part["set"], within=part["depth"]
             )
             entries.append("" if math.isnan(found.value) else f"{found.value:+.2f}")
         rows.append(f"| {feature.words} | {' | '.join(entries)} |")
+    rows.append(f"| *trainings* | {' | '.join(f'{len(part):,}' for part in parts)} |")
     return "\n".join(rows)

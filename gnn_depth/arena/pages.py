@@ -1,32 +1,84 @@
 """The pages of the arena: ``arena.md`` with its tables and pictures, written from the records."""
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
 
-from gnn_depth.arena.definition import Arena
+from gnn_depth import registry
+from gnn_depth.arena.definition import (
+    MEMORY,
+    NEW_NODES,
+    ONE_GRAPH,
+    SMALL_GRAPHS,
+    TIME,
+    Arena,
+    DataSet,
+)
 from gnn_depth.arena.pictures import draw_depths, draw_ranks
 from gnn_depth.arena.results import (
     DEEP,
     FEWEST,
+    LEARNT,
     SETTLED,
     SHALLOW,
     SKIP_AND_NORM,
     ArenaCell,
-    DepthAnswer,
+    BestCell,
+    Compared,
     Family,
     Results,
 )
-from gnn_depth.arena.statistics import half_width
+from gnn_depth.arena.statistics import LEVEL
+from gnn_depth.data.long_range import transfer_edges
+from gnn_depth.training.summary import NEAR_CHANCE
 
 NOT_ENOUGH = "Not enough trainings yet."
 MADE = (
     "<!-- Written by `gnn-depth arena --pages FOLDER` from the records: do not edit. "
     "The words are in gnn_depth/arena/{}.py. -->"
 )
+#: The sets in words, with options of their data in braces: what they are, and why they are there.
+SETS_IN_WORDS = {
+    "cora": "2,708 papers that cite each other: classify a paper by its words and citations. "
+    "Most remedies were published with results on it.",
+    "transfer": "{num_graphs:,} {shapes}, {nodes} nodes each: one node must learn which of "
+    "{num_classes} classes another node has, {distance} edges away. With fewer layers it cannot.",
+    "transfer_crossed": "{num_graphs:,} {shapes}, {nodes} nodes each: the same task over "
+    "{distance} edges, where nodes have more neighbours whose features are noise.",
+    "eccentricity": "A planar graph of {num_nodes:,} random points: sort the nodes into "
+    "{num_classes} classes by how far the shortest paths within {hops} edges of them lead. A "
+    "network needs {hops} layers to see all of it.",
+    "cora_cold": "Cora's 2,708 papers without the words of {rate:.0%} of the papers outside the "
+    "training set: features must come from training nodes, however far away.",
+    "squirrel_filtered": "2,223 Wikipedia pages that link to each other, without duplicates: "
+    "classify a page by its traffic. Neighbours mostly have different classes.",
+    "minesweeper": "A grid of 10,000 cells, a fifth of them mines: find the mines. The best "
+    "published GCN has 12 to 15 layers.",
+    "photo": "7,650 products, joined if they are bought together: classify a product by its "
+    "reviews. The best published GCN has 6 layers.",
+    "citation_small": "A generated citation graph of {num_nodes:,} nodes.",
+    "sbm_small": "A contextual stochastic block model of {num_nodes:,} nodes, whose neighbours "
+    "mostly have the other class.",
+    "mines_small": "A Minesweeper grid of {rows} x {columns} cells.",
+    "transfer_small": "{num_graphs:,} {shapes}, {nodes} nodes each: transfer over {distance} "
+    "edges, with {num_classes} classes.",
+    "eccentricity_small": "Eccentricity on {num_nodes:,} points, within {hops} edges, with "
+    "{num_classes} classes.",
+}
+SHAPES = {"line": "lines", "ring": "rings", "crossed_ring": "rings with crossing edges"}
+#: Reasons to leave out a remedy, as a clause of a sentence.
+LEFT_OUT_AS = {
+    MEMORY: "each layer needs memory and time for nodes x nodes",
+    TIME: "the transform takes half a minute to minutes on every split",
+    ONE_GRAPH: "the method is defined for one graph, and this set has many",
+    NEW_NODES: "the method adds nodes, and the set hides features of those that were there",
+    SMALL_GRAPHS: "the added edges would join all nodes of graphs this small",
+}
 
 
 def write_arena(results: Results, folder: Path) -> Path:
@@ -45,6 +97,7 @@ def write_arena(results: Results, folder: Path) -> Path:
         "# The arena",
         _introduction(results),
         "## The questions",
+        *_terms(results),
         *_depth_question(results),
         *_group_question(results),
         *_sufficiency_question(results),
@@ -62,6 +115,7 @@ def write_arena(results: Results, folder: Path) -> Path:
 def terminal_summary(results: Results) -> str:
     """The answers and the tables as plain text."""
     sections = [
+        *_terms(results),
         *_depth_question(results),
         *_group_question(results),
         *_sufficiency_question(results),
@@ -86,12 +140,17 @@ def _introduction(results: Results) -> str:
     missing = [name for name in arena.sets if name not in results.sets]
     if missing:
         state += f", none on {', '.join(missing)}"
-    counts = sorted({len(cell.records) for cell in results.cells.values()})
-    words = " or ".join(map(str, counts)) or "0"
+    compared = 0
+    for remedy in arena.remedies:
+        compared += any(arena.takes(remedy, name) for name in arena.sets)
+    splits = _span(len(cell.records) for cell in results.cells.values())
+    planned = f"{arena.portions[-1]} splits"
+    if arena.deepest is not None:
+        planned += f" ({arena.portions[0]} with {arena.deepest} layers)"
     return (
-        f"{len(arena.remedies)} remedies for depth, each with its own tuning of equal cost, on "
-        f"{len(arena.sets)} data sets. {state}; a cell is a remedy with a number of layers on a "
-        f"set, and has {words} splits of {arena.portions[-1]}. This page is made from "
+        f"We compare {compared} remedies; each gets the same tuning budget. A cell is one remedy "
+        f"at one depth on one data set, trained on {splits} of the planned {planned}. "
+        f"There are {len(arena.sets)} [data sets](#the-sets). {state}. This page is made from "
         f"{len(results.records):,} records, {finals:,} of them of final trainings.\n\n"
         "```bash\n"
         "gnn-depth arena --help\n"
@@ -110,59 +169,119 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def _with_interval(values: Sequence[float]) -> str:
-    """A mean with its 95% interval, in percent."""
-    text = _percent(float(np.mean(values)))
-    width = half_width(values)
-    return text if math.isnan(width) else f"{text} ± {_percent(width)}"
+def _span(values: Iterable[int]) -> str:
+    """``3``, or ``3 to 10``."""
+    known = sorted(set(values))
+    if not known:
+        return "0"
+    return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
+    """A p-value for a table."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _points(values: Iterable[float]) -> str:
+    """The median and range of differences, in points."""
+    points = sorted(100 * value for value in values if not math.isnan(value))
+    if not points:
+        return ""
+    low, middle, high = f"{points[0]:.1f}", f"{np.median(points):.1f}", f"{points[-1]:.1f}"
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _none_found(compared: Sequence[Compared]) -> str:
+    """The answer to a question of which no comparison found anything."""
+    limit = _points(one.detectable for one in compared)
+    splits = _span(one.test.count for one in compared)
+    if not limit:
+        return "none found"
+    return f"none found; differences below {limit} points could not be found with {splits} splits"
+
+
+def _terms(results: Results) -> list[str]:
+    """The terms that all questions use, and the sets that answer none."""
+    text = [
+        f"A cell is *settled* if at least {SETTLED:.0%} of its trainings ended because "
+        f"{results.arena.patience} epochs had brought no better validation score; other cells are "
+        "neither chosen nor ranked. Two cells are compared by the corrected resampled t-test "
+        "(Nadeau & Bengio 2003) over the splits that both have: trainings on splits of one graph "
+        "share training nodes, and count for less than as many independent ones. Holm's "
+        "correction is over a family of comparisons, which each question names.",
+        "A few splits cannot decide much. *Detectable* is the smallest difference that a "
+        f"comparison could have found: two-sided, at level {LEVEL} divided by the number of "
+        "comparisons in its family, as in the first step of Holm's correction. Of several "
+        "comparisons it is the median, with the range in brackets. None found is no proof that "
+        "there is none.",
+    ]
+    for name, best in results.silent.items():
+        text.append(nothing_learns(name, best))
+    return text
+
+
+def nothing_learns(name: str, best: BestCell) -> str:
+    """Why a set is left out of all answers."""
+    return (
+        f"**{name}** is left out of the ranks, of the questions and of [the court](court.md): "
+        f"nothing learns there. Its best cell, {best.remedy} with {best.depth} layers, scores "
+        f"{_percent(best.score)}; a constant prediction scores {_percent(best.chance)}. It "
+        f"takes more than {100 * LEARNT:.0f} points to tell the two apart."
+    )
 
 
 def _depth_question(results: Results) -> list[str]:
     """Is there a real set on which 32 layers beat 8 or fewer?"""
     arena = results.arena
-    real = [name for name in results.sets if not arena.sets[name].is_redrawn]
-    made = [name for name in results.sets if arena.sets[name].is_redrawn]
+    real = [name for name in results.telling if not arena.sets[name].is_redrawn]
+    made = [name for name in results.telling if arena.sets[name].is_redrawn]
     text = [
         f"### Do {DEEP} layers beat the best of {SHALLOW} or fewer?",
-        f"One comparison a set: the settled cell of {DEEP} layers with the best validation metric "
-        f"against that of {SHALLOW} layers or fewer. The test is the corrected resampled t-test "
-        "over the splits both have, with Holm's correction over the sets.",
+        f"For each set we take the best settled model with {DEEP} layers and the best with at most "
+        f"{SHALLOW}, both chosen by validation score, and compare their test scores. There are two "
+        "families of Holm's correction: the real sets, and the constructed sets.",
     ]
-    for words, names in (("real", real), ("constructed", made)):
+    for words, names in (("Real", real), ("Constructed", made)):
         answers = results.depth_answers(names)
         if not answers:
-            text.append(f"On the {words} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
+            text.append(f"{words} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
             continue
-        better = [one for one in answers if one.adjusted <= 0.05 and one.test.difference > 0]
-        worse = [one for one in answers if one.adjusted <= 0.05 and one.test.difference < 0]
-        verdict = f"no, on none of the {len(answers)} with enough trainings"
-        if len(answers) == 1:
-            verdict = "no, not on the only one with enough trainings"
-        if better:
-            verdict = f"yes, on {', '.join(one.set for one in better)}"
-        if worse:
-            verdict += f"; they are worse on {', '.join(one.set for one in worse)}"
-        text.append(f"On the {words} sets: {verdict}.")
+        family = _listed([one.cell.set for one in answers])
+        text.append(f"{words} sets, a family of {len(answers)} ({family}): {_verdict(answers)}.")
         text.append(_answers_table(answers))
     return text
 
 
-def _answers_table(answers: Sequence[DepthAnswer]) -> str:
+def _verdict(answers: Sequence[Compared]) -> str:
+    """The sets on which the deep model is better, and those on which it is worse."""
+    better = [one.cell.set for one in answers if one.is_better]
+    worse = [one.cell.set for one in answers if one.is_worse]
+    verdict = f"yes, on {_listed(better)}" if better else _none_found(answers)
+    if worse:
+        verdict += f". {DEEP} layers are worse on {_listed(worse)}"
+    return verdict
+
+
+def _answers_table(answers: Sequence[Compared]) -> str:
     rows = [
-        f"| set | {DEEP} layers | {SHALLOW} or fewer | difference | p | Holm | splits |",
-        "|---|---|---|---|---|---|---|",
+        f"| set | {DEEP} layers | {SHALLOW} or fewer | difference (points) | detectable (points) | "
+        "p | p (Holm) | splits |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in answers:
-        deep, shallow = one.deep, one.shallow
+        deep, shallow = one.cell, one.reference
         rows.append(
-            f"| {one.set} | {deep.remedy} {_percent(deep.mean)} | {shallow.remedy}, "
+            f"| {deep.set} | {deep.remedy} {_percent(deep.mean)} | {shallow.remedy}, "
             f"{shallow.depth} layers, {_percent(shallow.mean)} | "
-            f"{100 * one.test.difference:+.1f} | {_probability(one.test.p)} | "
-            f"{_probability(one.adjusted)} | {one.test.count} |"
+            f"{100 * one.test.difference:+.1f} | {_points([one.detectable])} | "
+            f"{probability(one.test.p)} | {probability(one.adjusted)} | {one.test.count} |"
         )
     return "\n".join(rows)
 
@@ -171,9 +290,9 @@ def _group_question(results: Results) -> list[str]:
     """Which remedies cannot be told apart?"""
     text = [
         "### Which remedies cannot be told apart?",
-        f"Over the sets, at {DEEP} layers: Friedman's test on the ranks of mean test metrics, and "
-        "Nemenyi's critical difference. On each set: every remedy against the one with the best "
-        "validation metric, Holm's correction over them.",
+        f"Over the sets, at {DEEP} layers: Friedman's test on the ranks of mean test scores, and "
+        "Nemenyi's critical difference. On each set: every settled remedy against the one with the "
+        "best validation score. Each set is a family of Holm's correction.",
     ]
     ranks = results.ranks(DEEP)
     if ranks is None:
@@ -192,32 +311,44 @@ def _group_question(results: Results) -> list[str]:
             f"{ranks.critical:.2f} cannot be told apart. In the order of the picture the largest "
             f"groups are: {shown}."
         )
+    text += _dropped(results)
     rows = []
     for name in results.sets:
         family = results.against_best(name, DEEP)
         if family is not None:
             rows.append(_family_row(name, family))
     if rows:
-        text.append(
-            "\n".join(
-                [
-                    f"| set, {DEEP} layers | reference | cannot be told apart from it | of | "
-                    "splits |",
-                    "|---|---|---|---|---|",
-                    *rows,
-                ]
-            )
+        head = (
+            "| set | best by validation | cannot be told apart from it | compared | "
+            "detectable (points) | splits |"
         )
+        text.append("\n".join([head, "|---|---|---|---|---|---|", *rows]))
     else:
         text.append(f"On single sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
     return text
 
 
+def _dropped(results: Results) -> list[str]:
+    """The remedies that the comparison of ranks leaves out."""
+    by_reason: dict[str, list[str]] = {}
+    for remedy, reasons in results.dropped(DEEP).items():
+        by_reason.setdefault("; ".join(reasons), []).append(remedy)
+    if not by_reason:
+        return []
+    rows = [f"- {reason}: {', '.join(remedies)}" for reason, remedies in by_reason.items()]
+    sets = _listed(results.ranked_sets(DEEP))
+    return [
+        f"Ranks compare only remedies that are ranked on every set ({sets}). Dropped are:",
+        "\n".join(rows),
+    ]
+
+
 def _family_row(name: str, family: Family) -> str:
     alike = [one.cell.remedy for one in family.others if not one.is_different]
     return (
-        f"| {name} | {family.reference.remedy} | {', '.join(alike) or 'none'} | "
-        f"{len(family.others)} | {family.splits} |"
+        f"| {name} | {family.reference.remedy} | {', '.join(alike) or 'none: all differ'} | "
+        f"{len(family.others)} | {_points(one.detectable for one in family.others)} | "
+        f"{family.splits} |"
     )
 
 
@@ -225,65 +356,96 @@ def _sufficiency_question(results: Results) -> list[str]:
     """Do a skip and a norm suffice, and is the rest trainability?"""
     text = [
         '### Is "skip and norm suffice, the rest is trainability" right here?',
-        f"The claim of arXiv 2506.04653, in two parts. At {DEEP} layers every other remedy is "
-        f"compared with the best of {', '.join(SKIP_AND_NORM)} by validation metric, with Holm's "
-        "correction on each set. And: do cells that fail on the test rows fail on the training "
-        "rows too?",
+        f"The claim of arXiv 2506.04653, in two parts. First: at {DEEP} layers, is any other "
+        f"settled remedy better than the best of {', '.join(SKIP_AND_NORM)}, chosen by validation "
+        "score? Each set is a family of Holm's correction. Second: do models that fail on the test "
+        "nodes also fail on the training nodes?",
     ]
-    rows, better_anywhere = [], []
+    rows, better_on = [], []
+    everything: list[Compared] = []
     for name in results.sets:
         family = results.against_skip_and_norm(name, DEEP)
-        if family is None:
+        if family is None or not family.others:
             continue
-        better = []
-        worse = 0
-        for one in family.others:
-            if one.is_different and one.test.difference > 0:
-                better.append(one.cell.remedy)
-            worse += one.is_different and one.test.difference < 0
+        everything += family.others
+        better = [one.cell.remedy for one in family.others if one.is_better]
+        worse = sum(one.is_worse for one in family.others)
         if better:
-            better_anywhere.append(name)
+            better_on.append(name)
         rows.append(
             f"| {name} | {family.reference.remedy} {_percent(family.reference.mean)} | "
-            f"{', '.join(better) or 'none'} | {worse} | {len(family.others)} |"
+            f"{', '.join(better) or 'none found'} | {worse} | {len(family.others)} | "
+            f"{_points(one.detectable for one in family.others)} | {family.splits} |"
         )
-    if not rows:
-        text.append(NOT_ENOUGH)
-    else:
-        verdict = "No remedy is better than a skip with a norm on any set with enough trainings."
-        if better_anywhere:
-            verdict = (
-                "Not everywhere: some remedy is better than a skip with a norm on "
-                f"{', '.join(better_anywhere)}."
-            )
+    if rows:
+        verdict = f"Better than a skip with a norm: {_none_found(everything)}."
+        if better_on:
+            verdict = f"Some remedy is better than a skip with a norm on {_listed(better_on)}."
         text.append(verdict)
-        head = f"| set, {DEEP} layers | skip and norm | better | worse | of |"
-        text.append("\n".join([head, "|---|---|---|---|---|", *rows]))
-    failed, untrained = results.failures(DEEP)
-    if failed:
-        text.append(
-            f"Of the cells of {DEEP} layers, {len(failed)} are no better than a constant "
-            f"prediction on the test rows; {len(untrained)} of these are no better on the training "
-            "rows either."
+        head = "| set | skip and norm | better | worse | compared | detectable (points) | splits |"
+        text.append("\n".join([head, "|---|---|---|---|---|---|---|", *rows]))
+    else:
+        text.append(NOT_ENOUGH)
+    return text + _failures(results)
+
+
+def _failures(results: Results) -> list[str]:
+    """Do models that fail on the test nodes also fail on the training nodes?"""
+    found = results.failures(DEEP)
+    if not found.cells:
+        return []
+    count, untrained = len(found.failed), len(found.untrained)
+    do = "does" if count == 1 else "do"
+    text = (
+        f"{count or 'None'} of the {len(found.cells)} cells with {DEEP} layers {do} no better than "
+        "always predicting one class."
+    )
+    fitted = "they learn the training nodes and do not generalise."
+    if 0 < untrained == count:
+        who = "It also fails" if count == 1 else f"All {count} also fail"
+        it = "it" if count == 1 else "they"
+        text += f" {who} on the training nodes: {it} could not be trained, rather than overfitting."
+    elif untrained:
+        text += (
+            f" Of these, {untrained} also fail on the training nodes: they could not be trained. "
+            f"The others ({count - untrained}) do not: {fitted}"
         )
-    return text
+    elif count:
+        text += f" None of them fails on the training nodes: {fitted}"
+    exactly = (
+        f"A cell fails on the test nodes if its mean score is at most {100 * NEAR_CHANCE:.0f} "
+        "points above that of predicting the most frequent class of the test nodes. It fails on "
+        f"the training nodes if its training score is at most {100 * LEARNT:.0f} points above that "
+        "same number: the records do not hold the share of the class among the training nodes, "
+        "which is nearly equal in a random split. The training score is that of the last epoch, "
+        "with dropout."
+    )
+    if found.unknown:
+        exactly += f" Sets without a training score are not asked: {_listed(found.unknown)}."
+    return [text, exactly]
 
 
 def _tables(results: Results) -> list[str]:
     """A table for each set."""
+    redrawn = [name for name in results.sets if results.arena.sets[name].is_redrawn]
     text = [
-        "Test metric in percent (accuracy; area under the ROC curve where a set has two classes), "
-        "mean and 95% interval over the splits, at the epoch with the best validation metric. "
-        "In brackets the rank among the settled cells of this number of layers, over the splits "
-        "that all of them have. † not settled, so not ranked: fewer than "
-        f"{SETTLED:.0%} of the trainings ended because the validation metric had stopped rising. "
-        "Seconds of processor time (one thread) of a whole training; MB that a step keeps for its "
-        "backward pass. One training on a single split has no interval."
+        "Test score in percent (accuracy; area under the ROC curve where a set has two classes), "
+        "mean and 95% interval over the splits, at the epoch with the best validation score. Half "
+        "of the interval is the t quantile times the standard deviation times "
+        "sqrt(1/n + n_test/n_train) for n splits of one graph, which are not independent, as in "
+        "the tests; times sqrt(1/n) on sets that are drawn anew "
+        f"({_listed(redrawn) or 'none yet'}). With 2 or 3 splits an interval may exceed 0 to 100. "
+        "Cells with one split have no interval. In brackets the rank among the settled cells of "
+        "this number of layers, over the splits that all of them have. † not settled, so not "
+        "ranked. Seconds of processor time (one thread) of a whole training; MB that a step keeps "
+        "for its backward pass."
     ]
     for name in results.sets:
         depths = results.depths(name)
         ranked = {depth: results.ranked(name, depth) for depth in depths}
         text.append(f"### {name}")
+        if name in results.silent:
+            text.append("Nothing learns on this set, so nothing is ranked.")
         head = [f"{depth} layers" for depth in depths]
         deepest = depths[-1]
         rows = [
@@ -294,19 +456,30 @@ def _tables(results: Results) -> list[str]:
             entries = []
             for depth in depths:
                 cell = results.cells.get((name, remedy, depth))
-                entries.append(_entry(cell, ranked[depth]))
+                entries.append(_entry(results, cell, ranked[depth]))
             cell = results.cells.get((name, remedy, deepest))
             cost = "|  |  |"
             if cell is not None and not cell.failed:
                 cost = f"| {cell.seconds:.3g} | {cell.bytes / 1e6:.3g} |"
             rows.append(f"| {remedy} | {' | '.join(entries)} {cost}")
         text.append("\n".join(rows))
-        by_reason: dict[str, list[str]] = {}
-        for remedy, reasons in results.arena.left_out.items():
-            if name in reasons:
-                by_reason.setdefault(reasons[name], []).append(remedy)
-        for reason, out in by_reason.items():
-            text.append(f"Left out {reason}: {', '.join(out)}.")
+        text += _left_out(results.arena, name)
+    return text
+
+
+def _left_out(arena: Arena, name: str) -> list[str]:
+    """The remedies that are not trained on a set, a sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for remedy, reasons in arena.left_out.items():
+        if name in reasons and remedy in arena.remedies:
+            by_reason.setdefault(reasons[name], []).append(remedy)
+    text = []
+    for reason, remedies in by_reason.items():
+        are = "is" if len(remedies) == 1 else "are"
+        sentence = f"Not run here, {reason}: {_listed(remedies)}."
+        if reason in LEFT_OUT_AS:
+            sentence = f"{_listed(remedies)} {are} not run here: {LEFT_OUT_AS[reason]}."
+        text.append(sentence)
     return text
 
 
@@ -321,53 +494,90 @@ def _ordered(results: Results, name: str, depths: Sequence[int]) -> list[str]:
     return sorted(best, key=lambda remedy: -best[remedy])
 
 
-def _entry(cell: ArenaCell | None, ranked: Sequence[ArenaCell]) -> str:
+def _entry(results: Results, cell: ArenaCell | None, ranked: Sequence[ArenaCell]) -> str:
     """A cell of the table."""
     if cell is None:
         return ""
     if cell.failed:
         return "cannot be trained"
-    text = _with_interval(cell.scores())
+    text = _percent(cell.mean)
+    width = results.half_width(cell)
+    if not math.isnan(width):
+        text += f" ± {_percent(width)}"
     if cell.diverged:
         text += f", {cell.diverged} diverged"
+    if not cell.is_settled:
+        text += " †"
     if cell in ranked:
-        return f"{text} ({ranked.index(cell) + 1})"
-    return f"{text} †"
+        text += f" ({ranked.index(cell) + 1})"
+    return text
+
+
+def _flow(options: Any) -> str:
+    """Options as a config writes them, on one line."""
+    return yaml.safe_dump(options, default_flow_style=True, width=1000).strip()
+
+
+def set_in_words(name: str, data_set: DataSet) -> str:
+    """What a set is and why it is there; of a set that has no words, what its class is."""
+    cls = registry.get("data", data_set.data["class_path"])
+    if name not in SETS_IN_WORDS:
+        return str(inspect.getdoc(cls)).partition(".")[0].replace("\n", " ") + "."
+    options: dict[str, Any] = {}
+    for option, parameter in inspect.signature(cls).parameters.items():
+        options[option] = parameter.default
+    options.update(data_set.data["init_args"])
+    if options.get("shape") in SHAPES:
+        options["shapes"] = SHAPES[options["shape"]]
+        options["nodes"] = transfer_edges(options["shape"], options["distance"])[1]
+    return SETS_IN_WORDS[name].format(**options)
 
 
 def _definition(arena: Arena) -> list[str]:
-    """Remedies, sets and budget."""
+    """Sets, remedies and budget."""
+    words, sets = [], []
+    for name, data_set in arena.sets.items():
+        words.append(f"- **{name}**: {set_in_words(name, data_set)}")
+        splits = "drawn anew" if data_set.is_redrawn else "of one graph"
+        sets.append(f"| {name} | `{_flow(dict(data_set.data))}` | {data_set.metric} | {splits} |")
+    remedies, controls = [], []
+    for name, remedy in arena.remedies.items():
+        options = remedy.options()
+        if list(options) == ["model"]:  # as most have
+            options = options["model"]
+        remedies.append(f"| {name} | `{_flow(options)}` |")
+        if remedy.transforms or "depth_lr" in remedy.model:
+            controls.append(name)
+    changes = (
+        "Each row lists what the remedy changes. Everything else is the same: width "
+        f"{arena.width}, a GCN layer unless another is named, and the tuned options."
+    )
+    if controls:
+        changes += (
+            " Controls, which give the plain model another graph or a smaller step size: "
+            f"{', '.join(controls)}."
+        )
     rounds = []
     for step in arena.tuning:
         rounds.append(f"{step.settings} settings for {step.epochs} epochs")
     settings = []
     for number, one in enumerate(arena.settings):
         settings.append(f"| {number} | {one.lr:g} | {one.dropout:g} | {one.weight_decay:g} |")
-    remedies = []
-    for name, remedy in arena.remedies.items():
-        options = remedy.options()
-        if list(options) == ["model"]:  # as most have
-            options = options["model"]
-        text = yaml.safe_dump(options, default_flow_style=True, width=1000).strip()
-        remedies.append(f"| {name} | `{text}` |")
-    sets = []
-    for name, data_set in arena.sets.items():
-        text = yaml.safe_dump(dict(data_set.data), default_flow_style=True, width=1000).strip()
-        splits = "drawn anew" if data_set.is_redrawn else "of one graph"
-        sets.append(f"| {name} | `{text}` | {data_set.metric} | {splits} |")
     return [
-        f"A remedy is options of the model beside its width, {arena.width}, its depth and the "
-        "tuned options, or of the data or the trainer where these are named; the layer is a GCN "
-        "where none is named. `depth_lr` and the transforms are controls: a smaller step size and "
-        "another graph for the plain model. Tuning is the same for every "
+        "### The sets",
+        "\n".join(words),
+        "\n".join(["| set | data | metric | splits |", "|---|---|---|---|", *sets]),
+        "### The remedies",
+        changes,
+        "\n".join(["| remedy | options |", "|---|---|", *remedies]),
+        "### The budget",
+        "Tuning is the same for every "
         f"remedy, depth and set: {len(arena.settings)} settings drawn once from the search space "
         "(learning rate log-uniform from 0.0005 to 0.02; dropout 0, 0.2, 0.5 or 0.7; weight decay "
-        "0, 5e-5, 5e-4 or 5e-3), then successive halving on the validation metric of split 0: "
+        "0, 5e-5, 5e-4 or 5e-3), then successive halving on the validation score of split 0: "
         f"{', '.join(rounds)}. The best one is trained on every split for up to {arena.epochs} "
         f"epochs, validated every {arena.every}; it ends when {arena.patience} epochs brought "
         "nothing better. The seed is the number of the split.",
-        "\n".join(["| remedy | options |", "|---|---|", *remedies]),
-        "\n".join(["| set | data | metric | splits |", "|---|---|---|---|", *sets]),
         "\n".join(
             ["| setting | learning rate | dropout | weight decay |", "|---|---|---|---|", *settings]
         ),

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from gnn_depth.arena.results import Results
-from gnn_depth.arena.statistics import Correlation, RankComparison, half_width
+from gnn_depth.arena.statistics import Correlation, RankComparison
 
 WIDTH, DPI = 9.0, 120
 #: The remedies that have a colour of their own; the others are grey.
@@ -50,7 +50,7 @@ def draw_depths(results: Results, path: Path) -> None:
                 for depth in depths:
                     cell = results.cells.get((name, remedy, depth))
                     if cell is not None and not cell.failed:
-                        points.append((depth, 100 * cell.mean, 100 * half_width(cell.scores())))
+                        points.append((depth, 100 * cell.mean, 100 * results.half_width(cell)))
                 if not points:
                     continue
                 colour = COLOURS.get(remedy, "0.75")
@@ -65,7 +65,7 @@ def draw_depths(results: Results, path: Path) -> None:
                 shown[remedy if remedy in COLOURS else "others"] = line
             axis.set_xscale("log", base=2)
             axis.set_xticks(depths, [str(depth) for depth in depths])
-            axis.set_title(name)
+            axis.set_title(f"{name}: nothing learns" if name in results.silent else name)
             axis.grid(axis="y", color="0.92")
         for axis in axes[len(names) :]:
             axis.set_visible(False)

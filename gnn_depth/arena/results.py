@@ -22,7 +22,8 @@ from gnn_depth.training.summary import NEAR_CHANCE
 
 SETTLED = 0.8  # share of a cell's trainings that must have settled for it to be ranked
 DEEP, SHALLOW = 32, 8  # depths of the planned comparison
-FEWEST = 3  # splits of a paired test
+FEWEST = 3  # splits of a paired test, and sets of a comparison of ranks
+LEARNT = 2 * NEAR_CHANCE  # above chance: if no cell of a set exceeds this, nothing learns there
 #: The remedies of "skip and norm suffice" (arXiv 2506.04653).
 SKIP_AND_NORM = ("residual_batch", "residual_layer", "linear_batch")
 
@@ -70,14 +71,24 @@ class ArenaCell:
     @property
     def validation(self) -> float:
         """Mean validation metric; what is chosen, is chosen by it."""
-        values = [record.val for record in self.records.values()]
-        known = [value for value in values if not math.isnan(value)]
+        known = _known(record.val for record in self.records.values())
         return float(np.mean(known)) if known else -math.inf
 
     @property
     def mean(self) -> float:
         """Mean test metric."""
         return float(np.mean(self.scores()))
+
+    @property
+    def chance(self) -> float:
+        """Mean test metric of a constant prediction."""
+        return float(np.mean([record.chance for record in self.records.values()]))
+
+    @property
+    def trained(self) -> float:
+        """Mean training metric of the last epoch, with dropout; NaN if it is unknown."""
+        known = _known(record.train for record in self.records.values())
+        return float(np.mean(known)) if known else math.nan
 
     @property
     def seconds(self) -> float:
@@ -90,6 +101,10 @@ class ArenaCell:
         return max(record.bytes for record in self.records.values())
 
 
+def _known(values: Iterable[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]
+
+
 def score_of(record: TrainingRecord) -> float:
     """The test metric of a training; that of a constant prediction, if it diverged before its
     first validation."""
@@ -99,42 +114,75 @@ def score_of(record: TrainingRecord) -> float:
 
 
 @dataclass(frozen=True)
-class DepthAnswer:
-    """The planned comparison of a set: the best deep cell against the best shallow one.
+class BestCell:
+    """The best remedy and depth of a set, by mean test metric.
 
     Attributes:
-        set: Name of the set.
-        deep: The cell of 32 layers with the best validation metric.
-        shallow: That of 8 layers or fewer.
-        test: The paired test of their test metrics.
-        adjusted: Holm's p over all sets that are compared.
+        remedy: Name of the remedy.
+        depth: Number of layers.
+        score: Mean test metric.
+        chance: That of a constant prediction.
     """
 
-    set: str
-    deep: ArenaCell
-    shallow: ArenaCell
-    test: PairedTest
-    adjusted: float
+    remedy: str
+    depth: int
+    score: float
+    chance: float
+
+    @property
+    def learns(self) -> bool:
+        """True if it is better than a constant prediction by more than chance explains."""
+        return round(self.score - self.chance, 6) > LEARNT  # rounded: 0.34 - 0.3 > 0.04
+
+
+def best_cells(records: Iterable[TrainingRecord]) -> dict[str, BestCell]:
+    """The best remedy and depth of each set, over all final or small trainings that they have."""
+    groups: dict[tuple[str, str, int], list[TrainingRecord]] = {}
+    for record in records:
+        job = record.job
+        if job.stage in ("final", "small") and not math.isnan(score_of(record)):
+            groups.setdefault((job.set, job.remedy, job.depth), []).append(record)
+    found: dict[str, BestCell] = {}
+    for (name, remedy, depth), group in groups.items():
+        score = float(np.mean([score_of(record) for record in group]))
+        chance = float(np.mean([record.chance for record in group]))
+        if name not in found or score > found[name].score:
+            found[name] = BestCell(remedy, depth, score, chance)
+    return found
 
 
 @dataclass(frozen=True)
-class PairedComparison:
-    """A cell against the reference of its family.
+class Compared:
+    """A paired test as one of its family.
 
     Attributes:
-        cell: The cell.
-        test: The paired test of its test metrics minus the reference's.
+        cell: The cell that is compared.
+        reference: The cell that it is compared with.
+        test: The paired test of their test metrics, cell minus reference.
         adjusted: Holm's p over the family.
+        detectable: The smallest difference that the test could have found.
     """
 
     cell: ArenaCell
+    reference: ArenaCell
     test: PairedTest
     adjusted: float
+    detectable: float
 
     @property
     def is_different(self) -> bool:
-        """True if it can be told apart from the reference."""
+        """True if the two can be told apart."""
         return self.adjusted <= LEVEL
+
+    @property
+    def is_better(self) -> bool:
+        """True if the cell is better than the reference."""
+        return self.is_different and self.test.difference > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """True if the cell is worse than the reference."""
+        return self.is_different and self.test.difference < 0
 
 
 @dataclass(frozen=True)
@@ -148,8 +196,25 @@ class Family:
     """
 
     reference: ArenaCell
-    others: list[PairedComparison]
+    others: list[Compared]
     splits: int
+
+
+@dataclass(frozen=True)
+class Failures:
+    """What is no better than a constant prediction.
+
+    Attributes:
+        cells: The cells that are asked.
+        failed: Those that are no better on the test rows.
+        untrained: Those of them that are no better on the training rows either.
+        unknown: The sets without a training metric of the same kind; none of their cells is asked.
+    """
+
+    cells: list[ArenaCell]
+    failed: list[ArenaCell]
+    untrained: list[ArenaCell]
+    unknown: list[str]
 
 
 class Results:
@@ -182,7 +247,9 @@ class Results:
         return found
 
     def ranked(self, name: str, depth: int) -> list[ArenaCell]:
-        """The settled cells of a set and depth, the best mean first."""
+        """The settled cells of a set and depth, the best mean first; none where nothing learns."""
+        if name in self.silent:
+            return []
         cells = [cell for cell in self.of(name, depth) if cell.is_settled]
         splits = self.splits(cells)
         return sorted(cells, key=lambda cell: -float(np.mean(cell.scores(range(splits)))))
@@ -197,53 +264,81 @@ class Results:
         """The sets with records."""
         return [name for name in self.arena.sets if any(key[0] == name for key in self.cells)]
 
+    @cached_property
+    def silent(self) -> dict[str, BestCell]:
+        """The sets on which nothing learns, with their best cells: they decide no question."""
+        best = best_cells(self.records)
+        return {name: best[name] for name in self.sets if name in best and not best[name].learns}
+
+    @property
+    def telling(self) -> list[str]:
+        """The sets on which something learns."""
+        return [name for name in self.sets if name not in self.silent]
+
     def depths(self, name: str) -> list[int]:
         """The depths with records on a set."""
         return sorted({key[2] for key in self.cells if key[0] == name})
 
+    @cached_property
+    def rows(self) -> dict[str, tuple[int, int, int]]:
+        """Rows to train, validate and test on of each set."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for (name, _, _), cell in self.cells.items():
+            for record in cell.records.values():
+                if record.rows[0]:
+                    found.setdefault(name, record.rows)
+        return found
+
     def ratio(self, name: str) -> float:
         """Test rows for each training row that splits share; 0 for sets that are drawn anew."""
-        if self.arena.sets[name].is_redrawn:
+        if self.arena.sets[name].is_redrawn or name not in self.rows:
             return 0.0
-        for key, cell in self.cells.items():
-            if key[0] == name:
-                for record in cell.records.values():
-                    if record.rows[0]:
-                        return record.rows[2] / record.rows[0]
-        return 0.0
+        train, _, test = self.rows[name]
+        return test / train
+
+    def half_width(self, cell: ArenaCell) -> float:
+        """Half the width of the 95% interval of a cell's mean."""
+        return half_width(cell.scores(), self.ratio(cell.set))
 
     def paired(self, one: ArenaCell, other: ArenaCell) -> PairedTest:
         """The corrected paired test of a cell minus another one of its set."""
         splits = sorted(one.records.keys() & other.records.keys())
         differences = np.subtract(one.scores(splits), other.scores(splits))
-        return corrected_t_test(differences, self.ratio(one.set))
+        # An area under a curve has finer steps: a larger floor of its variance is on the safe side.
+        step = 1 / self.rows[one.set][2] if one.set in self.rows else 0.0
+        return corrected_t_test(differences, self.ratio(one.set), step)
 
-    def depth_answers(self, sets: Sequence[str]) -> list[DepthAnswer]:
-        """The planned comparison of each set that has enough trainings, with Holm's correction."""
+    def compare(self, pairs: Sequence[tuple[ArenaCell, ArenaCell]]) -> list[Compared]:
+        """The paired tests of a family, with Holm's correction over all of them."""
+        tests = [self.paired(*pair) for pair in pairs]
+        adjusted = holm([test.p for test in tests])
+        known = sum(not math.isnan(test.p) for test in tests)
         found = []
+        for pair, test, p in zip(pairs, tests, adjusted, strict=True):
+            found.append(Compared(*pair, test, p, test.detectable(max(known, 1))))
+        return found
+
+    def depth_answers(self, sets: Sequence[str]) -> list[Compared]:
+        """The planned comparison of each set that has enough trainings: the best deep cell against
+        the best shallow one, with Holm's correction over the sets."""
+        pairs = []
         for name in sets:
             deep = [cell for cell in self.of(name, DEEP) if cell.is_settled]
             shallow = []
             for depth in self.depths(name):
                 if depth <= SHALLOW:
                     shallow += [cell for cell in self.of(name, depth) if cell.is_settled]
-            if min(self.splits(deep), self.splits(shallow)) < FEWEST:
+            if name in self.silent or min(self.splits(deep), self.splits(shallow)) < FEWEST:
                 continue
             best_deep = max(deep, key=lambda cell: cell.validation)
             best_shallow = max(shallow, key=lambda cell: cell.validation)
-            found.append((name, best_deep, best_shallow, self.paired(best_deep, best_shallow)))
-        adjusted = holm([test.p for *_, test in found])
-        return [DepthAnswer(*each, p) for each, p in zip(found, adjusted, strict=True)]
+            pairs.append((best_deep, best_shallow))
+        return self.compare(pairs)
 
     def family(self, cells: Sequence[ArenaCell], reference: ArenaCell) -> Family:
         """All cells against one of them, with Holm's correction."""
-        others = [cell for cell in cells if cell is not reference]
-        tests = [self.paired(cell, reference) for cell in others]
-        adjusted = holm([test.p for test in tests])
-        compared = []
-        for cell, test, p in zip(others, tests, adjusted, strict=True):
-            compared.append(PairedComparison(cell, test, p))
-        return Family(reference, compared, self.splits(cells))
+        pairs = [(cell, reference) for cell in cells if cell is not reference]
+        return Family(reference, self.compare(pairs), self.splits(cells))
 
     def against_best(self, name: str, depth: int) -> Family | None:
         """All settled cells of a set and depth against the one with the best validation metric."""
@@ -262,41 +357,75 @@ class Results:
         others = [cell for cell in cells if cell.remedy not in SKIP_AND_NORM]
         return self.family([*others, reference], reference)
 
+    def ranked_sets(self, depth: int) -> list[str]:
+        """The sets with ranks at a depth."""
+        return [name for name in self.telling if self.ranked(name, depth)]
+
+    def dropped(self, depth: int) -> dict[str, list[str]]:
+        """The remedies without a rank on one of the ranked sets, each with the reasons."""
+        found: dict[str, list[str]] = {}
+        names = self.ranked_sets(depth)
+        for remedy in self.arena.remedies:
+            by_reason: dict[str, list[str]] = {}
+            for name in names:
+                reason = self._why_not_ranked(name, remedy, depth)
+                if reason:
+                    by_reason.setdefault(reason, []).append(name)
+            reasons = [f"{reason} {', '.join(where)}" for reason, where in by_reason.items()]
+            if reasons:
+                found[remedy] = reasons
+        return found
+
+    def _why_not_ranked(self, name: str, remedy: str, depth: int) -> str:
+        """Why a remedy has no rank on a set; empty if it has one."""
+        cell = self.cells.get((name, remedy, depth))
+        if cell is None and not self.arena.takes(remedy, name):
+            return "left out of"
+        if cell is None:
+            return "no trainings yet on"
+        if cell.failed:
+            return "cannot be trained on"
+        return "" if cell.is_settled else "not settled on"
+
     def ranks(self, depth: int) -> RankComparison | None:
         """Friedman's test of the remedies that are ranked on every set at a depth; None if they
         are too few."""
-        names = [name for name in self.sets if self.ranked(name, depth)]
-        table: list[dict[str, float]] = []
+        dropped = self.dropped(depth)
+        everywhere = [remedy for remedy in self.arena.remedies if remedy not in dropped]
+        names = self.ranked_sets(depth)
+        if len(names) < FEWEST or len(everywhere) < 3:
+            return None
+        scores = []
         for name in names:
-            cells = self.ranked(name, depth)
-            splits = range(self.splits(cells))
-            table.append({cell.remedy: float(np.mean(cell.scores(splits))) for cell in cells})
-        if len(table) < FEWEST:
-            return None
-        everywhere = [one for one in self.arena.remedies if all(one in row for row in table)]
-        if len(everywhere) < 3:
-            return None
-        scores = np.array([[row[remedy] for remedy in everywhere] for row in table])
-        return compare_ranks(scores, everywhere)
+            splits = range(self.splits(self.ranked(name, depth)))
+            cells = [self.cells[name, remedy, depth] for remedy in everywhere]
+            scores.append([float(np.mean(cell.scores(splits))) for cell in cells])
+        return compare_ranks(np.array(scores), everywhere)
 
-    def failures(self, depth: int) -> tuple[list[ArenaCell], list[ArenaCell]]:
-        """The cells of a depth that are no better than a constant prediction on the test rows, and
-        those of them that are no better on the training rows either.
+    def failures(self, depth: int) -> Failures:
+        """The cells of a depth that are no better than a constant prediction.
 
-        Sets without a training metric of the same kind are left out.
+        The records have no training metric of a constant prediction. The training metric of a cell
+        is compared with the test metric of one, with twice the margin: in splits drawn at random
+        the largest class has nearly the same share of both.
         """
-        failed, untrained = [], []
-        for name in self.sets:
-            for cell in self.of(name, depth):
-                trained = [record.train for record in cell.records.values()]
-                if any(math.isnan(value) for value in trained):
+        found = Failures([], [], [], [])
+        for name in self.telling:
+            cells = self.of(name, depth)
+            if not cells:
+                continue
+            if not _known(cell.trained for cell in cells):
+                found.unknown.append(name)
+                continue
+            found.cells.extend(cells)
+            for cell in cells:
+                if cell.mean > cell.chance + NEAR_CHANCE:
                     continue
-                chance = float(np.mean([record.chance for record in cell.records.values()]))
-                if cell.mean <= chance + NEAR_CHANCE:
-                    failed.append(cell)
-                    if float(np.mean(trained)) <= chance + 2 * NEAR_CHANCE:
-                        untrained.append(cell)
-        return failed, untrained
+                found.failed.append(cell)
+                # One that diverged in its first epoch has no training metric.
+                if math.isnan(cell.trained) or cell.trained <= cell.chance + LEARNT:
+                    found.untrained.append(cell)
+        return found
 
 
 def prediction_half_width(values: Sequence[float]) -> float:

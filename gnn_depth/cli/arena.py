@@ -103,18 +103,12 @@ def _verify(arena: "Arena", options: Namespace) -> int:
     """Train some records again; exit code 1 if one does not agree."""
     from gnn_depth.arena.checking import train_again
     from gnn_depth.arena.records import Records
-    from gnn_depth.arena.results import score_of
 
     code = 0
     for one in train_again(arena, Records(options.records), options.verify, options.seed):
-        job = one.record.job
-        agrees = "agrees" if one.agrees else "DIFFERS"
         if not one.agrees:
             code = 1
-        print(
-            f"{agrees}: {job.set}, {job.remedy}, {job.depth} layers, split {job.split}: recorded "
-            f"{score_of(one.record):.4f}, now {one.score:.4f}, interval ±{one.width:.4f}"
-        )
+        print(one)
     return code
 
 

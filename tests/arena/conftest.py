@@ -2,6 +2,7 @@
 
 import pytest
 
+from gnn_depth.arena import pictures
 from gnn_depth.arena.definition import Arena, ArenaRemedy, DataSet, Round, Setting
 
 TINY = {
@@ -43,3 +44,9 @@ def tiny():
         small_settings=settings[:1],
         left_out={},
     )
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Files without content in place of pictures."""
+    monkeypatch.setattr(pictures, "_save", lambda figure, path: path.touch())

@@ -12,7 +12,7 @@ GAINS = {"plain": -0.2, "residual_batch": 0.0, "residual_layer": -0.01, "gcnii":
 def final(arena, name, remedy, depth, split, test, val=None, settled=True, **more):
     """A final record."""
     job = TrainingJob("final", name, remedy, depth, arena.width, 0, split, arena.epochs)
-    known = {"chance": 0.3, "rows": (100, 50, 25), "seconds": 1.0, "bytes": 1000, "train": 0.9}
+    known = {"chance": 0.3, "rows": (1000, 500, 250), "seconds": 1.0, "bytes": 1000, "train": 0.9}
     given = {"test": test, "val": test if val is None else val, "settled": settled}
     return TrainingRecord(
         job, training_identity(arena, job), "finished", **{**known, **given, **more}

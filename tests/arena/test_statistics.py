@@ -15,7 +15,8 @@ from gnn_depth.arena.statistics import (
     critical_difference,
     half_width,
     holm,
-    rank_correlation,
+    mean_correlation,
+    pooled_correlation,
 )
 
 # Demšar 2006, table 6: AUC of C4.5, with m, with cf, and with both, on 14 data sets.
@@ -59,8 +60,51 @@ def test_shared_rows_make_a_difference_less_certain_by_the_published_factor():
 
 def test_equal_results_are_no_difference_and_a_single_pair_is_no_test():
     assert corrected_t_test([0.0, 0.0, 0.0], 0.3).p == 1
-    assert corrected_t_test([0.5, 0.5, 0.5], 0.3).p == 0
     assert math.isnan(corrected_t_test([0.1], 0.3).p)
+    assert math.isnan(corrected_t_test([0.1], 0.3).detectable())
+
+
+def test_equal_differences_are_as_uncertain_as_the_rounding_of_the_metric():
+    # Three times one row of 50: s^2 = h^2 / 6 with h = 1 / 50.
+    t = 0.02 / math.sqrt(0.02**2 / 6 / 3)
+    found = corrected_t_test([0.02, 0.02, 0.02], 0, step=0.02)
+    assert found.p == pytest.approx(2 * stats.t.sf(t, 2))
+    assert found.p > 0.05
+    # Where nothing is known of the metric, there is no test.
+    assert math.isnan(corrected_t_test([0.5, 0.5, 0.5], 0.3).p)
+    # Differences that vary more than rounding keep their own variance.
+    d = [0.02, 0.06, -0.04]
+    assert corrected_t_test(d, 0, step=0.02) == corrected_t_test(d, 0)
+
+
+def test_equal_models_differ_by_chance_no_more_often_than_the_level_says():
+    draws = np.random.default_rng(0)
+    few = 0
+    for _ in range(4000):
+        # Each of 50 test rows is right for one model alone with probability 0.05.
+        rows = draws.binomial(50, 0.05, (2, 3))
+        few += corrected_t_test((rows[0] - rows[1]) / 50, 0, step=1 / 50).p <= 0.0025
+    assert few <= 4000 * 0.0025
+
+
+@given(differences, st.floats(0, 1), st.integers(1, 30))
+def test_the_detectable_difference_is_the_smallest_that_the_test_finds(d, ratio, comparisons):
+    if d.std() < 1e-3:
+        return
+    limit = corrected_t_test(d, ratio).detectable(comparisons)
+    # With the same spread, a difference as large is just found in the first step of Holm's.
+    for factor, is_found in ((0.999, False), (1.001, True)):
+        shifted = corrected_t_test(d - d.mean() + factor * limit, ratio)
+        family = [shifted.p] + [1.0] * (comparisons - 1)
+        assert (holm(family)[0] <= 0.05) == is_found
+
+
+def test_the_interval_of_splits_that_share_rows_is_that_of_the_corrected_test():
+    x = np.array([0.71, 0.74, 0.70, 0.79])
+    quantile = stats.t.ppf(0.975, 3)
+    assert half_width(x, 0.25) == pytest.approx(quantile * x.std(ddof=1) * math.sqrt(0.5))
+    edge = x - x.mean() + half_width(x, 0.25)
+    assert corrected_t_test(edge, 0.25).p == pytest.approx(0.05)
 
 
 def test_the_interval_of_a_mean_is_that_of_scipy():
@@ -125,31 +169,67 @@ def test_the_pooled_rank_correlation_is_spearmans(seed, count):
     x, y = draws.integers(0, 9, count), draws.normal(size=count)
     if len(set(x.tolist())) < 2:
         return
-    found = rank_correlation(x, y, draws.integers(0, 3, count), draws=10)
+    found = pooled_correlation(x, y, draws.integers(0, 3, count))
     assert found.value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-9)
-    assert found.count == count
+    assert found.pairs == count
 
 
-def test_what_the_group_explains_is_no_correlation_within_it():
+def test_the_mean_correlation_and_its_interval_are_those_of_fishers_z_over_the_sets():
+    draws = np.random.default_rng(3)
+    sets = np.repeat([0, 1, 2, 3, 4], [9, 20, 30, 40, 200])
+    x = draws.normal(size=len(sets))
+    y = 0.5 * x + draws.normal(size=len(sets))
+    z = []
+    for name in (1, 2, 3, 4):  # the first has too few pairs
+        chosen = sets == name
+        z.append(np.arctanh(stats.spearmanr(x[chosen], y[chosen]).statistic))
+    found = mean_correlation(x, y, sets)
+    assert found.value == pytest.approx(np.tanh(np.mean(z)))
+    low, high = stats.t.interval(0.95, 3, np.mean(z), stats.sem(z))
+    assert (found.low, found.high) == pytest.approx((np.tanh(low), np.tanh(high)))
+    assert found.p == pytest.approx(stats.ttest_1samp(z, 0).pvalue)
+    assert (found.sets, found.pairs) == (4, 290)
+
+
+def test_intervals_over_a_few_sets_exclude_zero_as_rarely_as_they_say():
+    draws = np.random.default_rng(0)
+    sets = np.repeat(np.arange(7), [60, 60, 50, 40, 30, 12, 12])
+    excluded = {"mean": 0, "pooled": 0}
+    count = 500
+    for _ in range(count):
+        # In each set another correlation, 0 in the mean over sets.
+        slope = draws.normal(size=7)[sets]
+        x = draws.normal(size=len(sets))
+        y = slope * x + draws.normal(size=len(sets))
+        excluded["mean"] += mean_correlation(x, y, sets).excludes_zero
+        excluded["pooled"] += pooled_correlation(x, y, sets).excludes_zero
+    # Two standard errors of the simulation are 2 points; a bootstrap over the sets has 12%.
+    assert 0.03 < excluded["mean"] / count < 0.07
+    assert excluded["pooled"] / count < 0.08
+
+
+@pytest.mark.parametrize("correlation", [mean_correlation, pooled_correlation])
+def test_what_the_group_explains_is_no_correlation_within_it(correlation):
     draws = np.random.default_rng(0)
     depth = np.repeat([2, 8, 32], 200)
     x, y = depth + draws.normal(size=600), depth + draws.normal(size=600)
     sets = np.tile(np.arange(6), 100)
-    assert rank_correlation(x, y, sets).value > 0.6
-    inside = rank_correlation(x, y, sets, within=depth)
+    assert correlation(x, y, sets).value > 0.6
+    inside = correlation(x, y, sets, within=depth)
     assert abs(inside.value) < 0.1
     assert not inside.excludes_zero
     both = x + 3 * y
-    assert rank_correlation(both, y, sets, within=depth).excludes_zero
+    assert correlation(both, y, sets, within=depth).excludes_zero
 
 
-def test_a_correlation_of_one_data_set_alone_is_uncertain():
+@pytest.mark.parametrize("correlation", [mean_correlation, pooled_correlation])
+def test_a_correlation_of_one_data_set_alone_is_uncertain(correlation):
     draws = np.random.default_rng(1)
     y = draws.normal(size=400)
     sets = np.repeat([0, 1, 2, 3], 100)
     x = np.where(sets == 0, y, draws.normal(size=400))
-    everywhere = rank_correlation(y + draws.normal(size=400), y, sets, within=sets)
-    alone = rank_correlation(x, y, sets, within=sets)
+    everywhere = correlation(y + draws.normal(size=400), y, sets, sets)
+    alone = correlation(x, y, sets, sets)
     assert alone.value > 0.15
     assert everywhere.excludes_zero
     assert alone.low < 0.1 < 0.3 < alone.high
@@ -157,7 +237,9 @@ def test_a_correlation_of_one_data_set_alone_is_uncertain():
 
 def test_unknown_values_are_left_out():
     x = [1.0, 2.0, math.nan, 3.0]
-    found = rank_correlation(x, [1.0, 2.0, 0.0, 3.0], [0, 0, 1, 1])
-    assert (found.value, found.count) == (pytest.approx(1.0), 3)
-    assert math.isnan(rank_correlation([1.0, 1.0], [1.0, 2.0], [0, 1]).value)
-    assert math.isnan(rank_correlation([], [], []).value)
+    found = pooled_correlation(x, [1.0, 2.0, 0.0, 3.0], [0, 0, 1, 1])
+    assert (found.value, found.pairs) == (pytest.approx(1.0), 3)
+    assert math.isnan(pooled_correlation([1.0, 1.0], [1.0, 2.0], [0, 1]).value)
+    assert math.isnan(pooled_correlation([], [], []).value)
+    assert math.isnan(mean_correlation(x, x, [0, 0, 0, 0]).value)
+    assert math.isnan(mean_correlation([], [], []).value)
