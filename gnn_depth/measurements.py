@@ -145,6 +145,12 @@ def colour_scale(values: np.ndarray, around_zero: bool) -> ColourScale:
     return ColourScale("viridis", low, high)
 
 
+def lost_and_zero(values: np.ndarray, log10: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the values that are not finite, and of exact zeros, whose logarithm is -inf."""
+    zero = np.isneginf(values) & log10
+    return ~np.isfinite(values) & ~zero, zero
+
+
 def edges(centres: np.ndarray) -> np.ndarray:
     """Edges of a heat map's cells: midway between neighbouring centres, and as far beyond the first
     and the last."""

@@ -193,6 +193,15 @@ def read_result(folder: str | Path) -> dict[str, Any]:
     return result
 
 
+def curves_text(path: Path) -> str:
+    """The whole rows of a run's ``metrics.csv``.
+
+    A last row without its end was cut off as it was written: its last number may have lost digits.
+    """
+    text, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return text
+
+
 def _checksum(result: dict[str, Any]) -> str:
     return digest(json.dumps(result, sort_keys=True))
 

@@ -1,6 +1,11 @@
 """The frame of every web page that is written: reports of runs and of a probe."""
 
 import html
+import io
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -31,6 +36,14 @@ tr:nth-child(even) td {{ background: #F5F5F5; }}
 </body>
 </html>
 """
+
+
+def svg(figure: "Figure", **options: Any) -> str:
+    """A figure as an element of a page; with ``svg.hashsalt`` equal figures give equal text."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None}, **options)
+    _, start, picture = file.getvalue().partition("<svg")  # without XML's declaration before it
+    return start + picture
 
 
 def web_page(title: str, body: str) -> str:

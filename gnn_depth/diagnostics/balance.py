@@ -106,10 +106,8 @@ def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def laws_of(
-    links: Sequence[Link], gradient: Callable[[Tensor], Tensor | None]
-) -> Float[Tensor, "2 links neurons"]:
-    """The :func:`imbalance` and the :func:`defect` of many links.
+def laws_of(links: Sequence[Link]) -> Float[Tensor, "2 links neurons"]:
+    """The :func:`imbalance` and the :func:`defect` of many links, after a backward pass.
 
     NaN where a link has fewer neurons than another. A missing gradient counts as zero.
     """
@@ -117,15 +115,14 @@ def laws_of(
         return torch.empty(2, 0, 0)
     of_links = []
     for link in links:
-        of_links.append(torch.stack([imbalance(link), defect(link, gradient)], 1))
+        delta = defect(link, lambda parameter: parameter.grad)
+        of_links.append(torch.stack([imbalance(link), delta], 1))
     padded = nn.utils.rnn.pad_sequence(of_links, padding_value=torch.nan)
     return padded.permute(2, 1, 0).contiguous()
 
 
 @torch.no_grad()
-def norms_of(
-    sets: Sequence[Sequence[Tensor]], gradient: Callable[[Tensor], Tensor | None]
-) -> Float[Tensor, "2 sets"]:
+def norms_of(sets: Sequence[Sequence[Tensor]]) -> Float[Tensor, "2 sets"]:
     """The norms of the parameters of each set, and of their gradients; NaN where a set is empty."""
     every = list(chain.from_iterable(sets))
     device = every[0].device if every else None
@@ -133,7 +130,7 @@ def norms_of(
     for parameters in sets:
         squares = []
         for parameter in parameters:
-            slope = _dense(gradient(parameter), parameter)
+            slope = _dense(parameter.grad, parameter)
             # In float64, as squares of gradients below 1e-19 vanish in float32.
             size = torch.linalg.vector_norm(parameter, dtype=torch.float64)
             steepness = torch.linalg.vector_norm(slope, dtype=torch.float64)
@@ -205,11 +202,11 @@ class ParameterChange:
             found.append(changes)
         return found
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, list[Tensor] | None]:
         """The initial parameters."""
         return {"before": self._before}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, list[Tensor] | None]) -> None:
         """Restore the initial parameters of the run that is resumed."""
         self._before = state["before"]
 
@@ -377,8 +374,7 @@ class Balancedness(StepCallback):
             )
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
-        laws = laws_of(self._links, lambda parameter: parameter.grad)
-        norms = norms_of(self._sets, lambda parameter: parameter.grad)
+        laws, norms = laws_of(self._links), norms_of(self._sets)
         if scale is not None:  # c and the norms of parameters do not depend on the loss
             laws[1] /= scale.to(laws.dtype)
             norms[1] /= scale.to(norms.dtype)

@@ -177,7 +177,7 @@ class StepCallback(MeasuringCallback):
             scale = loss_scale(trainer) if still_scaled else None
             self._measure(trainer, scale)
 
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step != self._step:
             self._due = False
         self._record(trainer)

@@ -40,7 +40,9 @@ class CallArguments:
             argument has no floating-point tensor.
     """
 
-    def __init__(self, module: nn.Module, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    def __init__(
+        self, module: nn.Module, args: Sequence[object], named: Mapping[str, object]
+    ) -> None:
         self.module, self._args, self._named = module, tuple(args), dict(named)
         self._keyword = ""  # of the first argument, if it is not positional
         if args:
@@ -59,7 +61,7 @@ class CallArguments:
             self.x = state
 
     @property
-    def _inside(self) -> list[Any]:
+    def _inside(self) -> list[object]:
         """The items of the first argument if it is a tuple or a list, else none."""
         return list(self._first) if isinstance(self._first, tuple | list) else []
 
@@ -69,7 +71,7 @@ class CallArguments:
         return sum(map(_is_state, self._inside)) > 1
 
     @property
-    def others(self) -> list[Any]:
+    def others(self) -> list[object]:
         """All arguments, those inside a first tuple too."""
         return [*self._inside, *self._args, *self._named.values()]
 
@@ -81,15 +83,15 @@ class CallArguments:
                 return item
         return None
 
-    def without_state(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def without_state(self) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and the keyword arguments but the first."""
         named = dict(self._named)
         named.pop(self._keyword, None)
         return self._args[1:], named
 
-    def with_state(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def with_state(self, x: Tensor) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and the keyword arguments with another state."""
-        first: Any = x
+        first: object = x
         if self._place is not None:
             items = self._inside
             items[self._place] = x
@@ -99,11 +101,11 @@ class CallArguments:
         return (first, *self._args[1:]), self._named
 
 
-def _is_state(item: Any) -> bool:
+def _is_state(item: object) -> bool:
     return isinstance(item, Tensor) and item.is_floating_point()
 
 
-def _first_keyword(module: nn.Module, named: Mapping[str, Any]) -> str:
+def _first_keyword(module: nn.Module, named: Mapping[str, object]) -> str:
     """The keyword that comes first in a layer's signature; empty if it is not known."""
     try:
         in_order = list(inspect.signature(module.forward).parameters)
@@ -117,7 +119,7 @@ def _first_keyword(module: nn.Module, named: Mapping[str, Any]) -> str:
     return states[0] if len(states) == 1 else ""
 
 
-def first_output(out: Any) -> Any:
+def first_output(out: object) -> object:
     """A layer's output; the first of them if it returns a tuple."""
     return out[0] if isinstance(out, tuple | list) and out else out
 
@@ -319,7 +321,7 @@ class CallRecorder:
 
     # The forward pass
 
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _enter(self, module: nn.Module, args: tuple[object, ...], named: dict[str, object]) -> None:
         is_measured = module in self._inputs or module in self._layers
         if not is_measured and module not in self._roots:  # a copy that shares its hooks
             return
@@ -341,7 +343,7 @@ class CallRecorder:
                 self._begin_pass(())
             self._record(module, CallArguments(module, args, named))
 
-    def _leave(self, module: nn.Module, args: object, out: Any) -> None:
+    def _leave(self, module: nn.Module, args: object, out: object) -> None:
         if module in self._roots and self._depth and not in_backward():
             self._depth -= 1
             self._over = self._over or self._depth == 0
@@ -353,7 +355,7 @@ class CallRecorder:
             call.returns_several = first is not out
             call.out_norm = sum_of_squares(first.detach()).sqrt().item()
 
-    def _begin_pass(self, args: tuple[Any, ...]) -> None:
+    def _begin_pass(self, args: tuple[object, ...]) -> None:
         self._passes += 1
         self._over = False
         # An input that is optimised, as adversarial examples are, makes a pass one of the loss.
@@ -549,7 +551,7 @@ def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:
     return found
 
 
-def _is_ours(hook: Any) -> bool:
+def _is_ours(hook: object) -> bool:
     return isinstance(getattr(hook, "__self__", None), CallRecorder)
 
 

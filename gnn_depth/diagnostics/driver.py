@@ -74,7 +74,7 @@ class LayerDriver:
         training_only: bool = False,
         keeps_calls: bool = False,
         processes: Processes | None = None,
-        scaler: Any = None,
+        scaler: torch.amp.GradScaler | None = None,
         automatic: bool = False,
     ) -> None:
         self.measures = measures

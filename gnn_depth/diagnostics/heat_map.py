@@ -74,8 +74,7 @@ def _paint(
     name, low, high = measurements.colour_scale(cells, measurement.around_zero)
     scale = ScalarMappable(Normalize(low, high), name)
     colours = scale.to_rgba(np.ma.masked_invalid(cells))
-    zero = np.isneginf(cells) & measurement.log10
-    lost = ~np.isfinite(cells) & ~zero
+    lost, zero = measurements.lost_and_zero(cells, measurement.log10)
     keys = []
     kinds = ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly zero"))
     for where, colour, label in kinds:

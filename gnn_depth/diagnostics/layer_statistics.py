@@ -108,7 +108,7 @@ class Totals(Statistic):
 
     def __init__(
         self,
-        totals: Callable[[Tensor, Edges | None], tuple[Any, Any]],
+        totals: Callable[[Tensor, Edges | None], tuple[Tensor, Tensor | int]],
         needs_edges: bool = False,
     ) -> None:
         self._totals = totals
@@ -449,7 +449,7 @@ def edges_of(
     return None
 
 
-def check_edges(given: Any) -> None:
+def check_edges(given: object) -> None:
     """Refuse what is no edges for :func:`edges_of`; None is accepted.
 
     Raises:

@@ -239,18 +239,23 @@ class CannotLinearise(ValueError):
 
 
 def layer_constant(
-    call: RecordedCall, x: Tensor, start: Tensor | None = None, **options: Any
+    call: RecordedCall,
+    x: Tensor,
+    start: Tensor | None = None,
+    function: Function | None = None,
+    **options: Any,
 ) -> Stretch:
     """The local Lipschitz constant of a recorded layer at a state: see :func:`local_lipschitz`.
+
+    The function takes the place of the layer where that reads more than the state.
 
     Raises:
         CannotLinearise: PyTorch cannot differentiate the layer twice.
     """
-    function = options.pop("function", call)
     try:
         # Flash attention has no second derivative; the same attention in plain products has one.
         with sdpa_kernel(SDPBackend.MATH):
-            return local_lipschitz(function, x, start, **options)
+            return local_lipschitz(function or call, x, start, **options)
     except torch.OutOfMemoryError:  # a RuntimeError that says nothing about the layer
         raise
     # What functorch raises of code that it cannot differentiate has no class of its own.

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
 
 import lightning as L
 import numpy as np
@@ -117,14 +116,14 @@ class MeasureLog:
             found.append(measure.values_in(steps, rows[:, place], self.layers))
         return found
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """All steps and values so far, for a resumed training."""
         self._move()
         # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
         values = torch.from_numpy(np.stack(self._rows)) if self._rows else torch.empty(0)
         return {"steps": torch.tensor(self._steps), "values": values}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue after the steps of an earlier part of the training."""
         self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
         self._passed = len(self._rows)  # the run before has logged them

@@ -59,7 +59,7 @@ def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, Measu
 
 
 def log_findings(
-    loggers: Iterable[Logger], source: str, findings: Mapping[str, Mapping[str, Any]]
+    loggers: Iterable[Logger], source: str, findings: Mapping[str, Mapping[str, object]]
 ) -> None:
     """Log problems that were found: as text in TensorBoard, in the summary of W&B, as tags and a
     file in MLflow.

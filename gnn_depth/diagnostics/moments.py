@@ -84,7 +84,10 @@ class RowMoments:
         # nearly equal ones. The first row counts too, so the subtraction below loses no more digits
         # than N has.
         start = rows[0].double() / scale
-        first, *others = _parts(rows)
+        parts: Sequence[Tensor] = (rows,)
+        if rows.device.type == "cpu" and rows.numel() > CHUNK:  # parts that fit into the cache
+            parts = torch.split(rows, max(CHUNK // rows.shape[1], 1))
+        first, *others = parts
         total, square = _sums(first, start, divisor)
         for part in others:
             more, squares = _sums(part, start, divisor)
@@ -232,13 +235,6 @@ def _scale(rows: Tensor) -> Float[Tensor, ""]:
     largest = rows.abs().amax()
     mantissa, _ = torch.frexp(largest)  # 1/2 <= mantissa < 1
     return torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
-
-
-def _parts(rows: Tensor) -> Sequence[Tensor]:
-    """Split rows so that on a CPU each part fits into the cache."""
-    if rows.device.type != "cpu" or rows.numel() <= CHUNK:
-        return (rows,)
-    return torch.split(rows, max(CHUNK // rows.shape[1], 1))
 
 
 def _sums(

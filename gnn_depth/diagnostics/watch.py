@@ -101,7 +101,7 @@ class watch:  # noqa: N801 - a context manager
         every: int = 1,
         *,
         edge_index: Tensor | Graph | None = None,
-        scaler: Any = None,
+        scaler: torch.amp.GradScaler | None = None,
         shared: bool = False,
     ) -> None:
         self._every = _whole_number("every", every)

@@ -14,7 +14,7 @@ import pandas as pd
 from gnn_depth import measurements
 from gnn_depth.measurements import FOLDER, MeasureValues
 from gnn_depth.registry import first_of, unknown
-from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
+from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, curves_text, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
@@ -233,9 +233,7 @@ def read_curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
             continue
         values = []  # of this run, all of which count or none
         try:
-            text = path.read_text(encoding="utf-8")
-            whole, _, _ = text.rpartition("\n")  # drops a row cut off while being written
-            lines = csv.DictReader(whole.splitlines())
+            lines = csv.DictReader(curves_text(path).splitlines())
             for line in lines:
                 if line.get(tag):
                     values.append((run, int(line["epoch"]), float(line[tag])))

@@ -79,7 +79,7 @@ def read_published(path: str | Path) -> list[Published]:
     return parse_published(content, str(path))
 
 
-def parse_published(entries: Any, origin: str = "published") -> list[Published]:
+def parse_published(entries: object, origin: str = "published") -> list[Published]:
     """The published numbers of a parsed YAML file, or those below its key ``published``.
 
     Errors name the origin.
@@ -102,7 +102,7 @@ def parse_published(entries: Any, origin: str = "published") -> list[Published]:
     return found
 
 
-def _entry(entry: Any) -> Published:
+def _entry(entry: object) -> Published:
     entry = _mapping("an entry", entry)
     # An unknown key may be a misspelt one, without which the numbers mean something else.
     for key in entry:
@@ -155,13 +155,13 @@ def _rounding(text: str) -> float:
     return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
 
 
-def _mapping(name: str, value: Any) -> dict[Any, Any]:
+def _mapping(name: str, value: object) -> dict[Any, Any]:
     if not isinstance(value, dict):
         raise ReportError(f"{name} must be a mapping of keys to values, not {value!r}.")
     return value
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return "null" if value is None else label(value)
 
 

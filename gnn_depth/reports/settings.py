@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pandas as pd
 
@@ -160,7 +160,7 @@ def metric_words(metric: str) -> str:
     return " ".join(known)
 
 
-def label(value: Any) -> str:
+def label(value: object) -> str:
     """A value as YAML writes it; ``-`` if the run has none."""
     if value is None:
         return ABSENT

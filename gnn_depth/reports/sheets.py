@@ -58,7 +58,7 @@ class Sheet:
 def format_value(value: float, metric: str, sign: str = "") -> str:
     """Percent with one decimal, four significant digits for other metrics, ``-`` for NaN."""
     if math.isnan(value):
-        return "-"
+        return ABSENT
     if is_percent(metric):
         return f"{100 * value:{sign}.1f}"
     return f"{value:{sign}.4g}"
@@ -339,7 +339,7 @@ def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
         first.append(of_step[of_step.index.min()])
         last.append(of_step[of_step.index.max()])
     if not first:  # these runs have no such measure
-        return "-"
+        return ABSENT
     texts = []
     for side in (first, last):
         logarithms = np.array(side, dtype=float)
@@ -347,6 +347,6 @@ def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logarithms = np.log10(logarithms)
         mean = float(logarithms.mean())
-        text = "-" if math.isnan(mean) else f"{10.0**mean:.2g}"
+        text = ABSENT if math.isnan(mean) else f"{10.0**mean:.2g}"
         texts.append(text)
     return " -> ".join(texts)

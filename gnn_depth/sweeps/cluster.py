@@ -54,7 +54,7 @@ class DaskPool(Pool):
             f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again."
         )
 
-    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         inner = self._executor.submit(call, self._preload, function, args)
@@ -98,7 +98,7 @@ class DaskPool(Pool):
 _STARTING = threading.Lock()
 
 
-def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[object, ...]) -> Any:
     """Make a call in a fresh process of this worker, which imports the modules once for all."""
     with _STARTING:
         multiprocessing.set_forkserver_preload([FIRST, *preload])
@@ -112,7 +112,7 @@ def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, 
     return process.result()
 
 
-def _call_and_follow(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _call_and_follow(function: Callable[..., Any], args: tuple[object, ...]) -> Any:
     """Make a call in this process, and exit when the worker that asked for it dies."""
     threading.Thread(target=_follow, daemon=True).start()
     return function(*args)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -100,7 +100,7 @@ class Interval:
             return IntDistribution(int(self.low), int(self.high), log=self.log)
         return FloatDistribution(self.low, self.high, log=self.log)
 
-    def label_of(self, drawn: Any) -> Label:
+    def label_of(self, drawn: float) -> Label:
         """The number that is used for one that Optuna drew: with few digits, inside the range."""
         if self.is_whole:
             return int(drawn)
@@ -110,7 +110,7 @@ class Interval:
         rounded = round(drawn, DIGITS - 1 - math.floor(math.log10(scale)))
         return float(min(max(rounded, self.low), self.high))
 
-    def drawn_as(self, label: Label) -> Any:
+    def drawn_as(self, label: Label) -> Label:
         """The number in the form that Optuna stores."""
         return label
 
@@ -149,10 +149,10 @@ class Choices:
 
         return CategoricalDistribution([label_text(label) for label in self.values])
 
-    def label_of(self, drawn: Any) -> Label:
+    def label_of(self, drawn: str) -> Label:
         return {label_text(label): label for label in self.values}[drawn]
 
-    def drawn_as(self, label: Label) -> Any:
+    def drawn_as(self, label: Label) -> str:
         return label_text(label)
 
     def has(self, label: Label) -> bool:
@@ -293,11 +293,9 @@ def label_text(label: Label) -> str:
     return str(label)
 
 
-def read_grid(content: Mapping[str, Any], name: str) -> Grid:
+def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
-    for key in content:
-        if key not in KEYS:
-            raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
+    _check_keys(content, KEYS, "a grid file", ())
     axes = {}
     for key, values in _checked(dict, content.get("axes"), ("axes",)).items():
         axes[key] = _axis(key, values, ("axes", key))
@@ -326,7 +324,7 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
     return grid
 
 
-def _search(content: Any, axes: Mapping[str, Any]) -> Search:
+def _search(content: object, axes: Mapping[str, GridAxis]) -> Search:
     """Read the section ``search`` of a grid file with these axes.
 
     Raises:
@@ -334,9 +332,7 @@ def _search(content: Any, axes: Mapping[str, Any]) -> Search:
     """
     where: Where = ("search",)
     section = _checked(dict, content, where)
-    for key in section:
-        if key not in SEARCH_KEYS:
-            raise GridError(unknown("key of search", str(key), SEARCH_KEYS), (*where, key))
+    _check_keys(section, SEARCH_KEYS, "search", where)
     options = {}
     for name, values in _checked(dict, section.get("options"), (*where, "options")).items():
         here = (*where, "options", name)
@@ -365,7 +361,7 @@ def _search(content: Any, axes: Mapping[str, Any]) -> Search:
     return Search(options, trials, sampler, seed)
 
 
-def _searched(name: Any, values: Any, where: Where) -> Searched:
+def _searched(name: Any, values: object, where: Where) -> Searched:
     if isinstance(values, list):
         if not values:
             raise GridError(f"{name} has no values to choose from.", where)
@@ -401,7 +397,7 @@ def _searched(name: Any, values: Any, where: Where) -> Searched:
     return Interval(name, low, high, log)
 
 
-def _per_seed(options: Any, seeds: Sequence[int]) -> dict[int, Settings]:
+def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:
     """The options of each seed, from a list of values for each option."""
     where = ("per_seed",)
     lists = _settings(options, where)
@@ -426,7 +422,7 @@ def _per_seed(options: Any, seeds: Sequence[int]) -> dict[int, Settings]:
     return found
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     name = _checked(str, value, ("name",))
     path = PurePath(name)
     if path.is_absolute() or not path.parts or {"..", ARCHIVE} & set(path.parts):
@@ -498,7 +494,7 @@ def _label(value: Any, where: Where) -> Label:
     return value
 
 
-def _settings(value: Any, where: Where) -> Settings:
+def _settings(value: object, where: Where) -> Settings:
     if isinstance(value, str) and value.endswith((".yaml", ".yml")):
         return {"config": value}
     settings = _checked(dict, value, where)
@@ -514,11 +510,9 @@ def _settings(value: Any, where: Where) -> Settings:
     return settings
 
 
-def _rule(rule: Any, axes: Mapping[str, GridAxis], where: Where) -> Rule:
+def _rule(rule: object, axes: Mapping[str, GridAxis], where: Where) -> Rule:
     rule = _checked(dict, rule, where)
-    for key in rule:
-        if key not in RULE_KEYS:
-            raise GridError(unknown("key of a rule", str(key), RULE_KEYS), (*where, key))
+    _check_keys(rule, RULE_KEYS, "a rule", where)
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
             "a rule has `when` and either `set`, options with their values, or `skip: true`.", where
@@ -538,7 +532,7 @@ def _rule(rule: Any, axes: Mapping[str, GridAxis], where: Where) -> Rule:
     return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
 
 
-def _seeds(seeds: Any) -> tuple[int, ...]:
+def _seeds(seeds: object) -> tuple[int, ...]:
     if type(seeds) is int and 0 < seeds <= MOST_SEEDS:  # True is an int too
         return tuple(range(seeds))
     if isinstance(seeds, list) and all(type(seed) is int for seed in seeds):
@@ -552,7 +546,14 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
     )
 
 
-def _checked(kind: type[Kind], value: Any, where: Where) -> Kind:
+def _check_keys(section: Iterable[Any], known: Sequence[str], of: str, where: Where) -> None:
+    """Refuse a key of a section that is none of the known ones."""
+    for key in section:
+        if key not in known:
+            raise GridError(unknown(f"key of {of}", str(key), known), (*where, key))
+
+
+def _checked(kind: type[Kind], value: object, where: Where) -> Kind:
     """A value of a kind, an empty one for null."""
     if not isinstance(value, kind | None):
         key = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"

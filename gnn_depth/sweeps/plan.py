@@ -71,7 +71,7 @@ class Plan:
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
-        states = Counter(_states(self.runs, self.store.records(), describe))
+        states = _states(self.runs, self.store.records(), describe)
         states[describe(None)] += self.size - len(self.runs)
         return _counts(states)
 
@@ -92,8 +92,8 @@ class Plan:
         if search is not None:
             lines += [f"  searched: {name}: {option}" for name, option in search.options.items()]
         for name, runs in groups.items():
-            states = Counter(_states(runs, records, to_do))
-            lines.append(f"  {name:<{width}}  {_counts(states)}")
+            states = _counts(_states(runs, records, to_do))
+            lines.append(f"  {name:<{width}}  {states}")
         lines.append(f"in all: {self.state(to_do)}")
         return "\n".join(lines)
 
@@ -116,9 +116,7 @@ def make_plan(
         try:
             runs += planned_runs(grid, combination, resolve, identity, len(runs))
         except AbsentDataError as error:
-            if absent is None:
-                raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
-            absent[combination.group] = str(error)
+            leave_out(combination, error, absent)
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)
@@ -129,6 +127,15 @@ def make_plan(
                 "skip: true."
             )
     return Plan(grid, runs, open_store(root, grid.name, runs, force))
+
+
+def leave_out(
+    combination: Combination, error: AbsentDataError, absent: dict[str, str] | None
+) -> None:
+    """Note among the absent that a combination has no data; without them this is an error."""
+    if absent is None:
+        raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+    absent[combination.group] = str(error)
 
 
 def planned_runs(
@@ -194,8 +201,8 @@ def _states(
     runs: Iterable[PlannedRun],
     records: Mapping[str, Record],
     describe: Callable[[Record | None], str],
-) -> list[str]:
-    return [describe(records.get(run.key.identity)) for run in runs]
+) -> Counter[str]:
+    return Counter(describe(records.get(run.key.identity)) for run in runs)
 
 
 def _counts(states: Counter[str]) -> str:

@@ -58,7 +58,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
     def workers(self) -> int:
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
+    def submit(self, function: Callable[..., Any], *args: object) -> "Future[Any]":
         """Start a call of a function that the worker can import.
 
         Its arguments and its result are pickled.
@@ -78,7 +78,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         self.stop(0)
 
     @abstractmethod
-    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
         """Start a call in a worker."""
 
     @abstractmethod
@@ -130,10 +130,10 @@ class LocalPool(Pool):
     def workers(self) -> int:
         return self._number
 
-    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
         return self._threads.submit(self._call, function, args)
 
-    def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def _call(self, function: Callable[..., Any], args: tuple[object, ...]) -> Any:
         environment = self._environments.get()
         try:
             with self._starting:
@@ -174,7 +174,7 @@ class FreshProcess:
     def __init__(
         self,
         function: Callable[..., Any],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         environment: Mapping[str, str] | None = None,
     ) -> None:
         context = multiprocessing.get_context("forkserver")

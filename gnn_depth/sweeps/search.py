@@ -19,6 +19,7 @@ from gnn_depth.sweeps.plan import (
     PlanError,
     PlannedRun,
     Resolve,
+    leave_out,
     open_store,
     planned_runs,
 )
@@ -235,9 +236,7 @@ def make_search_plan(
                 grid, combination, resolve, identity, objective
             )
         except AbsentDataError as error:
-            if absent is None:
-                raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
-            absent[combination.group] = str(error)
+            leave_out(combination, error, absent)
             continue
         studies.append(Study(search, combination, metric, lower_is_better))
     store = Store(root, grid.name)

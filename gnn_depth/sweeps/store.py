@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 import fcntl
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,7 @@ class Store:
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
         return record.folder.rename(target.with_name(f"{target.name}_{stamp}"))
 
-    def begin(self, key: RunKey, facts: dict[str, Any]) -> Path:
+    def begin(self, key: RunKey, facts: Mapping[str, object]) -> Path:
         """Make the folder of a run that starts now, and describe the run in ``result.json``."""
         folder = self.folder_of(key)
         folder.mkdir(parents=True)

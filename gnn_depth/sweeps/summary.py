@@ -1,5 +1,6 @@
 """Mean curves and bands over the seeds of a group of runs, as TensorBoard runs of their own."""
 
+import io
 import math
 import os
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gnn_depth.runs import event_tag
+from gnn_depth.runs import curves_text, event_tag
 
 FOLDER = "summary"
 # Sorts after every metric: TensorBoard shows these charts last, in closed sections.
@@ -59,7 +60,7 @@ def read_metrics(run: Path) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     try:
-        table = pd.read_csv(path).groupby("step").last()
+        table = pd.read_csv(io.StringIO(curves_text(path))).groupby("step").last()
         table = table.drop(columns="epoch", errors="ignore").astype(float)
     except (FileNotFoundError, pd.errors.EmptyDataError):
         return None

@@ -1,6 +1,7 @@
 """A finished run: its folder, and what can be done with its model."""
 
 import html
+import io
 import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -13,7 +14,7 @@ from gnn_depth import registry
 from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
-from gnn_depth.runs import choose_one, read_result, runs_below
+from gnn_depth.runs import choose_one, curves_text, read_result, runs_below
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
@@ -133,7 +134,7 @@ class Run:
                 f"{str(path)!r} is not there: this run has no curves, because it was trained with "
                 "logger False. Its metrics are those of the last and the best epoch: run.metrics."
             )
-        rows = pd.read_csv(path)
+        rows = pd.read_csv(io.StringIO(curves_text(path)))
         # Rows of one epoch may hold different metrics; last takes each one's last known value.
         return rows.groupby("epoch", as_index=False).last()
 

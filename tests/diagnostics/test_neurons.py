@@ -34,7 +34,7 @@ def gradient(parameter):
 def test_the_laws_of_all_links_are_those_of_each(variant, assembly):
     stack = drawn(stack_of(variant, assembly))
     links = stack.links()
-    laws = laws_of(links, gradient)
+    laws = laws_of(links)
     for place, link in enumerate(links):
         c, delta = imbalance(link), defect(link, gradient)
         for ours, expected in zip(laws[:, place, : len(c)], (c, delta)):
@@ -45,7 +45,7 @@ def test_the_laws_of_all_links_are_those_of_each(variant, assembly):
 def test_norms_are_those_of_all_parameters_of_a_set_together():
     stack = drawn(stack_of("gatv2", "encoder_and_decoder"))
     sets = [list(layer.parameters()) for layer in stack.layers] + [[]]
-    norms = norms_of(sets, gradient)
+    norms = norms_of(sets)
     for place, parameters in enumerate(sets[:-1]):
         squares = [sum(p.pow(2).sum().item() for p in parameters)]
         squares.append(sum(p.grad.pow(2).sum().item() for p in parameters if p.grad is not None))
@@ -59,7 +59,7 @@ def test_the_distribution_is_that_of_the_neurons_of_each_link():
         SimpleNamespace(states=[s], incoming=[WeightRole(w, axis=0)], attention=[], outgoing=[])
         for s, w in enumerate((wide, narrow))
     ]
-    laws = laws_of(links, lambda parameter: None)
+    laws = laws_of(links)
     found = distribution(laws, [5, 2])[0].numpy()
     for place, weight in enumerate((wide, narrow)):
         values = weight.square().sum(1).numpy()
@@ -77,8 +77,8 @@ def test_zero_parameters_and_gradients_too_small_for_squares_are_read():
     for parameter in stack.parameters():
         parameter.data.zero_()
         parameter.grad = torch.full_like(parameter, 1e-30)
-    laws = laws_of(stack.links(), gradient)
-    norms = norms_of([list(stack.parameters())], gradient)
+    laws = laws_of(stack.links())
+    norms = norms_of([list(stack.parameters())])
     count = sum(parameter.numel() for parameter in stack.parameters())
     assert (laws[~laws.isnan()] == 0).all()
     assert norms[:, 0].tolist() == pytest.approx([0, 1e-30 * count**0.5], rel=1e-6)

@@ -50,6 +50,7 @@ def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was(tmp_pat
     assert "<svg" in (tmp_path / "page.html").read_text()
     drawn = report._repr_html_()
     assert all(part in drawn for part in (report.title, "<svg", "<table"))
+    assert drawn == report._repr_html_(), "equal reports give equal pages"
 
 
 def test_nothing_of_a_probe_stays_in_memory():

@@ -141,6 +141,14 @@ def test_damaged_curves_are_left_out_with_a_warning_that_names_the_file(tmp_path
     assert points(read(tmp_path), "val/acc") == [(1, 0.5)]
 
 
+def test_a_last_row_that_was_cut_off_does_not_count(tmp_path):
+    runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in (0, 1)]
+    path = runs[1] / "metrics.csv"
+    path.write_text(path.read_text() + "1,3,0.7")  # of 0.75
+    write_summary(tmp_path, GROUP, runs)
+    assert points(read(tmp_path), "val/acc") == [(1, 1.0)]
+
+
 def test_a_tensorboard_that_is_running_sees_the_summary_of_more_seeds_in_place_of_the_old(tmp_path):
     runs = [make_run(tmp_path, 0, {"val/acc": [0.2, 0.2, 0.2]})]
     write_summary(tmp_path, GROUP, runs)

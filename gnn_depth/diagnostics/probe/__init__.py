@@ -40,7 +40,7 @@ __all__ = [
 
 def probe(
     model: nn.Module,
-    *inputs: Any,
+    *inputs: object,
     loss: Callable[[Any], Tensor] | None = None,
     layers: str | Sequence[str] | None = None,
     edge_index: Tensor | Graph | None = None,

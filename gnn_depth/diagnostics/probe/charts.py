@@ -1,13 +1,12 @@
 """Charts for a probe's page: each measure by layer, with thresholds, and the remedies over it."""
 
-import io
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gnn_depth.diagnostics.probe.findings import CRITERIA
 from gnn_depth.diagnostics.probe.layer_values import COLUMNS, LayerValues
+from gnn_depth.web_page import svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +35,8 @@ def charts(models: Sequence[tuple[str, Sequence[LayerValues]]]) -> str:
     if not rows:
         return ""
     # Text stays text, which can be searched and takes less room than outlines.
-    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9}):
+    look: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "gnn-depth", "font.size": 9}
+    with matplotlib.rc_context(look):
         figure = Figure(figsize=(4 * COLUMNS_OF_CHARTS, 2.3 * rows), layout="constrained")
         charts = figure.subplots(rows, COLUMNS_OF_CHARTS, squeeze=False).ravel()
         for spare in charts[len(drawn) :]:
@@ -48,9 +48,7 @@ def charts(models: Sequence[tuple[str, Sequence[LayerValues]]]) -> str:
                 if not line.get_label().startswith("_"):
                     keys[line.get_label()] = line
         figure.legend(keys.values(), keys, loc="outside upper left", ncols=4, frameon=False)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})  # equal charts, equal files
-    return re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
+        return svg(figure)
 
 
 def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[LayerValues]]]) -> None:

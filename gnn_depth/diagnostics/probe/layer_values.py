@@ -1,7 +1,7 @@
 """The values that a probe measures for every layer in one forward and backward pass."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -121,7 +121,7 @@ COLUMNS = {
 }
 
 
-def loss_of(out: Any, inputs: Sequence[Any], loss: Callable[[Any], Tensor] | None) -> Tensor:
+def loss_of(out: Any, inputs: Sequence[object], loss: Callable[[Any], Tensor] | None) -> Tensor:
     """The loss of what a model returns: see :func:`gnn_depth.diagnostics.probe.probe`.
 
     Raises:
@@ -286,10 +286,15 @@ def _with_constants(
         stretch = constants.pop(1.0, None)
         scaled = tuple(constants.items())
         complete.append(replace(layer, stretch=stretch, scaled=scaled, bound=call.bound))
+    return complete, _reasons("constant", failed)
+
+
+def _reasons(what: str, layers: Mapping[str, Sequence[int]]) -> list[str]:
+    """A note for each reason why layers, given by their numbers, have no value."""
     notes = []
-    for reason, numbers in failed.items():
-        notes.append(f"No constant for {_numbered(numbers)}: {reason}.")
-    return complete, notes
+    for reason, numbers in layers.items():
+        notes.append(f"No {what} for {_numbered(numbers)}: {reason}.")
+    return notes
 
 
 def _numbered(numbers: Sequence[int]) -> str:
@@ -309,10 +314,7 @@ def _missing_bounds(
     for layer, call in zip(layers, calls, strict=True):
         if call is not None and layer.bound is None:
             reasons.setdefault(why_no_bound(call.module), []).append(layer.number)
-    notes = []
-    for reason, numbers in reasons.items():
-        notes.append(f"No bound for {_numbered(numbers)}: {reason}.")
-    return notes
+    return _reasons("bound", reasons)
 
 
 def why_no_bound(layer: nn.Module) -> str:
@@ -342,10 +344,9 @@ def _with_balance(layers: Sequence[LayerValues], stack: Any) -> tuple[list[Layer
         reason = str(error).partition(":")[0].rstrip(".")  # the rest is advice for the callback
     if reason:
         return list(layers), [f"No balance: {reason}."]
-    laws = laws_of(links, lambda parameter: parameter.grad)
     found: dict[int, tuple[float, float]] = {}  # by the place of the layer whose input they are
     # A law is NaN where a link has fewer neurons than another.
-    for link, c, delta in zip(links, *laws, strict=True):
+    for link, c, delta in zip(links, *laws_of(links), strict=True):
         sizes = size(link)
         share = (c.abs()[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()
         known = delta.abs()[~delta.isnan()]

@@ -26,14 +26,14 @@ class RemedyPart:
 
     kind: str
     name: str
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
 
 
 #: The parts that help against each failure mode. Plugins add theirs with :func:`add_remedy`.
 REMEDIES: dict[str, list[RemedyPart]] = {mode: [] for mode in FAILURE_MODES}
 
 
-def add_remedy(failure_mode: str, kind: str, name: str, **options: Any) -> None:
+def add_remedy(failure_mode: str, kind: str, name: str, **options: object) -> None:
     """Say that a registered part helps against a failure mode: the probe then proposes it.
 
     .. code-block:: python
@@ -121,7 +121,7 @@ class Remedy:
     name: str
     arguments: str
     against: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _present(kind: str, options: Mapping[str, Any]) -> list[Any]:
     return present if isinstance(present, list) else [present]
 
 
-def _class(kind: str, part: Any) -> object:
+def _class(kind: str, part: object) -> object:
     """The class that a config names by a registered name or a class path."""
     path = str(part)
     if isinstance(part, Mapping):  # with options
@@ -193,10 +193,10 @@ def _class(kind: str, part: Any) -> object:
 
 def _entries(
     kind: str, name: str, findings: Sequence[Finding]
-) -> tuple[tuple[int, ...], dict[str, Any]]:
+) -> tuple[tuple[int, ...], dict[str, object]]:
     """The positions of the findings that a part helps against, and the options that it needs."""
     against: list[int] = []
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     for position, finding in enumerate(findings):
         for part in REMEDIES[finding.mode]:
             if (part.kind, part.name) == (kind, name):
@@ -205,7 +205,7 @@ def _entries(
     return tuple(against), options
 
 
-def _arguments(kind: str, name: str, extra: Mapping[str, Any], joins: bool) -> str:
+def _arguments(kind: str, name: str, extra: Mapping[str, object], joins: bool) -> str:
     if joins:  # a plus adds to a list, and takes its options in one word
         if not extra:
             return f"--model.{kind}+ {name}"

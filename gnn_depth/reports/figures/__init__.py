@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -29,7 +28,7 @@ FORMATS = (".png", ".pdf", ".html")
 
 
 def chart(
-    kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), **options: Any
+    kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), **options: object
 ) -> Chart:
     """Make a chart of a given kind from runs; kind ``depth`` shows published numbers too.
 

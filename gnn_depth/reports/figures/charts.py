@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gnn_depth.measurements import ColourScale, colour_scale
+from gnn_depth.measurements import ColourScale, colour_scale, lost_and_zero
 
 # Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on
 # white paper.
@@ -93,9 +93,8 @@ class HeatMap:
     def uncoloured(self) -> dict[str, np.ndarray]:
         """Masks of the values that have no place on a colour scale, by name; no empty ones."""
         # The logarithm of an exact zero is no error, and is drawn otherwise than one.
-        zero = np.isneginf(self.values) & self.log10
+        lost, zero = lost_and_zero(self.values, self.log10)
         found = {}
-        lost = ~np.isfinite(self.values) & ~zero
         if lost.any():
             found["not finite"] = lost
         if zero.any():

@@ -1,7 +1,6 @@
 """Draw charts with Matplotlib's Figure, without pyplot: no display or global state is needed."""
 
 import html
-import io
 import math
 import textwrap
 from dataclasses import replace
@@ -21,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from gnn_depth.measurements import edges
 from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, stroke
-from gnn_depth.web_page import web_page
+from gnn_depth.web_page import svg, web_page
 
 COLUMN, PAGE, PANEL_HEIGHT = 3.5, 7.2, 2.35  # inches: width of one column and of a two-column page
 FONT, SMALL, TITLE = 8.5, 8.0, 9.5
@@ -77,15 +76,11 @@ def _page(chart: Chart, title: str, size: Size | None) -> str:
         if chart.panels[0].points:
             title = f"{chart.y.label}, and {chart.x.label}"
     figure = draw_chart(replace(chart, caption=""), "", size)
-    picture = io.StringIO()
     with matplotlib.rc_context(RC):
-        figure.savefig(
-            picture, format="svg", bbox_inches="tight", pad_inches=0.03, metadata={"Date": None}
-        )
-    _, start, svg = picture.getvalue().partition("<svg")  # without the declaration of XML before it
+        picture = svg(figure, bbox_inches="tight", pad_inches=0.03)
     width = ON_A_PAGE * figure.get_size_inches()[0]
     body = (
-        f'<div style="max-width: {width:.2f}in">{start}{svg}</div>\n'
+        f'<div style="max-width: {width:.2f}in">{picture}</div>\n'
         f"<p>{html.escape(chart.caption)}</p>"
     )
     return web_page(title, body)

@@ -195,10 +195,10 @@ def measured_groups(
         early += int((~one.reached[:, -1]).sum())
         # Steps that a run never came to are not lost.
         there = one.values[one.reached]
-        is_zero = np.isneginf(there) & one.log10
+        is_lost, is_zero = measurements.lost_and_zero(there, one.log10)
         total += there.size
         zeros += int(is_zero.sum())
-        lost += int((~np.isfinite(there) & ~is_zero).sum())
+        lost += int(is_lost.sum())
     if not made:
         raise ReportError(f"no run came to a step at which {name!r} was measured.")
     # By versions that measured otherwise, say: one axis would show two quantities.
