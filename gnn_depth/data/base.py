@@ -4,7 +4,7 @@ import copy
 import hashlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +29,7 @@ from gnn_depth.data.checks import (
     num_outputs_of,
     task_of,
 )
-from gnn_depth.data.node_order import ordered
+from gnn_depth.data.node_order import NodeOrder, ordered
 from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
@@ -88,7 +88,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
     #: What happens to columns and categories that a trained model misses or does not know.
     on_unknown: Unknown = "error"
     #: True if the rows to train, validate and test on were drawn at random when it was read.
-    split_is_random: Any = False
+    split_is_random: bool = False
 
     @property
     @abstractmethod
@@ -185,7 +185,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
     def checksum(self) -> str:
         """SHA-256, in hex, of the data that training sees: equal for equal data under any name."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, list[str]]:
         """The class names, because a model knows its classes only by position."""
         return {"class_names": self.class_names}
 
@@ -213,16 +213,16 @@ class FullBatches:
     ``node_order``. What has a row for each node, the predictions, comes from ``batch`` itself.
     """
 
-    batch: Any  # a NodeBatch
+    batch: Any  # a NodeBatch; subclasses have it as a property, which may not replace an attribute
     #: The order to compute in: see :func:`gnn_depth.data.node_order.ordered`.
-    node_order: Any = "given"
+    node_order: NodeOrder = "given"
 
     @cached_property
     def ordered_batch(self) -> NodeBatch:
         """The batch with its nodes in the order to compute in."""
         return ordered(self.batch, self.node_order)
 
-    def train_dataloader(self) -> FullBatch:
+    def train_dataloader(self) -> Iterable[NodeBatch]:
         return FullBatch(self.ordered_batch)
 
     val_dataloader = test_dataloader = train_dataloader
@@ -253,7 +253,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     def __init__(self, transforms: Transforms = ()) -> None:
         super().__init__()
-        self.transforms: list[Any] = resolved("transform", items_of(transforms))
+        self.transforms: list[object] = resolved("transform", items_of(transforms))
         self._transforms: list[Any] = build("transform", self.transforms)
         self.kept: Tensor | None = None
 
@@ -384,6 +384,11 @@ class NodeDataModule(FullBatches, GraphDataModule):
         return fingerprint(*tensors, *graph.of_edges(slice(None)).values())
 
 
+def of_source(name: str) -> Any:
+    """A property that is the source's."""
+    return property(attrgetter(f"source.{name}"))
+
+
 class WrapsSource:
     """Classes, ids and task of a data set made from another one, its ``source``.
 
@@ -392,23 +397,25 @@ class WrapsSource:
 
     source: NodeDataModule
     # Properties of the base classes, which __getattr__ would not reach.
-    num_classes: Any = property(attrgetter("source.num_classes"))
-    num_edge_features: Any = property(attrgetter("source.num_edge_features"))
-    class_names: Any = property(attrgetter("source.class_names"))
-    node_ids: Any = property(attrgetter("source.node_ids"))
-    node_order: Any = property(attrgetter("source.node_order"))
-    task: Any = property(attrgetter("source.task"))
-    notes: Any = property(attrgetter("source.notes"))
-    schema: Any = property(attrgetter("source.schema"))
-    split_is_random: Any = property(attrgetter("source.split_is_random"))
+    num_classes: int = of_source("num_classes")
+    num_edge_features: int = of_source("num_edge_features")
+    class_names: list[str] = of_source("class_names")
+    node_ids: np.ndarray | None = of_source("node_ids")
+    node_order: NodeOrder = of_source("node_order")
+    task: str = of_source("task")
+    notes: list[str] = of_source("notes")
+    schema: Schema = of_source("schema")
+    split_is_random: bool = of_source("split_is_random")
 
-    def read_as(self, schema: Schema, unknown: Unknown | None = None, targets: bool = True) -> Any:
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> GraphDataModule:
         """This data set made from its source, which is read for a trained model."""
         other: Any = copy_unread(self)
         other.source = self.source.read_as(schema, unknown, targets)
         return other
 
-    def tested_whole(self) -> Any:
+    def tested_whole(self) -> GraphDataModule:
         """This data set made from its source, all of whose rows are to test on."""
         other: Any = copy_unread(self)
         other.source = self.source.tested_whole()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,7 +29,7 @@ class DataError(ValueError):
     """Data is missing, damaged or inconsistent; the message says what to do."""
 
 
-def listed(words: Any, most: int) -> str:
+def listed(words: Sequence[object] | np.ndarray, most: int) -> str:
     """The first few words, and how many there are if some are left out."""
     text = ", ".join(map(str, words[:most]))
     if len(words) > most:

@@ -353,10 +353,12 @@ def propose(
     options: dict[str, Any] = {}
     why: dict[str, str] = {}
     label = _label_among(facts) if needs_label else None
-    if label is not None and _looks_like_classes(label):
-        options["label"] = label.name
-    elif label is not None:
-        options["targets"] = [label.name]
+    if label is not None:
+        is_countable = label.kind in ("integers", "flags") and label.distinct <= FEW_CLASSES
+        if label.kind == "text" or is_countable:
+            options["label"] = label.name
+        else:
+            options["targets"] = [label.name]
     categories: list[str] = []
     left_out: list[str] = []
     undated: list[str] = []
@@ -459,16 +461,12 @@ def _label_among(facts: Sequence[ColumnFacts]) -> ColumnFacts | None:
     return None
 
 
-def _looks_like_classes(column: ColumnFacts) -> bool:
-    if column.kind == "text":
-        return True
-    return column.kind in ("integers", "flags") and column.distinct <= FEW_CLASSES
-
-
-def flag(value: Any) -> str:
-    """A value as a shell takes it."""
+def flag(value: str | float | Sequence[str] | Mapping[str, str] | None) -> str:
+    """A value as a shell takes it; True, False and None as YAML writes them."""
     if isinstance(value, str):
         return shlex.quote(value)
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_item(key)}: {_item(item)}" for key, item in value.items())
         return shlex.quote("{" + inner + "}")

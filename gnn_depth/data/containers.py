@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from gnn_depth.data.checks import DataError, refuse_pointer
-from gnn_depth.data.graph_files import NETWORKX, read_networkx
+from gnn_depth.data.graph_files import NETWORKX, Rows, read_networkx, rows_of
 from gnn_depth.data.user_arrays import SUFFIXES, read_arrays
 
 Arrays: TypeAlias = Mapping[str, Any]
@@ -108,19 +108,18 @@ def _arrays(data: Any, where: str, notes: list[str]) -> Arrays:
 
 
 def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
-    """Attributes of nodes and edges as arrays; edges of an undirected graph run both ways."""
-    graph = graph.to_directed()
-    number = {name: position for position, name in enumerate(graph)}
-    ends = [(number[source], number[target]) for source, target in graph.edges()]
+    """Attributes of nodes and edges as arrays."""
+    nodes, edges = rows_of(graph)
+    names = [name for name, _ in nodes]
+    number = {name: position for position, name in enumerate(names)}
+    ends = [(number[source], number[target]) for (source, target), _ in edges]
     # Of shape (2, 0) without edges.
     arrays: dict[str, Any] = {"edge_index": np.array(ends, np.int64).reshape(-1, 2).T}
-    arrays |= _attributes(f"{where}node", graph.nodes(data=True))
-    edges = [((source, target), values) for source, target, values in graph.edges(data=True)]
+    arrays |= _attributes(f"{where}node", nodes)
     of_edges = _attributes(f"{where}edge", edges)
     if "weight" in of_edges and "edge_weight" not in of_edges:
         of_edges["edge_weight"] = of_edges.pop("weight")
         notes.append("the attribute weight of the edges is read as edge_weight.")
-    names = list(graph)
     if names != list(range(len(names))):
         if not all(isinstance(name, int) for name in names):
             names = [str(name) for name in names]
@@ -128,10 +127,10 @@ def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
     return {"num_nodes": len(names), **arrays, **of_edges}
 
 
-def _attributes(what: str, items: Iterable[tuple[Any, Mapping[str, Any]]]) -> dict[str, Any]:
+def _attributes(what: str, rows: Rows) -> dict[str, Any]:
     """The attributes of nodes or edges, each a list with a value for every one."""
     found: dict[str, list[Any]] = {}
-    for count, (item, attributes) in enumerate(items):
+    for count, (item, attributes) in enumerate(rows):
         for name in dict.fromkeys([*found, *attributes]):
             values = found.setdefault(name, [])
             if name not in attributes or len(values) < count:

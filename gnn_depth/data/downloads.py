@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -18,20 +18,13 @@ from gnn_depth.data.checks import DataError
 ROOT_VARIABLE = "GNN_DEPTH_DATA"
 ATTEMPTS = 2
 TIMEOUT_SECONDS = 30  # without any data; a slow connection has no other limit
-
-
-def _read_checksums() -> dict[str, list[str]]:
-    table: dict[str, list[str]] = {}
-    for line in Path(__file__).with_name("checksums.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            checksum, name = line.split()
-            table.setdefault(name, []).append(checksum)
-    return table
-
-
 #: The accepted checksums of each published file, by its name: SHA-256, or the blob id in the
 #: publisher's repository.
-CHECKSUMS = _read_checksums()
+CHECKSUMS: dict[str, list[str]] = {}
+for line in Path(__file__).with_name("checksums.txt").read_text().splitlines():
+    if line and not line.startswith("#"):
+        checksum, name = line.split()
+        CHECKSUMS.setdefault(name, []).append(checksum)
 
 
 def resolve_root(root: str | None) -> Path:
@@ -113,7 +106,7 @@ def _download(path: Path, url: str) -> bytes:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with open_url(url) as response:
-                content: bytes = response.read()
+                content = response.read()
             break
         except (OSError, HTTPException) as error:
             if attempt < ATTEMPTS:
@@ -151,7 +144,7 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def open_url(url: str) -> Any:
+def open_url(url: str) -> BinaryIO:
     """Open an address like a file. Certificates are verified, and no redirection may leave
     https."""
     # The context is explicit because some programs replace urllib's default one with one that

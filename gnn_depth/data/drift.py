@@ -111,7 +111,10 @@ def _outside_numbers(column: Column, values: Tensor) -> Tensor | None:
     # The one value of a constant column may be a year, which the next table does not have.
     if low < high and _is_no_chance(outside, column.rows):
         return outside
-    far = _extreme(values, low, high) | _small(values, low, column.mean)
+    # Shares in place of percent may lie within the training's range: its mean tells them.
+    if low >= 0 and len(values) >= ENOUGH and 0 < values.max() < SMALL * column.mean:
+        return torch.ones_like(values, dtype=torch.bool)
+    far = _extreme(values, low, high)
     return far if far.any() else None
 
 
@@ -167,10 +170,3 @@ def _extreme(values: Tensor, low: float, high: float) -> Tensor:
     if width == 0:
         return torch.zeros_like(values, dtype=torch.bool)
     return (values > high + EXTREME * width) | (values < low - EXTREME * width)
-
-
-def _small(values: Tensor, low: float, mean: float) -> Tensor:
-    # Shares in place of percent may lie within the training's range: its mean tells them.
-    highest = values.max()
-    is_small = low >= 0 and len(values) >= ENOUGH and 0 < highest < SMALL * mean
-    return torch.full_like(values, bool(is_small), dtype=torch.bool)

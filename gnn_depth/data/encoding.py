@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -275,13 +275,13 @@ def _stand_in_words(column: Column) -> str:
     return f"{column.stand_in:.6g}, which stands for a missing one"
 
 
-def refuse_faults(table: Any, faults: Sequence[str]) -> None:
+def refuse_faults(path: Path, faults: Sequence[str]) -> None:
     """Raise one error for all faults of a table that a model cannot read."""
     if not faults:
         return
     lines = "".join(f"\n  {fault}" for fault in faults)
     said = (
-        f"table {str(table.path)!r} is refused: the model was trained on other columns or values:"
+        f"table {str(path)!r} is refused: the model was trained on other columns or values:"
         f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
         "missing numbers are what fill chose in the training, or else their mean."
     )

@@ -14,7 +14,7 @@ from gnn_depth.yaml_limits import safe_load
 OGB_SPLITS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}  # its file names
 
 
-def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
+def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, np.ndarray | int]] | None:
     """Read the arrays of each graph in a folder of OGB's raw CSV files; None if it is none.
 
     Args:
@@ -52,7 +52,7 @@ def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
         last_node, last_edge = first_node + count, first_edge + edge_count
         own_nodes, own_edges = slice(first_node, last_node), slice(first_edge, last_edge)
         rows = slice(number, number + 1) if per_graph else own_nodes
-        arrays: dict[str, Any] = {
+        arrays: dict[str, np.ndarray | int] = {
             "edge_index": edges[own_edges].T.astype(np.int64),
             "num_nodes": int(count),
             "y": y[rows],

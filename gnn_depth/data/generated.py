@@ -4,7 +4,6 @@ block model."""
 import math
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -159,14 +158,11 @@ class ContextualSBM(NodeDataModule):
         drawn = torch.from_numpy(Draws(self.seed, "edges").uniform(len(one))) < chance
         edges = coalesce(torch.stack([one[drawn], other[drawn]]), count, undirected=True)
         signal = math.sqrt(count * (1 + self.epsilon) / width) * math.cos(math.pi * self.phi / 2)
-        noise = _normal(Draws(self.seed, "features"), (count + 1) * width).reshape(count + 1, width)
+        # The sum of 12 uniform numbers is nearly normal, and exactly rounded on any machine.
+        uniform = Draws(self.seed, "features").uniform(12 * (count + 1) * width)
+        noise = uniform.reshape(12, count + 1, width).sum(0) - 6
         sign = 2 * y.numpy()[:, None] - 1
         # The first row of the noise is u, the others are z.
         x = math.sqrt(signal / count) * sign * noise[:1] + noise[1:] / math.sqrt(width)
         masks = fraction_split(count, self.seed, self.train_fraction, self.val_fraction)
         return NodeBatch(torch.from_numpy(x).float(), y, Graph(edges, count), *masks)
-
-
-def _normal(draws: Draws, count: int) -> np.ndarray:
-    """Numbers of mean zero and variance one, nearly normal: exactly rounded on any machine."""
-    return draws.uniform(12 * count).reshape(12, count).sum(0) - 6

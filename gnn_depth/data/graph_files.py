@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,9 @@ LABELS = ("y", "label", "labels", "gnd", "group", "class", "truth")
 
 
 # NetworkX
+
+#: Names of nodes, or both ends of edges, each with its attributes.
+Rows: TypeAlias = list[tuple[Any, Mapping[str, Any]]]
 
 
 def read_networkx(path: Path) -> Any:
@@ -44,6 +47,16 @@ def read_networkx(path: Path) -> Any:
         raise
     except Exception as error:  # of many kinds, as the parsers trust the file
         raise DataError(f"it cannot be read by NetworkX: {error}") from error
+
+
+def rows_of(graph: Any) -> tuple[Rows, Rows]:
+    """The nodes and the edges of a graph of NetworkX; edges of an undirected one run both ways."""
+    if not graph.is_directed():
+        graph = graph.to_directed()
+    edges: Rows = []
+    for source, target, attributes in graph.edges(data=True):
+        edges.append(((source, target), attributes))
+    return list(graph.nodes(data=True)), edges
 
 
 def _read_gml(path: Path) -> Any:
@@ -86,7 +99,7 @@ def read_mat(
     targets: Sequence[str],
     edges: Sequence[str],
     notes: list[str],
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray | int]:
     """Read the arrays of a ``.mat`` file by the names of PyTorch Geometric.
 
     ``local_info[1]`` names column 1 of an array, counted from 0.
@@ -186,7 +199,7 @@ def _split_name(name: str) -> tuple[str, int | None]:
     return found[1], int(found[2])
 
 
-def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, Any]:
+def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, np.ndarray | int]:
     """Edges from an adjacency matrix, or from their list."""
     rows, columns = matrix.shape
     if rows != columns:  # two nodes with two edges are read as a matrix
@@ -197,7 +210,7 @@ def _of_matrix(matrix: Any, name: str, notes: list[str]) -> dict[str, Any]:
             )
         return {"edge_index": matrix.astype(np.int64)}
     entries = sparse.coo_array(matrix)
-    arrays: dict[str, Any] = {
+    arrays: dict[str, np.ndarray | int] = {
         "edge_index": np.stack([entries.row, entries.col]).astype(np.int64),
         "num_nodes": rows,
     }

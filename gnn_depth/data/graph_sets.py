@@ -1,5 +1,6 @@
 """Data sets of many graphs, with a target for every graph or for every node."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from jaxtyping import Int
@@ -36,7 +37,7 @@ class GraphSet(NodeDataModule):
         self.batch_size = batch_size
         self.seed = seed
 
-    def train_dataloader(self) -> Any:
+    def train_dataloader(self) -> Iterable[NodeBatch]:
         if self.batch_size is None:
             return super().train_dataloader()
         if not self.batch.per_graph:

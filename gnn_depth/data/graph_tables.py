@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.graph_files import read_networkx
+from gnn_depth.data.graph_files import Rows, read_networkx, rows_of
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.data.table_roles import EdgeColumns
 
@@ -32,7 +32,7 @@ class FrameTable(TableFile):
 
     def __init__(self, path: Path, frame: pd.DataFrame, notes: Iterable[str] = ()) -> None:
         super().__init__(path)
-        self.frame = frame
+        self.frame = frame.rename(columns=str)
         self.notes = list(notes)
 
     @property
@@ -53,7 +53,7 @@ class MatrixTable(FrameTable):
         matrix: The matrix; the edge of an entry leads from its row to its column.
     """
 
-    def __init__(self, path: Path, matrix: Any) -> None:
+    def __init__(self, path: Path, matrix: sparse.spmatrix | np.ndarray) -> None:
         entries = sparse.coo_array(matrix)
         frame = pd.DataFrame({"source": entries.row, "target": entries.col, WEIGHT: entries.data})
         notes = ["row i of the matrix is row i of the table of nodes."]
@@ -72,33 +72,26 @@ class MatrixTable(FrameTable):
 
 
 def tables_of(graph: Any, path: Path) -> tuple[FrameTable, FrameTable]:
-    """The nodes and the edges of a graph of NetworkX as tables; edges of an undirected graph run
-    both ways."""
-    directed = graph.to_directed()
-    ids, attributes = [], []
-    for name, values in directed.nodes(data=True):
-        ids.append(name)
-        attributes.append(values)
-    of_nodes = pd.DataFrame.from_records(attributes, index=range(len(ids)))
+    """The nodes and the edges of a graph of NetworkX as tables."""
+    nodes, edges = rows_of(graph)
+    names, of_nodes = _as_columns(nodes)
     # The ids come first, as in a table; an attribute may be called id, too.
     named = next(name for name in ("id", "node", "node_id") if name not in of_nodes)
-    of_nodes.insert(0, named, ids)
-    nodes = FrameTable(path, of_nodes.rename(columns=str))
-    return nodes, _edges_of(directed, path)
-
-
-def _edges_of(graph: Any, path: Path) -> FrameTable:
-    ends, attributes = [], []
-    for source, target, values in graph.edges(data=True):
-        ends.append((source, target))
-        attributes.append(values)
+    of_nodes.insert(0, named, names)
+    ends, of_edges = _as_columns(edges)
     frame = pd.DataFrame(ends, columns=["source", "target"])
-    values = pd.DataFrame.from_records(attributes, index=range(len(ends)))
-    both = [name for name in values if name not in frame]
-    return FrameTable(path, pd.concat([frame, values[both]], axis=1).rename(columns=str))
+    others = of_edges.drop(columns=list(frame), errors="ignore")
+    return FrameTable(path, of_nodes), FrameTable(path, frame.join(others))
 
 
-def _read_edge_list(path: Path) -> FrameTable:
+def _as_columns(rows: Rows) -> tuple[list[Any], pd.DataFrame]:
+    """The names or ends of rows, and a column for each attribute."""
+    names = [name for name, _ in rows]
+    attributes = [values for _, values in rows]
+    return names, pd.DataFrame.from_records(attributes, index=range(len(rows)))
+
+
+def _read_edge_list(path: Path) -> Any:
     import networkx
 
     # As a table has its rows: each once, in its direction, repeated ones too.
@@ -115,7 +108,7 @@ def _read_edge_list(path: Path) -> FrameTable:
             f"{str(path)!r} has no edges: each line has a source and a target, separated by a "
             "space. Other tables of edges end in .csv, .tsv or .txt."
         )
-    return _edges_of(graph, path)
+    return graph
 
 
 def read_edges(path: Path) -> TableFile:
@@ -132,6 +125,6 @@ def read_edges(path: Path) -> TableFile:
             return MatrixTable(path, scipy.io.mmread(path))
         except (ValueError, OSError, EOFError) as error:
             raise DataError(f"{str(path)!r} cannot be read by SciPy: {error}") from error
-    if name.endswith(".edgelist"):
-        return _read_edge_list(path)
-    return tables_of(read_networkx(path), path)[1]
+    read = _read_edge_list if name.endswith(".edgelist") else read_networkx
+    _, edges = tables_of(read(path), path)
+    return edges

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import MAX_LISTED, class_counts, task_of
 from gnn_depth.data.columns import share_of
+from gnn_depth.data.repeated_edges import count_repeated
 from gnn_depth.data.schema import Schema
 from gnn_depth.data.targets import positive_class
 
@@ -74,7 +75,7 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
     joined[target[between]] = True
     alone = int((~joined).sum())  # a loop is no neighbour
     loops = int((~between).sum())
-    repeated = edges - len(np.unique(source.astype(np.int64) * nodes + target))
+    repeated = count_repeated(graph)
     said = f"{edges:,}"
     if loops:
         said += f"; {loops:,} from a node to itself"

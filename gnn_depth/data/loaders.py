@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import lightning as L
 
@@ -79,11 +79,11 @@ class EpochLoader(Generic[Content]):
     def __len__(self) -> int:
         return self._length
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Empty: Lightning's own state already holds the epoch and the number of batches."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Start the next epoch where the run was stopped."""
         self._resumed = True
 

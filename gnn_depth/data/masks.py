@@ -95,7 +95,7 @@ def complete_masks(
     return masks["train_mask"], masks["val_mask"], masks["test_mask"]
 
 
-def split_masks(count: int, split: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+def split_masks(count: int, split: Mapping[str, object]) -> tuple[Tensor, Tensor, Tensor]:
     """Masks of the rows to train, validate and test on, given their numbers or masks.
 
     Raises:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -17,6 +16,7 @@ from gnn_depth.data.base import (
     NodeDataModule,
     WrapsSource,
     masks_of,
+    of_source,
 )
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
@@ -67,11 +67,9 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     """
 
     # The whole graph, which FullBatches evaluates, and its properties are the source's.
-    batch: Any = property(attrgetter("source.batch"))
-    num_features: Any = property(attrgetter("source.num_features"))
-    checksum: Any = property(attrgetter("source.checksum"))
-    missing_mask: Any = property(lambda self: getattr(self.source, "missing_mask", None))
-    missing_hash: Any = property(lambda self: getattr(self.source, "missing_hash", None))
+    batch: NodeBatch = of_source("batch")
+    num_features: int = of_source("num_features")
+    checksum: str = of_source("checksum")
 
     def __init__(
         self,
@@ -100,6 +98,16 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         self.chunks = CHUNKS if chunks is None else chunks
         self.neighbors = list(NEIGHBORS) if neighbors is None else neighbors
         self.seed = seed
+
+    @property
+    def missing_mask(self) -> Tensor | None:
+        """The nodes whose features the source erases; None if it erases none."""
+        return getattr(self.source, "missing_mask", None)
+
+    @property
+    def missing_hash(self) -> str | None:
+        """SHA-256 of this mask, in hex."""
+        return getattr(self.source, "missing_hash", None)
 
     @property
     def about(self) -> str:
@@ -142,7 +150,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
             others = others[:0]  # other nodes enter a batch only as sampled neighbours
         return Groups(torch.argsort(group_of_node, stable=True), ptr, trained, others)
 
-    def train_dataloader(self) -> Any:
+    def train_dataloader(self) -> "EpochLoader[Deal]":
         rank, processes = share(self.trainer, "parts", self.parts)
         _ = self.groups  # raise a DataError now, not in the first epoch
         return EpochLoader(

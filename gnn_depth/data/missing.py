@@ -3,14 +3,13 @@
 import hashlib
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, WrapsSource
+from gnn_depth.data.base import GraphDataModule, NodeBatch, NodeDataModule, WrapsSource
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.ranges import Natural, Probability
@@ -58,7 +57,9 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         """SHA-256 of the mask as packed bits, in hex."""
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
-    def read_as(self, schema: Schema, unknown: Unknown | None = None, targets: bool = True) -> Any:
+    def read_as(
+        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+    ) -> GraphDataModule:
         """As of its source; with the targets, because the training set decides what is missing."""
         return super().read_as(schema, unknown)
 

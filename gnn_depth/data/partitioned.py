@@ -47,12 +47,12 @@ class PartitionedGraph(FullBatches, GraphDataModule):
     """
 
     # Of the file, so that a run can be named without reading an array.
-    num_classes: Any = _in_file("num_classes")
-    class_names: Any = _in_file("class_names")
-    num_features: Any = _in_file("num_features")
-    num_edge_features: Any = _in_file("num_edge_features")
-    task: Any = _in_file("task")
-    checksum: Any = _in_file("checksum")
+    num_classes: int = _in_file("num_classes")
+    class_names: list[str] = _in_file("class_names")
+    num_features: int = _in_file("num_features")
+    num_edge_features: int = _in_file("num_edge_features")
+    task: str = _in_file("task")
+    checksum: str = _in_file("checksum")
 
     def __init__(self, path: FilePath) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
             )
         return about
 
-    def _array(self, name: str) -> Any:
+    def _array(self, name: str) -> np.ndarray:
         """An array that stays on disk until rows of it are read."""
         return np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 

@@ -7,12 +7,14 @@ subclass ``BaseTransform`` of PyTorch Geometric, or :class:`Rewiring`, and decor
 """
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 import torch_geometric.transforms
 from scipy.optimize import linear_sum_assignment, linprog
+from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from gnn_depth.data.checks import DataError
@@ -24,7 +26,7 @@ MOST_NODES = 30_000
 #: So many rows of products of all pairs are computed at once.
 ROWS = 1024
 Added: TypeAlias = Annotated[int, Range(0, 100_000)]
-Adjacency: TypeAlias = Any  # a NumPy matrix of nodes x nodes, of booleans, symmetric, no loops
+Adjacency: TypeAlias = np.ndarray  # nodes x nodes, of booleans, symmetric, no loops
 
 
 @register("transform", "half_hop")
@@ -52,7 +54,7 @@ class HalfHop(torch_geometric.transforms.HalfHop):
     def __init__(self, alpha: Probability = 0.5, p: Probability = 1.0) -> None:
         super().__init__(alpha, p)
 
-    def forward(self, data: Any) -> Any:
+    def forward(self, data: Data) -> Data:
         nodes = data.num_nodes
         data = super().forward(data)
         del data.slow_node_mask  # which would be told as not read
@@ -76,7 +78,7 @@ class Rewiring(BaseTransform):
     def rewire(self, adjacent: Adjacency) -> None:
         """Change the matrix of all edges without self-loops, in place, to another symmetric one."""
 
-    def forward(self, data: Any) -> Any:
+    def forward(self, data: Data) -> Data:
         """The graph with other edges.
 
         Raises:
@@ -146,7 +148,9 @@ class FoSR(Rewiring):
             x = _power_step(x, source, target, degree)
 
 
-def _power_step(x: Any, source: Any, target: Any, degree: Any) -> Any:
+def _power_step(
+    x: np.ndarray, source: np.ndarray, target: np.ndarray, degree: np.ndarray
+) -> np.ndarray:
     r"""A step with :math:`I + D^{-1/2} A D^{-1/2}`, orthogonal to its first eigenvector
     :math:`\sqrt d`."""
     root = np.sqrt(degree)
@@ -162,7 +166,7 @@ def _power_step(x: Any, source: Any, target: Any, degree: Any) -> Any:
     return x / length
 
 
-def _least_product(y: Any, adjacent: Adjacency) -> tuple[int, int] | None:
+def _least_product(y: np.ndarray, adjacent: Adjacency) -> tuple[int, int] | None:
     """The two nodes without an edge that have the least product; None if all have one."""
     least, found = np.inf, None
     # In blocks, as all products at once would take eight times the memory of the adjacency.
@@ -255,7 +259,7 @@ def _set_edge(
 
 
 def _update_curvature(
-    curvature: dict[tuple[int, int], float], adjacent: Adjacency, nodes: Any
+    curvature: dict[tuple[int, int], float], adjacent: Adjacency, nodes: Sequence[int] | np.ndarray
 ) -> None:
     """Compute the curvature of every edge at one of these nodes."""
     done = set()
@@ -349,20 +353,16 @@ def ollivier_ricci(adjacent: Adjacency, u: int, v: int) -> tuple[float, tuple[in
     gives, takes = np.flatnonzero(amount > 1e-12), np.flatnonzero(amount < -1e-12)
     if not len(gives):
         return 1.0, (u, u)
-    distance = _distances(adjacent, gives, takes)
+    # All are neighbours of two joined nodes, so their distances are 1, 2 or 3.
+    share = adjacent[gives].astype(np.float32) @ adjacent[takes].astype(np.float32).T > 0
+    distance = np.where(adjacent[np.ix_(gives, takes)], 1.0, np.where(share, 2.0, 3.0))
     plan = _transport(amount[gives], -amount[takes], distance)
     paid = plan * distance
     row, column = np.unravel_index(paid.argmax(), paid.shape)
     return 1 - float(paid.sum()), (int(gives[row]), int(takes[column]))
 
 
-def _distances(adjacent: Adjacency, ones: Any, others: Any) -> Any:
-    """Distances between different nodes that are neighbours of two joined ones: 1, 2 or 3."""
-    share = adjacent[ones].astype(np.float32) @ adjacent[others].astype(np.float32).T > 0
-    return np.where(adjacent[np.ix_(ones, others)], 1.0, np.where(share, 2.0, 3.0))
-
-
-def _transport(supply: Any, demand: Any, cost: Any) -> Any:
+def _transport(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """An optimal plan, shape (suppliers, consumers)."""
     rows, columns = cost.shape
     # Equal amounts on both sides are an assignment, which is solved far faster.

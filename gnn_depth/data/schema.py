@@ -194,7 +194,7 @@ class Schema:
     repeated_edges: str = ""
     normalize_features: bool = False
     make_features: str = ""
-    transforms: tuple[Any, ...] = ()
+    transforms: tuple[object, ...] = ()
 
     def check_like(self, other: "Schema") -> None:
         """Refuse data of another shape, or with other classes, than a model was trained on.
@@ -231,10 +231,10 @@ class Schema:
                 f"has {graph.edge_channels}."
             )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The schema as plain values, without those that are empty."""
         # Without what is empty, so that a person can read the file.
-        content: dict[str, Any] = _plain(asdict(replace(self, transforms=())))
+        content: dict[str, object] = _plain(asdict(replace(self, transforms=())))
         if self.transforms:  # whole: an option may be empty
             content["transforms"] = list(self.transforms)
         return content

@@ -1,7 +1,6 @@
 """Divide a full batch among processes: each keeps some nodes and the edges into them."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -82,7 +81,7 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
 
 
 def shard_batch(
-    batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: Any = None
+    batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: dist.ProcessGroup | None = None
 ) -> NodeBatch:
     """This process's share of a full batch, divided as :func:`division` says, the same in all
     processes of the group.

@@ -32,6 +32,7 @@ from gnn_depth.data.joined import Joined, StandIn, side_by_side
 from gnn_depth.data.made_features import MakeFeatures, make_features
 from gnn_depth.data.masks import complete_masks, given_masks, split_masks
 from gnn_depth.data.node_order import NodeOrder
+from gnn_depth.data.repeated_edges import count_repeated
 from gnn_depth.data.scaling import (
     METHODS,
     PerColumn,
@@ -407,7 +408,7 @@ class GraphSource(GraphSet):
         graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
         batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
         if trained is not None:
-            repeats = _repeated_ends(graph) if trained.repeated_ends is False else 0
+            repeats = count_repeated(graph) if trained.repeated_ends is False else 0
             if repeats:
                 notes.append(
                     f"{repeats:,} of {graph.num_edges:,} edges have the ends of an earlier one, "
@@ -552,7 +553,7 @@ class GraphSource(GraphSet):
         if self.make_features != "none":
             of_schema["make_features"] = self.make_features
         # Arrays may have repeated edges for no reason, so nothing is said of those of new data.
-        repeated_ends = _repeated_ends(batch.graph) > 0 if given.columns else None
+        repeated_ends = count_repeated(batch.graph) > 0 if given.columns else None
         count = num_outputs_of(batch.y)
         names = targets.names or [str(number) for number in range(count)]
         scalings = []
@@ -629,13 +630,6 @@ class GraphSource(GraphSet):
         self.split_is_random = True
         fractions = self.train_fraction, self.val_fraction
         return fraction_split(rows, self.seed, *fractions, labelled)
-
-
-def _repeated_ends(graph: Graph) -> int:
-    """How many edges have the source and target of an earlier one."""
-    # One number for each pair of nodes, which is far faster to compare than two.
-    keys = graph.source * graph.num_nodes + graph.target
-    return graph.num_edges - len(torch.unique(keys))
 
 
 def _by_position(values: Tensor) -> tuple[Column, ...]:

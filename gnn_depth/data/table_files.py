@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS, DataError, listed
-from gnn_depth.data.encoding import in_text
+from gnn_depth.data.encoding import MAX_SHOWN, in_text
 from gnn_depth.data.marks import MISSING
 from gnn_depth.data.notation import DECIMAL_COMMA, THOUSANDS, Notation
 from gnn_depth.data.table_roles import EdgeColumns
@@ -34,16 +34,10 @@ SUFFIXES = (*CSV, ".parquet")
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "spaces": SPACES}
 COMMENT = ("#", "%")  # a line that begins so is a comment
 MAX_LISTED = 20  # columns that a message lists
-MAX_SHOWN = 40  # characters of a value in a message
 ONE_ROLE = (
     "every column has one: id (by default the first column), label or target, split, category or "
     "feature; of edges source, target, weight or feature."
 )
-
-
-def is_table(path: str) -> bool:
-    """True if the file name has the suffix of a table."""
-    return path.lower().endswith(SUFFIXES)
 
 
 class TableFile:
@@ -391,12 +385,16 @@ class TableFile:
         """The error for a fault of the table as a whole."""
         return DataError(f"table {str(self.path)!r}: {reason}")
 
-    def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
+    def check_rows(self, faulty: np.ndarray | pd.Series, reason: Callable[[int], str]) -> None:
         """Refuse the first faulty row, for the reason that a function of it gives."""
         rows = np.flatnonzero(faulty)
         if len(rows):
             row = int(rows[0])
-            raise DataError(f"{str(self.path)!r}, row {row} (from 0): {reason(row)}")
+            raise DataError(f"{self.place(row)} (from 0): {reason(row)}")
+
+    def place(self, row: int) -> str:
+        """The file and the number of a row in it."""
+        return f"{str(self.path)!r}, row {row}"
 
     def _parquet_file(self) -> Any:
         try:
@@ -507,17 +505,14 @@ class SeveralTables(TableFile):
         files = ", ".join(str(table.path) for table in self.tables.values())
         return DataError(f"tables {files}, one after the other: {reason}")
 
-    def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
-        rows = np.flatnonzero(faulty)
-        if not len(rows):
-            return
+    def place(self, row: int) -> str:
         # The row is one of the joined table: a message has the file, and the row in it.
-        left = row = int(rows[0])
         for table in self.tables.values():
             length = len(table.read([]))
-            if left < length:
-                raise DataError(f"{str(table.path)!r}, row {left} (from 0): {reason(row)}")
-            left -= length
+            if row < length:
+                break
+            row -= length
+        return table.place(row)
 
 
 def shown_value(value: str) -> str:

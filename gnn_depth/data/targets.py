@@ -44,7 +44,7 @@ class Targets:
 
 
 def read_targets(
-    values: Any,
+    values: Tensor | np.ndarray,
     rows: str,
     missing_label: float | str | None = None,
     names: Sequence[str] | None = None,
@@ -96,7 +96,7 @@ def read_targets(
     return found
 
 
-def _occurs(values: Any, missing_label: float | str) -> bool:
+def _occurs(values: Tensor | np.ndarray, missing_label: float | str) -> bool:
     """True if a target has the value of ``missing_label``."""
     number = _number(missing_label)
     if isinstance(values, Tensor):
@@ -177,7 +177,7 @@ def as_trained(found: Targets, schema: Schema, unknown: Unknown) -> Targets:
     return Targets(y.masked_fill(~labelled, 0), labelled, list(schema.outputs), notes)
 
 
-def _mark(values: Any, missing_label: float | str | None) -> str:
+def _mark(values: Tensor | np.ndarray, missing_label: float | str | None) -> str:
     """How rows without a target are marked, in words."""
     if isinstance(values, Tensor) and not values.is_floating_point():
         # Integers have no NaN: the label that is given takes the place of -1.

@@ -1,7 +1,5 @@
 """Turn the arrays that users give into dense tensors, or say why not."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,7 +9,7 @@ from gnn_depth.data.checks import DataError
 LARGEST = torch.iinfo(torch.int64).max
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: object) -> bool:
     """True for an array or list of text, such as the names of classes."""
     if isinstance(value, Tensor) or hasattr(value, "toarray"):
         return False
@@ -23,7 +21,7 @@ def is_text(value: Any) -> bool:
     return all(isinstance(item, str) for item in array.flat)
 
 
-def as_tensor(name: str, value: Any) -> Tensor:
+def as_tensor(name: str, value: object) -> Tensor:
     """A tensor, array, list or sparse matrix as a dense tensor in main memory.
 
     Raises:
@@ -50,7 +48,7 @@ def as_tensor(name: str, value: Any) -> Tensor:
     return value.detach().cpu()
 
 
-def _from_numpy(name: str, value: Any) -> Tensor:
+def _from_numpy(name: str, value: object) -> Tensor:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DataError(
             f"{name} is a masked array, whose hidden values are unknown: fill them, as in "

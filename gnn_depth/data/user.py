@@ -28,7 +28,7 @@ from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Column, Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.table_files import SUFFIXES as TABLES
-from gnn_depth.data.table_files import SeveralTables, TableFile, is_table
+from gnn_depth.data.table_files import SeveralTables, TableFile
 from gnn_depth.data.table_report import look_at_nodes, roles_of_edges, roles_of_nodes
 from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.tensors import as_tensor
@@ -657,7 +657,7 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
         if wrong:
             raise DataError(f"{wrong[0]} is an option for tables, and {path!r} has arrays.")
         return
-    if not is_table(path) and not _ends_in(path, EDGES_ONLY):
+    if not _ends_in(path, (*TABLES, *EDGES_ONLY)):
         graphs = (*NETWORKX, *EDGES_ONLY, *MATLAB)
         raise DataError(
             f"path {path!r} must be a table ({', '.join(TABLES)}), a graph "
@@ -665,7 +665,7 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
         )
     nodes, label, targets = of_tables["nodes"], of_tables["label"], of_tables["targets"]
     for file in _named_files(nodes).values():
-        if not is_table(file):
+        if not _ends_in(file, TABLES):
             raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")
     if label and targets:
         raise DataError(

@@ -14,7 +14,7 @@ SUFFIXES = (".npz", ".pt", ".pth")
 NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
 
 
-def read_arrays(path: Path, notes: list[str]) -> Any:
+def read_arrays(path: Path, notes: list[str]) -> object:
     """The content of an ``.npz``, ``.pt`` or ``.pth`` file, without running code in it.
 
     Args:

@@ -18,6 +18,7 @@ from gnn_depth.data.columns import (
 )
 from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
 from gnn_depth.data.encoding import (
+    MAX_SHOWN,
     Encoder,
     category_column,
     date_column,
@@ -31,7 +32,7 @@ from gnn_depth.data.marks import MISSING, mark_among
 from gnn_depth.data.scaling import words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
-from gnn_depth.data.table_files import MAX_LISTED, MAX_SHOWN, TableFile, shown_value
+from gnn_depth.data.table_files import MAX_LISTED, TableFile, shown_value
 from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.targets import INTEGER
 from gnn_depth.registry import unknown
@@ -105,11 +106,15 @@ def read_tables(
         found: Sequence[Column] = by_name.schema.columns
     else:
         needs_label = trained is None and not columns.label and not columns.targets
-        shown_by = f"`gnn-depth inspect {nodes.path} {edges.path}`"
+        seen = " shows every column and what would be read.\n"
+        shown_by = f"`gnn-depth inspect {nodes.path} {edges.path}`{seen}"
         if nodes.is_frame:
-            shown_by = "`gnn-depth inspect`, on tables saved as files,"
+            shown_by = f"`gnn-depth inspect`, on tables saved as files,{seen}"
+        elif nodes.path == edges.path:  # inspect shows no columns of one file with a whole graph
+            shown_by = ""
         # One error lists all columns that need a decision, before any of them is encoded.
-        _check_decided(nodes, frame, columns, needs_label, scales, shown_by)
+        facts = [facts_of(name, frame[name]) for name in names]
+        _check_decided(nodes, frame, facts, columns, needs_label, scales, shown_by)
         notes += note_leaks(
             frame,
             columns.features or (),
@@ -118,7 +123,7 @@ def read_tables(
             columns.targets,
             missing_label,
         )
-        x, found = _new_features(nodes, frame, columns, notes)
+        x, found = _new_features(nodes, frame, facts, columns, notes)
     if x.shape[1]:
         arrays["x"] = x
     else:  # features can be made from the edges
@@ -242,7 +247,7 @@ def _features_as_trained(
     encoder = Encoder(trained.unknown)
     lacking = missing_columns(schema.columns, nodes.columns, encoder, unread=extra)
     parts = _encoded(encoder, schema.columns, frame, lacking)
-    refuse_faults(nodes, encoder.faults)
+    refuse_faults(nodes.path, encoder.faults)
     return _joined(encoder, schema.columns, parts, frame, notes)
 
 
@@ -300,7 +305,7 @@ def _edge_features(
         lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
         frame = edges.read([name for name in names if name not in lacking])
         parts = _encoded(encoder, columns, frame, lacking)
-        refuse_faults(edges, encoder.faults)
+        refuse_faults(edges.path, encoder.faults)
     return _joined(encoder, columns, parts, frame, notes, "edges", EMPTY_OF_EDGES), columns
 
 
@@ -350,11 +355,14 @@ def _refuse_faulty(table: TableFile, encoder: Encoder) -> None:
 
 
 def _new_features(
-    nodes: TableFile, frame: pd.DataFrame, columns: NodeColumns, notes: list[str]
+    nodes: TableFile,
+    frame: pd.DataFrame,
+    facts: Sequence[ColumnFacts],
+    columns: NodeColumns,
+    notes: list[str],
 ) -> tuple[np.ndarray, Sequence[Column]]:
     """The features of a table to train on, shape (rows, features), and their columns."""
-    names = list(columns.features or ())
-    facts = [facts_of(name, frame[name]) for name in names]
+    names = [one.name for one in facts]
     dates = [one.name for one in facts if are_dates(one, columns)]
     undated = [one.name for one in facts if one.are_days and one.name not in dates]
     if undated:
@@ -436,13 +444,13 @@ def _note_marks(
 def _check_decided(
     nodes: TableFile,
     frame: pd.DataFrame,
+    facts: Sequence[ColumnFacts],
     columns: NodeColumns,
     needs_label: bool,
     scales: bool,
     shown_by: str,
 ) -> None:
     """Name all columns of a table that cannot be features as they are, and options that decide."""
-    facts = [facts_of(name, frame[name]) for name in columns.features or ()]
     proposal = propose(facts, needs_label, bool(columns.dates), columns.fills, scales)
     keep_given(proposal, columns)
     lines = []
@@ -466,7 +474,7 @@ def _check_decided(
         lines.append(f"For example: {proposal.flags}")
     raise nodes.error(
         f"{count} needed before training.\n" + "\n".join(lines) + "\n"
-        f"{shown_by} shows every column and what would be read.\n"
+        f"{shown_by}"
         "`label` or `targets` is what is predicted, `categories` become features of 0 and 1, "
         "`drop` leaves columns out (`features` lists those to use), `dates` become numbers, `fill` "
         "stands for missing values, and `split` has train, val and test."

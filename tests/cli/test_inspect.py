@@ -5,11 +5,14 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
 
 from gnn_depth.cli.config import files_as_flags
+from gnn_depth.data import UserGraph
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.columns import facts_of, flag, propose
 from gnn_depth.yaml_limits import value_in
 from tests.cli.conftest import QUIET, SMALL
@@ -133,6 +136,11 @@ def test_files_stand_before_options():
         "topic",
         "two words",
         "it's",
+        True,
+        False,
+        None,
+        3,
+        0.5,
         ["a", "b c", "yes", "12", 'say "x"'],
         {"a b": "log1p", "*": "x"},
     ],
@@ -218,3 +226,14 @@ def test_inspect_of_what_cannot_be_read_is_an_error_without_a_proposal(
     assert words in answer.err
     assert "n.csv: " in answer.out
     assert "rain with" not in answer.out
+
+
+def test_a_decision_on_a_graph_in_one_file_proposes_no_command_that_fails(tmp_path):
+    graph = networkx.path_graph(6)
+    for node in graph:
+        graph.nodes[node].update(kind="ab"[node % 2], remark=f"text {node}")
+    path = tmp_path / "graph.graphml"
+    networkx.write_graphml(graph, path)
+    with pytest.raises(DataError, match="a decision is needed") as error:
+        UserGraph(str(path), label="kind").batch  # noqa: B018  (reads it)
+    assert "gnn-depth inspect" not in str(error.value)
