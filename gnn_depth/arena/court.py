@@ -270,7 +270,8 @@ def write_court(records: Iterable[TrainingRecord], arena: Arena, folder: Path) -
             f"{NOT_ENOUGH} The verdict takes {FEWEST_RECORDS} trainings on {FEWEST_SETS} sets."
         )
     sections += _introduction(frame, arena)
-    sections += [nothing_learns(name, best) for name, best in silent_sets(records).items()]
+    for name, best in silent_sets(records).items():
+        sections.append(nothing_learns(name, best, "this page"))
     if is_enough:
         depth_alone = mean_correlation(frame["depth"], frame["outcome"], frame["set"])
         sections += [
@@ -298,7 +299,9 @@ def _introduction(frame: pd.DataFrame, arena: Arena) -> list[str]:
             f"{frame['set'].nunique()} sets with {depths} layers. {failed:,} did no better than a "
             f"constant prediction; {ended}."
         )
-        sets = [f"- **{name}**: {set_in_words(name, arena.small[name])}" for name in arena.small]
+        for name in arena.small:
+            if name in set(frame["set"]):
+                sets.append(f"- **{name}**: {set_in_words(name, arena.small[name])}")
     redrawn = [name for name, data_set in arena.sets.items() if data_set.is_redrawn]
     text = [
         "## What was asked",

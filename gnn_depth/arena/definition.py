@@ -197,13 +197,13 @@ SMALL_SETS = {
         is_redrawn=True,
     ),
 }
-#: Why a remedy is not trained on a set, in the words of the page: "Left out for their memory: ...".
-MEMORY = "for their memory and time"  # tensors of nodes x nodes, for every layer
-TIME = "for the time of their transform, half a minute to minutes on every split"
-ONE_GRAPH = "as defined for one graph, and these are many"
-NEW_NODES = "as it adds nodes, and the set hides features of those that were there"
+#: Why a remedy is not trained on a set, as a clause of a sentence of the page.
+MEMORY = "each layer needs memory and time for nodes x nodes"
+TIME = "the transform takes half a minute to minutes on every split"
+ONE_GRAPH = "the method is defined for one graph, and this set has many"
+NEW_NODES = "the method adds nodes, and the set hides features of those that were there"
 # They would solve with two layers what is made to need more.
-SMALL_GRAPHS = "as the edges that they add join all nodes of graphs this small"
+SMALL_GRAPHS = "the added edges would join all nodes of graphs this small"
 _MANY_GRAPHS = ("transfer", "transfer_crossed", "transfer_small")
 _LARGE = ("cora", "cora_cold", "squirrel_filtered", "minesweeper", "photo", "eccentricity")
 #: By remedy, the sets that it is not trained on, each with the reason.

@@ -11,11 +11,6 @@ import yaml
 
 from gnn_depth import registry
 from gnn_depth.arena.definition import (
-    MEMORY,
-    NEW_NODES,
-    ONE_GRAPH,
-    SMALL_GRAPHS,
-    TIME,
     Arena,
     DataSet,
 )
@@ -71,14 +66,6 @@ SETS_IN_WORDS = {
     "{num_classes} classes.",
 }
 SHAPES = {"line": "lines", "ring": "rings", "crossed_ring": "rings with crossing edges"}
-#: Reasons to leave out a remedy, as a clause of a sentence.
-LEFT_OUT_AS = {
-    MEMORY: "each layer needs memory and time for nodes x nodes",
-    TIME: "the transform takes half a minute to minutes on every split",
-    ONE_GRAPH: "the method is defined for one graph, and this set has many",
-    NEW_NODES: "the method adds nodes, and the set hides features of those that were there",
-    SMALL_GRAPHS: "the added edges would join all nodes of graphs this small",
-}
 
 
 def write_arena(results: Results, folder: Path) -> Path:
@@ -200,11 +187,18 @@ def _points(values: Iterable[float]) -> str:
 
 def _none_found(compared: Sequence[Compared]) -> str:
     """The answer to a question of which no comparison found anything."""
-    limit = _points(one.detectable for one in compared)
+    limits = [one.detectable for one in compared if not math.isnan(one.detectable)]
     splits = _span(one.test.count for one in compared)
-    if not limit:
+    if not limits:
         return "none found"
-    return f"none found; differences below {limit} points could not be found with {splits} splits"
+    limit = _points(limits)
+    found = f"none found; with {splits} splits"
+    if len(limits) == 1:
+        return f"{found} no difference below {limit} points could be found"
+    return (
+        f"{found} a comparison could find differences from {limit} points on, in the first step of "
+        "Holm's correction"
+    )
 
 
 def _terms(results: Results) -> list[str]:
@@ -223,17 +217,19 @@ def _terms(results: Results) -> list[str]:
         "there is none.",
     ]
     for name, best in results.silent.items():
-        text.append(nothing_learns(name, best))
+        text.append(
+            nothing_learns(name, best, "the ranks, the questions and [the court](court.md)")
+        )
     return text
 
 
-def nothing_learns(name: str, best: BestCell) -> str:
-    """Why a set is left out of all answers."""
+def nothing_learns(name: str, best: BestCell, answers: str) -> str:
+    """Why a set is left out of answers."""
     return (
-        f"**{name}** is left out of the ranks, of the questions and of [the court](court.md): "
-        f"nothing learns there. Its best cell, {best.remedy} with {best.depth} layers, scores "
-        f"{_percent(best.score)}; a constant prediction scores {_percent(best.chance)}. It "
-        f"takes more than {100 * LEARNT:.0f} points to tell the two apart."
+        f"**{name}** is left out of {answers}: nothing learns there. Its best cell, {best.remedy} "
+        f"with {best.depth} layers, scores {_percent(best.score)}; a constant prediction scores "
+        f"{_percent(best.chance)}. It takes more than {100 * LEARNT:.0f} points to tell the two "
+        "apart."
     )
 
 
@@ -476,10 +472,7 @@ def _left_out(arena: Arena, name: str) -> list[str]:
     text = []
     for reason, remedies in by_reason.items():
         are = "is" if len(remedies) == 1 else "are"
-        sentence = f"Not run here, {reason}: {_listed(remedies)}."
-        if reason in LEFT_OUT_AS:
-            sentence = f"{_listed(remedies)} {are} not run here: {LEFT_OUT_AS[reason]}."
-        text.append(sentence)
+        text.append(f"{_listed(remedies)} {are} not run here: {reason}.")
     return text
 
 

@@ -137,13 +137,14 @@ class BestCell:
 
 def best_cells(records: Iterable[TrainingRecord]) -> dict[str, BestCell]:
     """The best remedy and depth of each set, over all final or small trainings that they have."""
-    groups: dict[tuple[str, str, int], list[TrainingRecord]] = {}
+    groups: dict[tuple[str, str, int, int], list[TrainingRecord]] = {}
     for record in records:
         job = record.job
         if job.stage in ("final", "small") and not math.isnan(score_of(record)):
-            groups.setdefault((job.set, job.remedy, job.depth), []).append(record)
+            # The small trainings are not tuned: each setting is a model of its own.
+            groups.setdefault((job.set, job.remedy, job.depth, job.setting), []).append(record)
     found: dict[str, BestCell] = {}
-    for (name, remedy, depth), group in groups.items():
+    for (name, remedy, depth, _), group in groups.items():
         score = float(np.mean([score_of(record) for record in group]))
         chance = float(np.mean([record.chance for record in group]))
         if name not in found or score > found[name].score:
@@ -257,7 +258,10 @@ class Results:
     @staticmethod
     def splits(cells: Sequence[ArenaCell]) -> int:
         """The number of splits, from 0 on, that all cells have."""
-        return min((len(cell.records) for cell in cells), default=0)
+        count = 0
+        while cells and all(count in cell.records for cell in cells):
+            count += 1
+        return count
 
     @cached_property
     def sets(self) -> list[str]:
@@ -290,9 +294,12 @@ class Results:
         return found
 
     def ratio(self, name: str) -> float:
-        """Test rows for each training row that splits share; 0 for sets that are drawn anew."""
-        if self.arena.sets[name].is_redrawn or name not in self.rows:
+        """Test rows for each training row that splits share; 0 for sets that are drawn anew, NaN
+        if no record has its rows."""
+        if self.arena.sets[name].is_redrawn:
             return 0.0
+        if name not in self.rows:
+            return math.nan
         train, _, test = self.rows[name]
         return test / train
 

@@ -18,13 +18,20 @@ from gnn_depth.data.checks import DataError
 ROOT_VARIABLE = "GNN_DEPTH_DATA"
 ATTEMPTS = 2
 TIMEOUT_SECONDS = 30  # without any data; a slow connection has no other limit
-#: The accepted checksums of each published file, by its name: SHA-256, or the blob id in the
-#: publisher's repository.
-CHECKSUMS: dict[str, list[str]] = {}
-for line in Path(__file__).with_name("checksums.txt").read_text().splitlines():
-    if line and not line.startswith("#"):
-        checksum, name = line.split()
-        CHECKSUMS.setdefault(name, []).append(checksum)
+
+
+def _read_checksums() -> dict[str, list[str]]:
+    """The accepted checksums of each published file, by its name: SHA-256, or the blob id in the
+    publisher's repository."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("checksums.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            checksum, name = line.split()
+            found.setdefault(name, []).append(checksum)
+    return found
+
+
+CHECKSUMS = _read_checksums()
 
 
 def resolve_root(root: str | None) -> Path:

@@ -495,6 +495,8 @@ class FeedForward(_Adding):
         norm: BlockNorm = "batch",
     ) -> None:
         super().__init__(widths, out_channels)
+        self.takes_blocks = norm != "batch"  # batch norm reads all nodes
+        self.takes_shards = norm == "batch"
         self.dropout = dropout
         self.before: nn.Module = nn.Identity()
         if norm == "layer":

@@ -46,7 +46,7 @@ def test_where_no_difference_is_found_the_answer_says_how_large_it_could_be():
     text = terminal_summary(results)
     (answer,) = results.depth_answers(["cora"])
     limit = f"{100 * answer.detectable:.1f}"
-    assert f"none found; differences below {limit} points could not be found with 3 splits" in text
+    assert f"none found; with 3 splits no difference below {limit} points could be found" in text
     row = entries(section(text, "Do 32 layers"), "cora")
     assert row[4] == limit
     assert answer.detectable == pytest.approx(answer.test.detectable())
@@ -58,10 +58,8 @@ def test_where_no_difference_is_found_the_answer_says_how_large_it_could_be():
     middle = f"{50 * sum(limits):.1f}"
     third = section(text, 'Is "skip')
     assert entries(third, "cora")[5] == f"{middle} ({low} to {high})"
-    assert (
-        f"none found; differences below {middle} ({low} to {high}) points could not be found"
-        in third
-    )
+    found = f"a comparison could find differences from {middle} ({low} to {high}) points on"
+    assert f"none found; with 3 splits {found}" in third
     limits = [100 * one.detectable for one in results.against_best("cora", 32).others]
     row = entries(section(text, "Which remedies"), "cora")
     assert row[4].startswith(f"{np.median(limits):.1f} (")
@@ -97,7 +95,7 @@ def test_a_set_on_which_nothing_learns_decides_no_question_and_is_named_with_the
     assert results.against_skip_and_norm("transfer", 32) is None
     assert results.failures(32).failed == []
     text = write_arena(results, tmp_path).read_text()
-    assert "**transfer** is left out of the ranks, of the questions and of [the court]" in text
+    assert "**transfer** is left out of the ranks, the questions and [the court](court.md)" in text
     assert (
         "Its best cell, gcnii with 32 layers, scores 34.0; a constant prediction scores 30.0"
         in text
@@ -232,13 +230,13 @@ def test_a_remedy_that_is_left_out_is_named_in_a_sentence(tmp_path):
         Arena(),
         left_out={
             "contra": {"cora": MEMORY},
-            "fosr": {"cora": "as a test says so"},
-            "borf": {"cora": "as a test says so"},
+            "fosr": {"cora": "a test says so"},
+            "borf": {"cora": "a test says so"},
         },
     )
     text = write_arena(Results(arena, equal(arena, ["cora"])), tmp_path).read_text()
     assert "contra is not run here: each layer needs memory and time for nodes x nodes." in text
-    assert "Not run here, as a test says so: fosr and borf." in text
+    assert "fosr and borf are not run here: a test says so." in text
 
 
 def test_the_page_begins_with_what_is_compared(tmp_path):

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.block import no_activation
 from gnn_depth.nn.inits.matrices import matrices_of, zero_biases
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
@@ -19,8 +20,9 @@ from gnn_depth.registry import described, register
 POINTS = 4000  # of an expected value on either side of 0
 NEAREST, FARTHEST = 1e-7, 12.0  # of these points from 0
 DENSE = 64  # nodes up to which all eigenvalues are computed
-STEPS = 100  # of the bisection, each of which halves the interval
 LOWEST, HIGHEST = 1e-8, 1e6  # variances of a state among which one is looked for
+GRID = 300  # of these variances are tried
+STEPS = 60  # of the bisection, each of which halves the interval between two of them
 
 
 @register("init", "critical")
@@ -38,11 +40,12 @@ class Critical(Init):
 
     where :math:`\phi` is the stack's activation, and :math:`\lambda_2` the second largest absolute
     eigenvalue of :math:`\hat A` of :class:`gnn_depth.nn.layers.GCN` on the largest component.
-    Sigma is the one with :math:`\chi = 1`: with smaller weights all nodes become equal. Epping,
+    Sigma is the smallest with :math:`\chi = 1`: with smaller weights all nodes become equal. Epping,
     René, Helias & Schaub, *Graph Neural Networks Do Not Always Oversmooth*, NeurIPS 2024, derive it
     for an error function and a propagation whose rows sum to 1. Other activations, :math:`\hat A`
-    on graphs of several degrees, and other layers are an extrapolation. The activation must
-    saturate, as ``tanh`` does: with ReLU the states grow as fast as their differences.
+    on graphs of several degrees, and other layers are an extrapolation. An activation that
+    saturates, such as ``tanh``, always has such weights. With ReLU there are none: the states grow
+    as fast as their differences.
 
     Encoder and decoder are drawn as PyTorch does. The graph is that of the first pass: with
     mini-batches, that of the first one.
@@ -73,7 +76,9 @@ class Critical(Init):
         eigenvalue = second_eigenvalue(propagation)
         variance = critical_variance(stack.activation, eigenvalue)
         if variance is None:
-            activation = getattr(stack.activation, "__name__", "none")
+            activation = "identity"
+            if stack.activation is not no_activation:
+                activation = stack.activation.__name__  # type: ignore[attr-defined]
             raise ValueError(
                 f"{name} finds no weights that keep nodes apart on this graph (second eigenvalue "
                 f"{eigenvalue:.3g}) with the activation {activation}: use one that saturates, such "
@@ -118,7 +123,7 @@ def second_eigenvalue(propagation: csr_array) -> float:
 def critical_variance(activation: Callable[[Tensor], Tensor], eigenvalue: float) -> float | None:
     r"""The variance :math:`\sigma^2` with :math:`\chi = 1`; None if there is none.
 
-    Both equations are solved for sigma at a given k, which leaves one increasing function of k.
+    Both equations are solved for sigma at a given k, and the smallest k with chi = 1 is taken.
     """
     # Denser towards 0: the slope of an activation that saturates is 0 for all but small z.
     positive = torch.logspace(np.log10(NEAREST), np.log10(FARTHEST), POINTS, dtype=torch.float64)
@@ -136,8 +141,13 @@ def critical_variance(activation: Callable[[Tensor], Tensor], eigenvalue: float)
         variance = k / float(density @ value.detach().square())
         return variance, variance * float(density @ slope.square()) * eigenvalue**2
 
-    low, high = LOWEST, HIGHEST
-    if at(high)[1] < 1:
+    low, high = LOWEST, LOWEST
+    for trial in np.geomspace(LOWEST, HIGHEST, GRID).tolist():
+        high = trial
+        if at(high)[1] >= 1:
+            break
+        low = high
+    else:
         return None
     for _ in range(STEPS):
         middle = (low * high) ** 0.5

@@ -84,7 +84,7 @@ def test_nodes_stay_apart_in_deep_stacks_and_become_equal_with_smaller_weights()
     ("activation", "edges", "message"),
     [
         ("relu", circle().edge_index, "with the activation relu: use one that saturates"),
-        ("identity", circle().edge_index, "use one that saturates, such as tanh"),
+        ("identity", circle().edge_index, "with the activation identity: use one that saturates"),
         ("tanh", torch.tensor([[0, 1, 2], [1, 2, 0]]), "needs an undirected graph"),
     ],
 )
@@ -102,3 +102,11 @@ def test_a_shared_layer_is_scaled_once():
     variance = critical_variance(torch.tanh, second_eigenvalue(_propagation(graph)))
     found = float(stack.layers[0].lin.weight.detach().var()) * 400
     assert found == pytest.approx(variance, rel=0.02)
+
+
+def test_of_an_activation_that_grows_again_the_smallest_weights_are_taken():
+    # Chi rises above its limits of small and of large states, and falls again.
+    variance = critical_variance(torch.nn.functional.selu, 0.96)
+    assert variance is not None
+    assert critical_variance(torch.nn.functional.selu, 0.9) is None
+    assert critical_variance(torch.tanh, 0.96) > 1

@@ -145,6 +145,14 @@ def test_feed_forward_and_gated_local_are_their_formulas(graph):
     )
 
 
+@pytest.mark.parametrize("norm", ["none", "layer", "batch"])
+def test_feed_forward_gives_some_outputs_as_those_of_a_whole_pass(norm, graph):
+    stack = DeepGNN(4, 3, "gcn", 3, 8, skip={"name": "feed_forward", "norm": norm}).double()
+    x = torch.randn(9, 4, dtype=DTYPE)
+    whole = stack(x, graph)
+    torch.testing.assert_close(stack(x, graph, num_outputs=2), whole[:2])
+
+
 def test_each_node_mixes_in_its_first_state_by_a_strength_of_its_own(graph):
     skip, (update, first) = drawn(AdaptiveInitial([5, 4], 4)), rows(4, 5)
     strength = torch.sigmoid(first @ skip.strength.weight.t())
