@@ -40,12 +40,12 @@ class Critical(Init):
 
     where :math:`\phi` is the stack's activation, and :math:`\lambda_2` the second largest absolute
     eigenvalue of :math:`\hat A` of :class:`gnn_depth.nn.layers.GCN` on the largest component.
-    Sigma is the smallest with :math:`\chi = 1`: with smaller weights all nodes become equal. Epping,
-    René, Helias & Schaub, *Graph Neural Networks Do Not Always Oversmooth*, NeurIPS 2024, derive it
-    for an error function and a propagation whose rows sum to 1. Other activations, :math:`\hat A`
-    on graphs of several degrees, and other layers are an extrapolation. An activation that
-    saturates, such as ``tanh``, always has such weights. With ReLU there are none: the states grow
-    as fast as their differences.
+    Sigma is the smallest with :math:`\chi = 1`: with smaller weights all nodes become equal.
+    Epping, René, Helias & Schaub, *Graph Neural Networks Do Not Always Oversmooth*, NeurIPS 2024,
+    derive it for an error function and a propagation whose rows sum to 1. Other activations,
+    :math:`\hat A` on graphs of several degrees, and other layers are an extrapolation. An
+    activation that saturates, such as ``tanh``, always has such weights. With ReLU there are none:
+    the states grow as fast as their differences.
 
     Encoder and decoder are drawn as PyTorch does. The graph is that of the first pass: with
     mini-batches, that of the first one.
