@@ -88,7 +88,7 @@ def batch(subject: Subject) -> None:
 def blocks(subject: Subject) -> None:
     """The first nodes get the same outputs alone as among all nodes, if the part promises that.
 
-    With ``takes_blocks`` of a layer or a skip connection, and with ``nodewise`` of a norm, the stack
+    With ``takes_blocks`` (of a layer or a skip connection) or ``nodewise`` (of a norm) the stack
     leaves out nodes that are not read.
     """
     graph = mixed()
