@@ -14,7 +14,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make attack  attacks on the command line, and every number computed another way"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
-	@echo "make bench   times and memory against PyTorch Geometric"
+	@echo "make bench   times of training steps against PyTorch Geometric"
 	@echo "make clean   remove the environment and what was built"
 
 # Four networks on a generated citation graph: no download.
@@ -39,7 +39,7 @@ attack: $(INSTALLED)
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# Times and memory against PyTorch Geometric: some minutes on an idle machine. GNN_DEPTH_DATA names the real data sets.
+# Times against PyTorch Geometric, on an idle machine. GNN_DEPTH_DATA names the data sets; what is not there is downloaded.
 bench: $(INSTALLED)
 	$(BIN)/python -m tools.bench $(BENCH_ARGS)
 

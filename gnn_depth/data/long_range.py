@@ -28,7 +28,8 @@ class GraphTransfer(NodeDataModule):
 
     The source's features are its class, one-hot; those of the target are zero, and all others'
     uniform random numbers. Only the target is trained and evaluated. A network needs as many layers
-    as the distance.
+    as the distance, unless a norm over whole graphs or a layer that reaches further than one edge
+    carries the class.
 
     The task is that of Bodnar et al., *Weisfeiler and Lehman Go Cellular*, NeurIPS 2021 (ring), on
     the graphs and with the random features of Gravina et al., *On Oversquashing in Graph Neural

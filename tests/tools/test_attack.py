@@ -1,36 +1,21 @@
-"""A sample of the attacks; the continuous integration runs the whole."""
-
-import pytest
+"""The attacks find planted faults, and what they draw at random finds none here; the continuous
+integration runs the others."""
 
 from tools.attack import configs
-from tools.attack.__main__ import NUMBERS, call, quiet, run
+from tools.attack.__main__ import call, quiet, run
+from tools.attack.numbers import scores
 from tools.attack.stops import stops
-from tools.attack.table import GROUPS
-
-FAILED_ONCE = ("a metric of 400 digits",)
+from tools.attack.table import Attack
 
 
-def test_a_sample_of_every_group_of_attacks_is_answered_as_it_should_be():
-    sample = []
-    for group in GROUPS.values():
-        sample += group[::20]
-        sample += [attack for attack in group[1:] if attack.name in FAILED_ONCE]
-    assert set(FAILED_ONCE) <= {attack.name for attack in sample}
-    assert not [
-        f"{attack.name}: {fault}"
-        for attack, outcome in run(sample)
-        if (fault := outcome.fault(attack))
-    ]
-
-
-def test_configs_drawn_at_random_are_trained_or_refused_in_one_screen():
-    sample = configs.draw(6, seed=1)
-    assert len({attack.name for attack in sample}) == len(sample)
-    assert not [
-        f"{attack.name}: {fault}"
-        for attack, outcome in run(sample)
-        if (fault := outcome.fault(attack))
-    ]
+def test_drawn_configs_are_trained_or_refused_and_a_command_that_is_not_refused_is_found():
+    wrong = Attack("a list that should be refused", ["list"], {}, (2,))
+    faults = {}
+    for attack, outcome in run([*configs.draw(6, seed=1), wrong]):
+        faults[attack.name] = outcome.fault(attack)
+    assert len(faults) == 7
+    assert faults.pop(wrong.name) == "0 instead of exit code 2"
+    assert set(faults.values()) == {""}, faults
 
 
 def test_trainings_stopped_at_random_go_on_to_the_last_bit(tmp_path, monkeypatch):
@@ -38,9 +23,13 @@ def test_trainings_stopped_at_random_go_on_to_the_last_bit(tmp_path, monkeypatch
     assert [(result, fault) for _, result, fault in stops(1, 1, call)] == [("0, 143, 0", "")]
 
 
-@pytest.mark.parametrize("part", NUMBERS)
-def test_a_sample_of_the_numbers_is_the_same_computed_another_way(part):
+def test_metrics_are_those_of_scikit_learn_and_a_difference_of_a_thousandth_is_found(monkeypatch):
+    measured = scores.measured
+
+    def wrong(*arguments):
+        return {name: value + 1e-3 for name, value in measured(*arguments).items()}
+
     with quiet():
-        found = list(NUMBERS[part](1, 20))
-    assert len(found) > 2
-    assert [trial for trial in found if trial[1]] == []
+        assert not any(fault for _, fault in scores.trials(1, 20))
+        monkeypatch.setattr(scores, "measured", wrong)
+        assert any(fault for _, fault in scores.trials(1, 20))

@@ -1,2 +1,1 @@
-"""Benchmarks against PyTorch Geometric: ``python -m tools.bench``. Times in pairs, memory in fresh
-processes."""
+"""Benchmarks: ``python -m tools.bench`` times training steps beside those of peers."""

@@ -1,142 +1,109 @@
-"""Measure cases against PyTorch Geometric and print a table."""
+"""Time training steps of ours and of peers, and print a table.
+
+All sides of a case take turns in one process, several processes one after the other. A ratio is the
+median over all rounds, with the smallest and the largest. A step is zero_grad, forward,
+cross-entropy, backward and Adam, in float32 on the whole graph.
+"""
 
 import argparse
-import json
-import os
-import sys
+import statistics
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.bench import children
-from tools.bench.cases import CASES, MALLOCS, SHORT, Case, choose
-from tools.bench.table import render, summary
+from tools.bench.cases import CASES
+from tools.bench.sides import OURS, PEERS
+from tools.bench.timing import in_a_process, number, ratio, table
 
-INTERRUPTED = 130  # as shells say it
-MEASURE = "tools.bench.measure"
-BUDGET = {"short": 10.0, "long": 90.0}  # seconds of samples a case
-
-
-def main() -> int:
-    parser = _parser()
-    given = parser.parse_args()
-    if given.list:
-        for name in CASES:
-            print(f"{name}  (short set)" if name in SHORT else name)
-        return 0
-    try:
-        cases = choose(given.case, given.long)
-        if given.data and not Path(given.data).expanduser().is_dir():
-            raise ValueError(
-                f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate "
-                "graphs."
-            )
-    except ValueError as error:
-        parser.error(str(error))
-    rows: list[dict[str, Any]] = []
-    interrupted = False
-    try:
-        for case in cases:
-            rows += measure(case, given)
-            if given.json:  # what was measured stays if the next case is interrupted
-                Path(given.json).write_text(
-                    json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n"
-                )
-    except KeyboardInterrupt:
-        interrupted = True
-        say(f"interrupted: {len(rows)} of the measurements are there.")
-    print(render(rows))
-    if interrupted:
-        return INTERRUPTED
-    return int(any("error" in row for row in rows))
+SHORT = (
+    "gat-lip-30-h1",
+    "gatv2-10-cora",
+    "gatv2-10-squirrel",
+    "gcn-64-cora",
+    "gcn-64-chameleon",
+    "gt-lip-20-h8",
+    "gat-trees-5",
+)
+#: Families of which DGL has the layers.
+ON_DGL = ("gat-lip", "gatv2", "gcn")
+HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, MiB")
 
 
-def measure(case: Case, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows of a case: one for each malloc setting. The times come first and warm the disk cache
-    of compilation."""
-    mallocs = {None: case.mallocs, "both": MALLOCS}.get(given.malloc, (given.malloc,))
-    common = [case.name, "--compile", given.compile]
-    if given.data:
-        common += ["--data", given.data]
-    budget = BUDGET["long" if given.long else "short"]
-    plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
-    rows = []
-    for malloc in mallocs:
-        tuned = ["--tuned"] if malloc == "tuned" else []
-        say(f"{case.name}: time, {malloc} malloc")
-        row = {"case": case.name, "malloc": malloc}
-        row |= attempt("time", *common, *plan, *tuned, malloc=malloc)
-        rows.append(row)
-        say(summary(row))
-    if not given.no_memory and not any("error" in row for row in rows):
-        say(f"{case.name}: memory")
-        peaks = {}
-        for side in ("peer", "ours"):
-            peaks[side] = attempt(side, *common)
-            if "error" in peaks[side]:
-                rows[0]["error"] = f"memory: {peaks[side]['error']}"
-        if "error" not in rows[0]:
-            rows[0]["memory"] = peaks
-    return rows
+def rows(name: str, given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """A row of the table for each side of a case."""
+    case = CASES[name]
+    task: dict[str, Any] = {"case": name, "rounds": given.rounds, "device": given.device}
+    task["sides"] = [side for side in given.sides if side in (*OURS, *PEERS[case.family])]
+    seconds: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        task["file"] = None
+        if given.dgl and case.family in ON_DGL:
+            task["file"] = str(Path(folder) / "case.npz")
+        for _ in range(given.processes):
+            found = in_a_process("tools.bench.sides", task)
+            if task["file"]:
+                found |= in_a_process("tools.bench.dgl_side", task | asdict(case), given.dgl)
+            for side, of_rounds in found.items():
+                seconds.setdefault(side, []).extend(of_rounds)
+    for side, of_rounds in seconds.items():
+        peak = ""
+        if given.memory and side != "dgl":
+            bytes_above = in_a_process("tools.bench.sides", {"case": name, "peak": side})
+            peak = f"{bytes_above / 2**20:.0f}"
+        step = number(1000 * statistics.median(of_rounds))
+        yield (
+            name,
+            side,
+            step,
+            compared("default", side, seconds),
+            compared("compiled", side, seconds),
+            peak,
+        )
 
 
-def attempt(*arguments: str, malloc: str = "default") -> dict[str, Any]:
-    """What the child measured, or its error."""
-    try:
-        return children.run(MEASURE, *arguments, malloc=malloc)
-    except children.ChildError as error:
-        return {"error": str(error)}
+def compared(ours: str, side: str, seconds: dict[str, list[float]]) -> str:
+    """The ratio of one of our sides to another side; empty if it was not timed, or is that side."""
+    if ours == side or ours not in seconds:
+        return ""
+    return ratio(seconds[ours], seconds[side])
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
-    from importlib.metadata import version
-
-    found = {"cpu": "unknown", "cores": os.cpu_count(), "threads": int(children.THREADS)}
-    cpus = Path("/proc/cpuinfo")
-    for line in cpus.read_text().splitlines() if cpus.is_file() else ():
-        if line.startswith("model name"):
-            found["cpu"] = line.partition(":")[2].strip()
-    for name in ("torch", "torch_geometric", "lightning", "gnn-depth"):
-        found[name] = version(name)
-    return found
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _parser() -> argparse.ArgumentParser:
+def main() -> None:
     parser = argparse.ArgumentParser(
-        "python -m tools.bench", description=__doc__, allow_abbrev=False
+        "python -m tools.bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--case",
+        "--case", nargs="+", default=SHORT, choices=CASES, metavar="NAME", help=", ".join(CASES)
+    )
+    parser.add_argument(
+        "--sides",
         nargs="+",
-        default=[],
-        metavar="NAME",
-        help="these cases; by default the short set",
+        default=("default", "compiled", *PEERS["gcn"]),
+        choices=(*OURS, *PEERS["gcn"]),
+        help="those that a case has are timed",
     )
-    parser.add_argument("--long", action="store_true", help="all cases, with more time for each")
-    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="of each process")
     parser.add_argument(
-        "--rounds", type=int, default=9, help="rounds at most; slow cases take fewer (9)"
+        "--memory",
+        action="store_true",
+        help="also the peak of each side above imports and data, in a process of its own",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument(
-        "--malloc", choices=[*MALLOCS, "both"], help="by default: both on Squirrel, else default"
+        "--dgl",
+        metavar="PYTHON",
+        help="the Python of an environment with DGL: see tools/bench/dgl_side.py",
     )
-    parser.add_argument("--no-memory", action="store_true", help="times only")
-    parser.add_argument(
-        "--compile", choices=["on", "off"], default="on", help="compiled layers on our side"
-    )
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("GNN_DEPTH_DATA"),
-        metavar="ROOT",
-        help="folder of the real data sets ($GNN_DEPTH_DATA); what is not there is generated",
-    )
-    return parser
+    given = parser.parse_args()
+    if given.memory and given.device != "cpu":
+        parser.error("--memory is that of the CPU: leave --device out.")
+    table(HEADER, (row for name in given.case for row in rows(name, given)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

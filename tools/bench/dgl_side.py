@@ -1,10 +1,18 @@
-"""A case on DGL, for ``dgl_peer``: times full training steps and prints JSON. Runs in an
-environment with DGL."""
+"""A case on DGL, for ``tools.bench --dgl``. DGL's last release for CPUs needs an older torch, so an
+environment of its own:
+
+    python3.11 -m venv dgl-env
+    dgl-env/bin/pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 \\
+        'numpy<2' 'pandas<3' pyyaml pydantic
+    python -m tools.bench --dgl dgl-env/bin/python --case gcn-64-cora
+
+DGL has no LipschitzNorm: its GAT is timed without, and scores are compared without.
+"""
 
 import json
 import sys
 from functools import partial
-from itertools import pairwise
+from typing import Any
 
 import dgl
 import numpy as np
@@ -13,8 +21,8 @@ import torch.nn.functional as F
 from dgl.nn import GATConv, GATv2Conv, GraphConv
 from torch import Tensor, nn
 
-from tools.bench import timing
-from tools.bench.cases import CASES, Case
+from tools.bench.stack import LEARNING_RATE, Stack, check_equal
+from tools.bench.timing import in_turns
 
 # Names of DGL's parameters: those of PyTorch Geometric.
 RENAMED = {
@@ -26,77 +34,53 @@ RENAMED = {
 }
 
 
-class Stack(nn.Module):
-    """The layers of a case, between two linear maps unless they are bare."""
+class StackOnDGL(Stack):
+    def update(self, layer: nn.Module, x: Tensor, graph: Any) -> Tensor:
+        return layer(graph, x).flatten(1)
 
-    def __init__(self, case: Case, features: int, classes: int) -> None:
-        super().__init__()
-        self.family, width = case.family, case.width
-        if self.family == "gatv2":
-            widths = [features, *[width] * (case.layers - 1), classes]
-            self.layers = nn.ModuleList(
-                GATv2Conv(inputs, outputs, 1, share_weights=True, bias=False)
-                for inputs, outputs in pairwise(widths)
-            )
-            return
-        self.encoder = nn.Linear(features, width)
-        make = partial(GATConv, width, width, 1, feat_drop=0.6, attn_drop=0.3)
-        if self.family == "gcn":
-            make = partial(GraphConv, width, width)
-        self.layers = nn.ModuleList(make() for _ in range(case.layers))
-        self.decoder = nn.Linear(width, classes)
-
-    def forward(self, graph: dgl.DGLGraph, x: Tensor) -> Tensor:
-        activation = F.elu if self.family == "gat-lip" else F.relu
-        is_bare = self.family == "gatv2"
-        if not is_bare:
-            x = self.encoder(x)
-        for position, layer in enumerate(self.layers):
-            update = layer(graph, x).flatten(1)
-            if position < len(self.layers) - 1:
-                update = activation(update)
-            x = x + update if self.family == "gcn" else update
-        return x if is_bare else self.decoder(x)
-
-
-@torch.no_grad()
-def take_weights(model: Stack, given: dict[str, Tensor]) -> None:
-    """Copy the weights of the other side, by the names of PyTorch Geometric."""
-    left = dict(given)
-    for name, parameter in model.named_parameters():
-        *place, last = name.split(".")
-        known = ".".join(RENAMED.get(part, part) for part in (*place, last))
-        if model.family == "gcn" and name.startswith("layers.") and last == "weight":
-            # GraphConv multiplies from the right.
-            parameter.copy_(left.pop(".".join((*place, "lin", "weight"))).T)
-        else:
-            parameter.copy_(left.pop(known).view_as(parameter))
-    assert not left, f"DGL's model has no counterpart of {', '.join(left)}"
+    @torch.no_grad()
+    def take_weights(self, given: dict[str, Tensor]) -> None:
+        """Copy the weights of the other side, by the names of PyTorch Geometric."""
+        for name, parameter in self.named_parameters():
+            if self.family == "gcn" and name.startswith("layers.") and name.endswith(".weight"):
+                # GraphConv multiplies from the right.
+                weight = given.pop(name.replace("weight", "lin.weight")).T
+            else:
+                words = [RENAMED.get(word, word) for word in name.split(".")]
+                weight = given.pop(".".join(words)).view_as(parameter)
+            parameter.copy_(weight)
+        assert not given, f"DGL's model has no counterpart of {', '.join(given)}"
 
 
 def main() -> None:
-    name, file, samples = sys.argv[1:]
-    data, weights = {}, {}
-    for key, array in np.load(file).items():
-        of_kind = weights if key.startswith("w:") else data
-        of_kind[key.removeprefix("w:")] = torch.from_numpy(array)
-    x, y, train = data["x"], data["y"], data["train"]
-    source, target = data["edge_index"]
-    graph = dgl.add_self_loop(dgl.graph((source, target), num_nodes=len(x)))
-    model = Stack(CASES[name], x.shape[1], data["scores"].shape[1])
-    take_weights(model, weights)
+    task = json.loads(sys.argv[1])
+    data: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
+    for name, array in np.load(task["file"]).items():
+        kind = weights if name.startswith("weight:") else data
+        kind[name.removeprefix("weight:")] = torch.from_numpy(array)
+    x, rows, expected = data["x"], data["rows"], data["scores"]
+    graph = dgl.add_self_loop(dgl.graph(tuple(data["edges"]), num_nodes=len(x)))
+    heads = task["heads"]
+    layers = {
+        "gat-lip": partial(GATConv, num_heads=heads, attn_drop=0.3),
+        "gatv2": partial(GATv2Conv, num_heads=heads, share_weights=True, bias=False),
+        "gcn": GraphConv,
+    }
+    sizes = (x.shape[1], expected.shape[1], task["layers"], task["width"], heads)
+    model = StackOnDGL(task["family"], layers[task["family"]], *sizes)
+    model.take_weights(weights)
     with torch.no_grad():
-        scores = model.eval()(graph, x)
-    difference = float((scores - data["scores"]).abs().max() / data["scores"].abs().max())
+        check_equal(expected, model.eval()(x, graph))
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), float(data["lr"]))
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
 
     def step() -> None:
         optimizer.zero_grad()
-        F.cross_entropy(model(graph, x)[train], y[train]).backward()
+        F.cross_entropy(model(x, graph)[rows], data["y"]).backward()
         optimizer.step()
 
-    print(json.dumps({"seconds": timing.several(step, int(samples)), "difference": difference}))
+    print(json.dumps(in_turns({"dgl": step}, task["rounds"])))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Training steps of one graph with its nodes as given and in the order of reverse Cuthill-McKee."""
 
 import argparse
-import operator
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,23 @@ from scipy.spatial import cKDTree
 
 from gnn_depth.data import NodeBatch
 from gnn_depth.data.node_order import ordered
-from gnn_depth.graph import Graph
-from gnn_depth.nn import native
 from gnn_depth.nn.stack import DeepGNN
-from tools.bench.table import markdown
+from tools.bench.cases import CLASSES, WIDTH, undirected
+from tools.bench.timing import Call, Clock, in_turns, number, ratio, table
 
-LAYERS, WIDTH, CLASSES, DEGREE = 3, 64, 10, 11
+DEGREE = 11
 MODELS: dict[str, dict[str, Any]] = {
     "residual GCN": {"layer": "gcn", "skip": "residual", "dropout": 0.0},
     "GATv2": {"layer": "gatv2", "dropout": 0.0},
     "GAT + LipschitzNorm, dropout": {"layer": "gat", "norm": "lipschitz", "dropout": 0.5},
 }
+HEADER = ("graph", "nodes", "edges shorter", "ordering, s", "model", "given, s", "rcm, s", "ratio")
 
 
 def geometric(nodes: int, rng: np.random.Generator) -> np.ndarray:
     """Random points of a square, joined to those nearby; numbered at random."""
     radius = (DEGREE / (np.pi * nodes)) ** 0.5
-    pairs = cKDTree(rng.random((nodes, 2))).query_pairs(radius, output_type="ndarray")
-    return pairs.T
+    return cKDTree(rng.random((nodes, 2))).query_pairs(radius, output_type="ndarray").T
 
 
 def small_world(nodes: int, rng: np.random.Generator) -> np.ndarray:
@@ -75,18 +73,12 @@ GRAPHS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
 }
 
 
-def batch_of(graph: str, nodes: int) -> NodeBatch:
-    """An undirected graph with random features and classes."""
-    rng = np.random.default_rng(0)
-    one_way = torch.from_numpy(GRAPHS[graph](nodes, rng))
-    nodes = int(one_way.max()) + 1
-    edges = torch.cat([one_way, one_way.flip(0)], 1)
-    is_trained = torch.rand(nodes) < 0.5
-    x, y = torch.randn(nodes, WIDTH), torch.randint(CLASSES, (nodes,))
-    return NodeBatch(x, y, Graph(edges, nodes), is_trained, ~is_trained, is_trained & False)
+def mean_length(batch: NodeBatch) -> float:
+    """How far apart the ends of an edge are, in the order of the nodes."""
+    return (batch.graph.source - batch.graph.target).abs().double().mean().item()
 
 
-def step_of(model: DeepGNN, batch: NodeBatch) -> Callable[[], None]:
+def step_of(model: DeepGNN, batch: NodeBatch) -> Call:
     """A training step without the optimizer, which does not read the graph."""
 
     def step() -> None:
@@ -96,56 +88,50 @@ def step_of(model: DeepGNN, batch: NodeBatch) -> Callable[[], None]:
     return step
 
 
-def measure(
-    graph: str, nodes: int, rounds: int, clock: Callable[[], float]
-) -> list[tuple[str, ...]]:
+def compare(kind: str, nodes: int, rounds: int, clock: Clock) -> Iterator[tuple[str, ...]]:
     """The rows of a table: each model in both orders, in turns."""
-    batch = batch_of(graph, nodes)
+    one_way = GRAPHS[kind](nodes, np.random.default_rng(0))
+    batch = undirected(torch.from_numpy(one_way))
     began = clock()
     moved = ordered(batch, "rcm")
     cost = clock() - began
-    distance = []
-    for of in (batch, moved):
-        distance.append((of.graph.source - of.graph.target).abs().double().mean().item())
-    rows = []
+    shorter = mean_length(batch) / mean_length(moved)
     for name, options in MODELS.items():
         # One model for both orders: its numbers do not depend on them.
-        model = DeepGNN(WIDTH, CLASSES, num_layers=LAYERS, hidden_channels=WIDTH, **options)
-        steps = [step_of(model, of) for of in (batch, moved)]
-        seconds: list[list[float]] = [[], []]
-        for number in range(rounds + 1):
-            for side, step in enumerate(steps):
-                began = clock()
-                step()
-                if number:  # the first one derives what it needs from the graph
-                    seconds[side].append(clock() - began)
-        given, after = map(statistics.median, seconds)
-        ratios = list(map(operator.truediv, seconds[1], seconds[0]))
-        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        size = f"{len(batch.x):,}", f"{distance[0] / distance[1]:.1f}", f"{cost:.2f}"
-        rows.append((graph, *size, name, f"{given:.3f}", f"{after:.3f}", ratio))
-    return rows
+        model = DeepGNN(WIDTH, CLASSES, num_layers=3, hidden_channels=WIDTH, **options)
+        sides = {"given": step_of(model, batch), "rcm": step_of(model, moved)}
+        seconds = in_turns(sides, rounds, clock)
+        middles = (statistics.median(seconds[order]) for order in sides)
+        yield (
+            kind,
+            f"{len(batch.x):,}",
+            number(shorter),
+            number(cost),
+            name,
+            *map(number, middles),
+            ratio(seconds["rcm"], seconds["given"]),
+        )
+
+
+def rows(given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    clock = time.perf_counter
+    if given.cpu:
+        clock = time.process_time
+    for kind in given.graphs:
+        for nodes in given.nodes:
+            yield from compare(kind, nodes, given.rounds, clock)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        "python -m tools.bench.node_order", description=__doc__, allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser("python -m tools.bench.node_order", description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100_000])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=["geometric"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cpu", action="store_true", help="processor time, on a busy machine")
     given = parser.parse_args()
-    clock = time.process_time if given.cpu else time.perf_counter
     torch.set_num_threads(given.threads)
-    native.use(True)
-    head = "graph", "nodes", "edges shorter", "ordering, s", "model", "given, s", "rcm, s", "ratio"
-    rows = [head]
-    for graph in given.graphs:
-        for nodes in given.nodes:
-            rows += measure(graph, nodes, given.rounds, clock)
-    print(markdown(rows))
+    table(HEADER, rows(given))
 
 
 if __name__ == "__main__":

@@ -15,198 +15,155 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from gnn_depth.data.partitioned import PartitionedGraph
+from gnn_depth.data import NodeBatch
+from gnn_depth.data.partitioned import PartitionedGraph, write_partition
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from tools.bench import memory
+from tools.bench.timing import number, table
 
 PARTS = 4  # communities, each a part of the folder
+THREADS = 2  # of all processes together
+WIDTH, CLASSES = 64, 10  # of the features, and how many classes
 MB = 2**20
-OPTIONS = {"layer": "gcn", "skip": "residual", "norm": "layer"}
+HEADER = ("processes", "peak MB of a rank", "s a step", "exchange", "MB sent", "on paper")
 
 
-def main() -> None:
-    given = _parser().parse_args()
-    # glibc would keep freed tensors between others; large blocks of their own go back at once.
-    os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(2**16), "MALLOC_TRIM_THRESHOLD_": "0"}
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), given)
-        rows = [measure(folder, count, given) for count in given.processes]
-    print(
-        f"{given.nodes:,} nodes, {given.edges:,} edges, {given.outside:.1%} of them between "
-        "communities"
-    )
-    print(
-        f"{given.layers} layers of width {given.width}, segments of {given.checkpoint} layers, "
-        f"{given.steps} steps"
-    )
-    print("processes  peak MB of a rank  of one    bar  s a step  exchange  MB sent  on paper")
-    for count, row in zip(given.processes, rows, strict=True):
-        if not row:
-            print(f"{count:>9} out of memory: a process may take {given.limit:,} MB")
-            continue
-        share = f"{row['peak'] / rows[0]['peak']:>7.1%}" if rows[0] else "      -"
-        print(
-            f"{count:>9} {row['peak'] / MB:>18,.0f} {share} {1 / count + 0.15:>6.0%} "
-            f"{row['seconds']:>9.2f} "
-            f"{row['exchange'] / row['seconds']:>9.1%} {row['sent'] / MB:>8.1f} "
-            f"{row['paper'] / MB:>9.1f}"
-        )
-
-
-def write(folder: Path, given: argparse.Namespace) -> None:
-    """A graph with communities, as ``gnn-depth partition`` writes it, without holding its features
-    at once."""
-    draws = np.random.default_rng(0)
-    nodes, edges = given.nodes, given.edges
+def write(folder: Path, nodes: int, edges: int, outside: float) -> None:
+    """A graph of communities, divided into them."""
+    torch.manual_seed(0)
     size = nodes // PARTS
-    target = np.sort(draws.integers(0, nodes, edges))
-    source = target // size * size + draws.integers(0, size, edges)
-    leaves = draws.random(edges) < given.outside
-    source[leaves] = draws.integers(0, nodes, int(leaves.sum()))
-    source = np.minimum(source, nodes - 1)
-    # Piece by piece: the process that writes may be smaller than the features.
-    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (nodes, given.features))
-    for first in range(0, nodes, 100_000):
-        rows = x[first : first + 100_000]
-        rows[:] = draws.standard_normal(rows.shape, np.float32)
-    arrays = {
-        "y": draws.integers(0, 10, nodes),
-        "masks": np.stack([np.arange(nodes) % 3 == place for place in range(3)]),
-        "numbers": np.arange(nodes),
-        "ptr": np.searchsorted(target, np.arange(nodes + 1)),
-        "source": source,
-    }
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    bounds = [rank * nodes // PARTS for rank in range(PARTS + 1)]
-    about = {
-        "bounds": bounds,
-        "num_features": given.features,
-        "num_classes": 10,
-        "num_edge_features": 0,
-        "class_names": [],
-        "task": "multiclass",
-    }
-    (folder / "about.json").write_text(json.dumps(about | {"about": "", "checksum": ""}))
+    target = torch.randint(size * PARTS, (edges,))
+    source = target // size * size + torch.randint(size, (edges,))
+    leaves = torch.rand(edges) < outside
+    source[leaves] = torch.randint(nodes, (int(leaves.sum()),))
+    part = (torch.arange(nodes) // size).clamp(max=PARTS - 1)
+    masks = [torch.arange(nodes) % 3 == place for place in range(3)]
+    graph = Graph(torch.stack([source, target]), nodes)
+    y = torch.randint(CLASSES, (nodes,))
+    batch = NodeBatch(torch.randn(nodes, WIDTH), y, graph, *masks)
+    about = {"num_classes": CLASSES, "class_names": [], "task": "multiclass"}
+    data: Any = SimpleNamespace(**about, about="", checksum="")
+    write_partition(data, batch, part, folder)
 
 
-def measure(folder: str, processes: int, given: argparse.Namespace) -> dict[str, Any]:
+def measure(folder: Path, processes: int, given: argparse.Namespace) -> tuple[str, ...]:
+    """A row of the table: the largest of all processes, and all bytes together."""
     with tempfile.TemporaryDirectory() as results:
         try:
-            torch.multiprocessing.spawn(  # type: ignore[no-untyped-call]
-                _train, (folder, results, processes, given), nprocs=processes
+            torch.multiprocessing.spawn(
+                train, (folder, results, processes, given), nprocs=processes
             )
         except torch.multiprocessing.ProcessRaisedException as error:
             if "can't allocate memory" in str(error) or "MemoryError" in str(error):
-                return {}
+                return (str(processes), "out of memory", "", "", "", "")
             raise
-        of_each = [
-            json.loads((Path(results) / f"{rank}.json").read_text()) for rank in range(processes)
-        ]
-    found = pd.DataFrame(of_each)
-    largest = found[["peak", "seconds", "exchange"]].max()
-    return {**largest, **found[["sent", "paper"]].sum()}
+        found = [json.loads(path.read_text()) for path in Path(results).glob("*.json")]
+    peak, seconds, exchange, sent, paper = zip(*found, strict=True)
+    return (
+        str(processes),
+        number(max(peak) / MB),
+        number(max(seconds)),
+        f"{max(exchange) / max(seconds):.1%}",
+        f"{sum(sent) / MB:.1f}",
+        f"{sum(paper) / MB:.1f}",
+    )
 
 
-def _train(rank: int, folder: str, results: str, processes: int, given: argparse.Namespace) -> None:
-    torch.set_num_threads(max(1, given.threads // processes))
+def train(rank: int, folder: Path, results: str, processes: int, given: argparse.Namespace) -> None:
+    """Some steps in one of the processes, and a file with what they took."""
+    torch.set_num_threads(max(1, THREADS // processes))
     dist.init_process_group(
         "gloo", init_method=f"file://{results}/meet", rank=rank, world_size=processes
     )
-    before = _peak()
+    before = memory.peak()
     if given.limit:
-        resource.setrlimit(resource.RLIMIT_DATA, (_private() + given.limit * MB,) * 2)
-    data = PartitionedGraph(folder)
+        most = memory.status("VmData") + given.limit * MB
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    data = PartitionedGraph(str(folder))
     batch = data._part(data._bounds(processes), rank)
     graph: Any = batch.graph
     if processes == 1:  # as one process does it without a strategy
-        batch.graph = graph = Graph(graph.edge_index, graph.num_nodes)
+        graph = Graph(graph.edge_index, graph.num_nodes)
     torch.manual_seed(0)
     stack = DeepGNN(
-        given.features, 10, num_layers=given.layers, hidden_channels=given.width,
-        checkpoint_every=given.checkpoint or "none", reversible=given.reversible, **OPTIONS,  # type: ignore[arg-type]
+        WIDTH, CLASSES, "gcn", given.layers, given.width, norm="layer", skip="residual",
+        checkpoint_every=given.checkpoint or "none",
     )  # fmt: skip
     optimizer = torch.optim.Adam(stack.parameters())
-    rows, times, sent, exchanges = batch.train_mask.nonzero().flatten(), [], 0, [0.0]
+    rows = batch.train_mask.nonzero().flatten()
+    waits = [0.0]
     if processes > 1:
-        graph.exchanged = _timed(graph.exchanged, exchanges)
-    for _ in range(given.steps):
-        exchanges.append(0.0)
-        began, sent = time.perf_counter(), getattr(graph, "bytes_sent", 0)
+        graph.exchanged = timed(graph.exchanged, waits)
+
+    def step() -> None:
         optimizer.zero_grad()
         F.cross_entropy(stack(batch.x, graph)[rows], batch.y[rows]).backward()
-        for weight in stack.parameters():
-            if processes > 1 and weight.grad is not None:
+        if processes > 1:
+            for weight in stack.parameters():
                 dist.all_reduce(weight.grad)
         optimizer.step()
-        times.append(time.perf_counter() - began)
+
+    step()  # warms up
+    waits[0], sent = 0.0, getattr(graph, "bytes_sent", 0)
+    began, steps = time.perf_counter(), given.steps - 1
+    for _ in range(steps):
+        step()
+    seconds = time.perf_counter() - began
+    sent = getattr(graph, "bytes_sent", 0) - sent
     # Forwards and backwards, in every layer, a row of numbers for each node of another process that
     # an edge comes from.
-    passes = 3 if given.checkpoint or given.reversible else 2
+    passes = 2
+    if given.checkpoint:
+        passes = 3
     paper = passes * given.layers * (graph.num_sources - graph.num_nodes) * given.width * 4
-    found = {
-        "peak": _peak() - before,
-        "seconds": float(np.median(times[1:])),  # the first step warms up
-        "exchange": float(np.median(exchanges[2:])),
-        "paper": paper,
-    }
-    found["sent"] = getattr(graph, "bytes_sent", 0) - sent
+    found = (memory.peak() - before, seconds / steps, waits[0] / steps, sent / steps, paper)
     (Path(results) / f"{rank}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _timed(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
-    """The function, whose time is added to the last of the seconds."""
+def timed(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """The function, whose time is added to the seconds."""
 
-    def timed(*args: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         began = time.perf_counter()
-        result = function(*args)
-        seconds[-1] += time.perf_counter() - began
+        result = function(*arguments)
+        seconds[0] += time.perf_counter() - began
         return result
 
-    return timed
+    return call
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _private() -> int:
-    """Bytes that count towards RLIMIT_DATA."""
-    return memory.field(memory.STATUS.read_text(), "VmData")
-
-
-def _parser() -> argparse.ArgumentParser:
+def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m tools.bench.shards",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sizes = {"nodes": 100_000, "edges": 1_000_000, "layers": 3, "width": 64, "features": 64}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2, help="threads of all processes together")
-    parser.add_argument(
-        "--outside", type=float, default=0.02, help="share of the edges between communities"
-    )
-    parser.add_argument("--checkpoint", type=int, default=0, help="layers per checkpointed segment")
-    parser.add_argument(
-        "--reversible", type=int, default=0, help="groups of channels of a reversible network"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=0, help="MB that a process may take above its imports"
-    )
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--edges", type=int, default=1_000_000)
+    parser.add_argument("--outside", type=float, default=0.02, help="share of edges between parts")
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--checkpoint", type=int, default=0, help="layers in a segment")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
-    return parser
+    parser.add_argument("--steps", type=int, default=3, help="the first one warms up")
+    parser.add_argument("--limit", type=int, default=0, help="MB of a process above its imports")
+    given = parser.parse_args()
+    # glibc would keep freed tensors between others; large blocks of their own go back at once.
+    os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(2**16), "MALLOC_TRIM_THRESHOLD_": "0"}
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "parts"
+        write(folder, given.nodes, given.edges, given.outside)
+        table(HEADER, (measure(folder, count, given) for count in given.processes))
 
 
 if __name__ == "__main__":

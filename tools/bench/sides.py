@@ -1,32 +1,44 @@
-"""The sides of a case, ours and its peers, as full training steps of the same model."""
+"""The sides of a case: ours and its peers, as training steps of the same model.
 
+Each process of ``tools.bench`` runs ``measure`` or ``peak``.
+"""
+
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+import sys
+import time
+from typing import Any
 
+import numpy as np
 import torch
+import torch._inductor.compile_fx  # so that it is in memory before the peak of a side is taken
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
-from gnn_depth.nn.encoder import Embedding
-from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
-from gnn_depth.nn.norms import LayerNorm, LipschitzNorm
-from gnn_depth.nn.skips import Residual
+from gnn_depth.nn import native
 from gnn_depth.nn.variants.compile import keep_compiled_code
-from tools.bench import peers
-from tools.bench.cases import Case
-from tools.bench.graphs import Data
+from tools.bench import memory, peers
+from tools.bench.cases import CASES, Case, Data, load
+from tools.bench.stack import DROPOUT, LEARNING_RATE, check_equal
+from tools.bench.timing import in_turns
 
-Compile = Literal["on", "off"]
-# So small that the weights stay where both sides began: one side takes more steps than the other,
-# and numbers that vanish or grow on the way would be timed too.
-LEARNING_RATE = 1e-6
-TOLERANCE = 1e-4
-# Layers with LipschitzNorm, and the dropout of their inputs.
-LIPSCHITZ: dict[str, tuple[type, float]] = {"gat-lip": (GAT, 0.6), "gt-lip": (Transformer, 0.5)}
+#: Our sides, and the options of the model that they change.
+OURS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "compiled": {},
+    "no-kernels": {},
+    "checkpoint": {"checkpoint_every": "sqrt"},
+    "reversible": {"reversible": 2},
+}
+PEERS: dict[str, tuple[str, ...]] = {
+    "gat-lip": ("pyg", "pyg-compiled"),
+    "gt-lip": ("pyg", "pyg-compiled"),
+    "gatv2": ("pyg", "pyg-compiled"),
+    "gcn": ("pyg", "pyg-compiled", "torch.sparse"),
+    "trees": ("pyg",),  # collating is no tensor operation
+    "depth": (),
+}
 # Names of the peer's parameters that are other ones in ours.
 RENAMED = {
     r"\.lin_l\.": ".lin_src.",
@@ -35,145 +47,182 @@ RENAMED = {
 }
 
 
-@dataclass
 class Side:
-    """A model, what a loader feeds it, and its optimizer; a call is one training step."""
+    """A model with its optimizer and data; a call is one training step."""
 
-    model: nn.Module
-    feed: Callable[[], tuple[Any, ...]]
-    optimizer: torch.optim.Optimizer
-    train: Tensor
-    classes: Tensor
+    def __init__(self, name: str, case: Case, data: Data) -> None:
+        self.name, self.data = name, data
+        if name in OURS:
+            options = parts(case) | OURS[name]
+            self.model: nn.Module = DeepGNN(data.features, data.classes, **options)
+            self.feed = data.ours
+        else:
+            self.model = peers.model(name, case, data)
+            self.feed = data.peers
+        self.model.to(data.y.device)
+        # Ours as it is trained by default, and the peers with torch's default.
+        fused = name in OURS or None
+        self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, fused=fused)
 
     def __call__(self) -> None:
+        native.use(self.name != "no-kernels")
         self.optimizer.zero_grad()
-        F.cross_entropy(self.model(*self.feed())[self.train], self.classes).backward()
+        scores = self.model(*self.feed())[self.data.rows]
+        F.cross_entropy(scores, self.data.y).backward()
         self.optimizer.step()
-
-    @property
-    def path(self) -> str:
-        """``compiled`` or ``eager``; which of them is known once a step has run."""
-        compiled = getattr(self.model, "compiled", None)
-        return "eager" if compiled is None or compiled.failed else "compiled"
-
-    @property
-    def failure(self) -> str | None:
-        """Why layers that were to be compiled run as they are."""
-        return getattr(getattr(self.model, "compiled", None), "failed", None)
 
     @torch.no_grad()
     def scores(self) -> Tensor:
         """Class scores of the nodes that are read, in evaluation mode."""
+        native.use(self.name != "no-kernels")
         self.model.eval()
         scores = self.model(*self.feed())
         self.model.train()
         return scores
 
-
-def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
-    """The case in this package, with the optimizer its training uses on CPU."""
-    model = DeepGNN(data.features, data.classes, **parts(case))
-    if compiling == "on":
-        keep_compiled_code()
-        model.compile_layers(data.graph if data.trees else None)
-    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
-    return Side(model, data.ours, optimizer, data.train, data.y[data.train])
-
-
-def peer(case: Case, data: Data, kind: str = "peer") -> Side:
-    """The case in PyTorch Geometric, or a GCN on ``torch.sparse``, with torch's default Adam; not
-    compiled yet."""
-    make = peers.SparseGCN if kind == "torch.sparse" else _peer(case)
-    model = make(data.features, data.classes, case.layers, case.width)
-    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
-    return Side(model, data.peers, optimizer, data.train, data.y[data.train])
+    def compile(self) -> None:
+        if isinstance(self.model, DeepGNN):
+            keep_compiled_code()
+            self.model.compile_layers(self.data.repeated)
+        else:
+            self.model.compile()
 
 
 def parts(case: Case) -> dict[str, Any]:
     """The options of our model, after the numbers of features and classes."""
-    common: dict[str, Any] = {"num_layers": case.layers, "hidden_channels": case.width}
-    if case.family in LIPSCHITZ:
-        layer, dropout = LIPSCHITZ[case.family]
-        common |= {"norm": [LipschitzNorm], "activation": "elu", "dropout": dropout}
-        return common | {"layer": partial(layer, heads=case.heads, dropout=0.3)}
-    if case.family == "trees":
-        layer = partial(GAT, heads=case.heads, split_heads=True)
-        after = {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True}
-        return common | after | {"layer": layer, "activation": "identity", "encoder": "embedding"}
-    if case.family == "gatv2":
-        layer = partial(GATv2, share_weights=True, bias=False)
-        return common | {"layer": layer, "encoder": "none", "decoder": "none"}
-    return common | {"layer": GCN, "skip": Residual}
-
-
-def _peer(case: Case) -> Callable[..., nn.Module]:
-    make: dict[str, Callable[..., nn.Module]] = {
-        "gat-lip": partial(peers.AttentionLip, peers.LipschitzGATConv, heads=case.heads, p=0.6),
-        "gt-lip": partial(
-            peers.AttentionLip, peers.LipschitzTransformerConv, heads=case.heads, p=0.5
-        ),
-        "gatv2": peers.GATv2,
-        "gcn": peers.ResidualGCN,
-        "trees": partial(peers.TreeGAT, heads=case.heads),
+    gat = {"name": "gat", "heads": case.heads}
+    transformer = {"name": "transformer", "heads": case.heads, "dropout": 0.3}
+    attention = {"norm": "lipschitz", "activation": "elu", "dropout": DROPOUT.get(case.family)}
+    trees = {"norm": "layer", "norm_after_skip": True, "skip": "residual", "encoder": "embedding"}
+    gatv2 = {"name": "gatv2", "share_weights": True, "bias": False}
+    gcn = {"layer": "gcn", "skip": "residual"}
+    families: dict[str, dict[str, Any]] = {
+        "gat-lip": attention | {"layer": gat | {"dropout": 0.3}},
+        "gt-lip": attention | {"layer": transformer},
+        "gatv2": {"layer": gatv2, "encoder": "none", "decoder": "none"},
+        "gcn": gcn,
+        "depth": gcn | {"norm": "layer"},
+        "trees": trees | {"layer": gat | {"split_heads": True}, "activation": "identity"},
     }
-    return make[case.family]
+    sizes = {"num_layers": case.layers, "hidden_channels": case.width}
+    return sizes | families[case.family]
+
+
+def equal_sides(case: Case, data: Data, names: list[str]) -> dict[str, Side]:
+    """Sides with the same weights, whose scores are compared before they are timed.
+
+    Raises:
+        ValueError: They are not the same model.
+    """
+    reference = Side("default", case, data)
+    scores = reference.scores()
+    found = {}
+    for name in names:
+        side = Side(name, case, data)
+        if name == "compiled":
+            side.compile()
+        if name != "reversible":  # another function of the features
+            share_weights(reference.model, side.model)
+            check_equal(scores, side.scores())
+        if name == "pyg-compiled":
+            side.compile()
+        found[name] = side
+    return found
 
 
 @torch.no_grad()
 def share_weights(source: nn.Module, target: nn.Module) -> None:
-    """Copy our parameters into the peer; PyTorch Geometric keeps a leading 1 on those of the
+    """Copy our parameters into another side; PyTorch Geometric keeps a leading 1 on those of the
     attention.
 
     Raises:
-        ValueError: A parameter of one side has no counterpart.
+        KeyError, ValueError: A parameter of one side has no counterpart.
     """
+    if isinstance(target, DeepGNN):
+        target.load_state_dict(source.state_dict())
+        return
     given = parameters(source)
     for name, parameter in target.named_parameters():
-        found = given.pop(_renamed(name), None)
-        if found is None or found.numel() != parameter.numel():
-            raise ValueError(
-                f"the peer's {name} {tuple(parameter.shape)} has no counterpart in ours."
-            )
-        parameter.copy_(found.view_as(parameter))
+        for theirs, ours in RENAMED.items():
+            name = re.sub(theirs, ours, name)
+        parameter.copy_(given.pop(name).view_as(parameter))
     if given:
         raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
 
 
-def parameters(model: nn.Module) -> dict[str, Tensor]:
+def parameters(model: Any) -> dict[str, Tensor]:
     """By the names that the peers use: layers and norms by number, and an embedding's tables by
     column."""
-    stack: Any = model
-    lists = {"layers": stack.layers, "norms": stack.norms}
     given: dict[str, Tensor] = {}
-    for kind, parts in lists.items():
-        for name, parameter in parts.named_parameters():
+    for kind in ("encoder", "layers", "norms", "decoder"):
+        for name, parameter in getattr(model, kind).named_parameters():
             given[f"{kind}.{name}"] = parameter
-    for name, parameter in model.named_parameters():
-        if name.startswith(("encoder", "decoder")):
-            given[name] = parameter
-    encoder = getattr(model, "encoder", None)
-    if isinstance(encoder, Embedding):  # one table here, one for each column there
-        tables = given.pop("encoder.weight").split(encoder.sizes)
-        for column, table in enumerate(tables):
-            given[f"encoder.{column}.weight"] = table
+    sizes = getattr(model.encoder, "sizes", None)
+    if sizes:  # of an embedding: one table here, one for each column there
+        for column, rows in enumerate(given.pop("encoder.weight").split(sizes)):
+            given[f"encoder.{column}.weight"] = rows
     return given
 
 
-def _renamed(name: str) -> str:
-    for theirs, ours in RENAMED.items():
-        name = re.sub(theirs, ours, name)
-    return name
+def write_for_dgl(case: Case, data: Data, weights: nn.Module, path: str) -> None:
+    """Write the graph, our weights, and our scores: without LipschitzNorm, which DGL has not."""
+    options = parts(case)
+    if case.family == "gat-lip":
+        options["norm"] = "none"
+    plain = DeepGNN(data.features, data.classes, **options)
+    plain.load_state_dict(weights.state_dict())
+    with torch.no_grad():
+        scores = plain.eval()(*data.ours())
+    x, edges = data.peers()
+    given = {"x": x, "y": data.y, "rows": data.rows, "edges": edges, "scores": scores}
+    for name, weight in parameters(weights).items():
+        given[f"weight:{name}"] = weight.detach()
+    np.savez(path, **given)
 
 
-def check_equal(first: Tensor, second: Tensor) -> float:
-    """The largest difference of two sides' scores, in units of the largest score.
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of a step of every side in turns."""
+    torch.manual_seed(0)
+    case = CASES[task["case"]]
+    data = load(case.data, task["device"])
+    sides = equal_sides(case, data, task["sides"])
+    if task["file"]:
+        ours = next(side.model for side in sides.values() if side.name in OURS)
+        write_for_dgl(case, data, ours, task["file"])
+    seconds = in_turns(sides, task["rounds"], now)
+    for side in sides.values():
+        compiled = getattr(side.model, "compiled", None)
+        if compiled is not None and compiled.failed:
+            raise SystemExit(f"not compiled: {compiled.failed}")
+    return seconds
 
-    Raises:
-        ValueError: They differ, so the two are not the same model.
-    """
-    difference = float((first - second).abs().max() / first.abs().max().clamp_min(1e-30))
-    if not difference <= TOLERANCE:
-        raise ValueError(
-            f"the sides differ by {difference:.1e} of the largest score, more than {TOLERANCE:.0e}."
-        )
-    return difference
+
+def peak(task: dict[str, Any]) -> int:
+    """Bytes of the one side above imports and data, while warm steps run."""
+    case = CASES[task["case"]]
+    data = load(case.data)
+    before = memory.begin_peak()
+    side = Side(task["peak"], case, data)
+    if side.name.endswith("compiled"):
+        side.compile()
+    for _ in range(2):
+        side()
+    memory.begin_peak()
+    for _ in range(3):
+        side()
+    return memory.peak() - before
+
+
+def now() -> float:
+    """The time when a GPU has nothing left to do."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    if "peak" in given:
+        print(json.dumps(peak(given)))
+    else:
+        print(json.dumps(measure(given)))

@@ -1,0 +1,74 @@
+"""The network of a peer, around layers of PyTorch Geometric, ``torch.sparse`` or DGL, and what all
+sides share.
+
+Imports torch alone, as the side on DGL runs in another environment.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# So small that the weights stay where all sides began: one side takes more steps than another, and
+# numbers that vanish or grow on the way would be timed too.
+LEARNING_RATE = 1e-6
+TOLERANCE = 1e-4
+#: Dropout of the input of each layer.
+DROPOUT = {"gat-lip": 0.6, "gt-lip": 0.5}
+
+
+class Stack(nn.Module):
+    """A linear map, L layers with an activation between them, and a linear map; of GATv2 the layers
+    alone.
+
+    Args:
+        family: That of the case.
+        make: Makes a layer, of the width of its input and that of one of its heads.
+        sizes: Features, classes, layers, width of a head, heads.
+    """
+
+    def __init__(self, family: str, make: Callable[[int, int], nn.Module], *sizes: int) -> None:
+        super().__init__()
+        features, classes, layers, width, heads = sizes
+        self.family = family
+        self.encoder: nn.Module = nn.Identity()
+        self.decoder: nn.Module = nn.Identity()
+        widths = [features, *[width] * (layers - 1), classes]
+        if family != "gatv2":
+            widths = [width, *[width * heads] * layers]
+            self.encoder = nn.Linear(features, width)
+            self.decoder = nn.Linear(widths[-1], classes)
+        self.layers = nn.ModuleList()
+        for inputs, outputs in pairwise(widths):
+            self.layers.append(make(inputs, outputs // heads))
+
+    def forward(self, x: Tensor, graph: Any) -> Tensor:
+        activation = F.elu if self.family in DROPOUT else F.relu
+        x = self.encoder(x)
+        for position, layer in enumerate(self.layers):
+            dropped = F.dropout(x, DROPOUT.get(self.family, 0.0), self.training)
+            update = self.update(layer, dropped, graph)
+            if position < len(self.layers) - 1:
+                update = activation(update)
+            if self.family == "gcn":
+                update = x + update
+            x = update
+        return self.decoder(x)
+
+    def update(self, layer: nn.Module, x: Tensor, graph: Any) -> Tensor:
+        return layer(x, graph)
+
+
+def check_equal(first: Tensor, second: Tensor) -> None:
+    """Compare the scores of two sides.
+
+    Raises:
+        ValueError: They differ, so the two are not the same model.
+    """
+    difference = float((first - second).abs().max() / first.abs().max().clamp_min(1e-30))
+    if not difference <= TOLERANCE:
+        raise ValueError(
+            f"the sides differ by {difference:.1e} of the largest score, more than {TOLERANCE:.0e}."
+        )
