@@ -28,6 +28,8 @@ SHORT = (
 )
 #: Families of which DGL has the layers.
 ON_DGL = ("gat-lip", "gatv2", "gcn")
+#: Graphs that are drawn on the CPU, and stay there.
+DRAWN = ("trees-5", "trees-6", "million")
 HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, MiB")
 
 
@@ -102,6 +104,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.memory and given.device != "cpu":
         parser.error("--memory is that of the CPU: leave --device out.")
+    drawn = [name for name in given.case if CASES[name].data in DRAWN]
+    if given.device != "cpu" and (drawn or given.dgl):
+        parser.error(f"--dgl and drawn graphs are for the CPU: leave out {', '.join(drawn)}.")
     table(HEADER, (row for name in given.case for row in rows(name, given)))
 
 

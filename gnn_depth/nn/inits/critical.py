@@ -78,7 +78,7 @@ class Critical(Init):
         if variance is None:
             activation = "identity"
             if stack.activation is not no_activation:
-                activation = stack.activation.__name__  # type: ignore[attr-defined]
+                activation = stack.activation.__name__
             raise ValueError(
                 f"{name} finds no weights that keep nodes apart on this graph (second eigenvalue "
                 f"{eigenvalue:.3g}) with the activation {activation}: use one that saturates, such "
