@@ -113,8 +113,8 @@ class DeepGNN(nn.Module):
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
             training.
-        graph_dropout: Drops random edges, nodes or entries of messages in every training step;
-            blocks then run uncompiled.
+        graph_dropout: Drops edges, nodes or entries of messages at random in training; blocks then
+            run uncompiled.
         init: Draws the parameters of the finished stack; None keeps those that the parts have
             drawn.
         edge_channels: Number of features of an edge that the layers read; 0 if edges have none.

@@ -10,7 +10,7 @@ from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Skip
-from gnn_depth.nn.skips import Dense, Ordered, Residual
+from gnn_depth.nn.skips import Dense, FeedForward, Ordered, Residual
 from gnn_depth.registry import registered
 from tests.nn.stacks import Oscillator
 
@@ -168,6 +168,7 @@ SKIPS = {
     if cls.__module__.startswith("gnn_depth.") and cls.takes_blocks
 }
 SKIPS["ordered"] = partial(Ordered, chunks=2)
+SKIPS["feed_forward"] = partial(FeedForward, norm="layer")  # batch norm reads all nodes
 PRUNED = {
     "gat": {"layer": partial(GAT, heads=2), "norm": [LipschitzNorm, LayerNorm]},
     "bare": {"layer": partial(GATv2, bias=False), "encoder": "none", "decoder": "none"},

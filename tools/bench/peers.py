@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, TransformerConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.typing import PairTensor  # noqa: F401  (of a comment that is read as code)
 from torch_geometric.utils import add_self_loops, remove_self_loops, scatter, softmax
 
 from tools.bench.cases import Case, Data
