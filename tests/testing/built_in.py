@@ -29,6 +29,9 @@ VARIANTS = {
     },  # statistics of the step, whichever graphs it holds
     ("norm", "group"): {"except_for": ["batch"]},  # the same, group by group
     ("init", "balanced"): {"base": Xavier()},
+    ("init", "critical"): {
+        "except_for": ["finite"]
+    },  # needs an undirected graph, and an activation that saturates
     ("init", "spog"): {"steps": 2},
     ("skip", "rezero"): {"initial": 0.5},
     ("graph_dropout", "drop_edge"): {"undirected": True},
