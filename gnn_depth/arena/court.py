@@ -439,7 +439,7 @@ def _strongest(found: Mapping[Feature, Mapping[str, Correlation]]) -> str:
 
 
 def _legend() -> list[str]:
-    """What the measures are."""
+    """A table of the measures with their meanings."""
     rows = ["| measure | meaning |", "|---|---|"]
     for measure, words in WORDS.items():
         meaning, section = LEGEND[measure]

@@ -512,7 +512,7 @@ def _flow(options: Any) -> str:
 
 
 def set_in_words(name: str, data_set: DataSet) -> str:
-    """What a set is and why it is there; of a set that has no words, what its class is."""
+    """The description of a data set; without words of its own, the first sentence of its class."""
     cls = registry.get("data", data_set.data["class_path"])
     if name not in SETS_IN_WORDS:
         return str(inspect.getdoc(cls)).partition(".")[0].replace("\n", " ") + "."

@@ -203,7 +203,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Failures:
-    """What is no better than a constant prediction.
+    """Cells that are no better than a constant prediction, on test and on training rows.
 
     Attributes:
         cells: The cells that are asked.
