@@ -12,7 +12,9 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth import FeatureNorm, testing
-from gnn_depth.arena.definition import REMEDIES
+from gnn_depth.arena.definition import REMEDIES, Arena
+from gnn_depth.arena.records import TrainingJob
+from gnn_depth.arena.running import perform
 from gnn_depth.cli import main
 from gnn_depth.measurements import load_values, measure_names
 from gnn_depth.nn import DeepGNN, native
@@ -306,6 +308,17 @@ def test_the_command_trains_and_probes_on_a_gpu(tmp_path, capsys):
     assert main(["fit", "--model.num_layers", "4", "--run.root", str(tmp_path), *quick]) == 0
     assert main(["probe", "--model.num_layers", "8", "--model.skip", "residual"]) == 0
     assert "layers run on kernels for GPUs" in capsys.readouterr().err
+
+
+def test_a_training_of_the_arena_runs_on_a_gpu_and_is_probed_there():
+    arena = Arena()
+    job = TrainingJob("small", "sbm_small", "residual", 8, 16, 0, 0, 12)
+    on_cpu, on_gpu = (perform(arena, job, accelerator) for accelerator in DEVICES)
+    assert on_gpu.status == "finished"
+    assert on_gpu.device == "gpu"
+    assert list(on_gpu.probe) == list(on_cpu.probe)
+    for one, other in zip(on_cpu.probe["0"], on_gpu.probe["0"], strict=True):
+        np.testing.assert_allclose(other, one, rtol=0.02, atol=1e-7)  # three digits are kept
 
 
 def test_a_sweep_trains_on_a_gpu(tmp_path):

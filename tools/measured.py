@@ -364,8 +364,10 @@ def authors_table(authors: Sequence[Authors]) -> str:
     for one in authors:
         cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
         changed = one.data.get("changed", {})  # options that the paper's command does not have
-        if changed:
-            notes = [f"{option} {value}" for option, value in changed.items()]
+        notes = [f"{option} {value}" for option, value in changed.items()]
+        if "gpu" in one.data["devices"]:
+            notes.append("on a GPU")
+        if notes:
             cell += f" (theirs: {', '.join(notes)})"
         published = number_text(one.published) if one.published else ""
         sides: list[Claim | None] = []

@@ -456,7 +456,8 @@ def _tables(results: Results) -> list[str]:
             cell = results.cells.get((name, remedy, deepest))
             cost = "|  |  |"
             if cell is not None and not cell.failed:
-                cost = f"| {cell.seconds:.3g} | {cell.bytes / 1e6:.3g} |"
+                seconds = "on a GPU" if math.isnan(cell.seconds) else f"{cell.seconds:.3g}"
+                cost = f"| {seconds} | {cell.bytes / 1e6:.3g} |"
             rows.append(f"| {remedy} | {' | '.join(entries)} {cost}")
         text.append("\n".join(rows))
         text += _left_out(results.arena, name)

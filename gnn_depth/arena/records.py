@@ -67,10 +67,11 @@ class TrainingRecord:
         best_epoch: The epoch of the best validation metric.
         ran: The number of epochs.
         settled: True if the training ended because the validation metric had stopped rising.
-        seconds: The time of the training, without the probes.
+        seconds: Processor time of the training, without the probes; NaN on a GPU.
         bytes: What one step keeps for its backward pass.
         rows: Numbers of rows to train, validate and test on.
         probe: By moment the measures in the order of :data:`MEASURES`, each at :data:`PLACES`.
+        device: Where it was trained: empty for the CPU, or ``gpu``.
     """
 
     job: TrainingJob
@@ -88,6 +89,7 @@ class TrainingRecord:
     bytes: int = 0
     rows: tuple[int, int, int] = (0, 0, 0)
     probe: dict[str, list[list[float | None] | None]] | None = None
+    device: str = ""
 
     def line(self) -> str:
         """The record as a line of the file; NaN is null."""

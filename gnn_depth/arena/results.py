@@ -92,8 +92,9 @@ class ArenaCell:
 
     @property
     def seconds(self) -> float:
-        """Median processor time of a training."""
-        return float(np.median([record.seconds for record in self.records.values()]))
+        """Median processor time of a training; NaN if all were trained on a GPU."""
+        known = _known(record.seconds for record in self.records.values())
+        return float(np.median(known)) if known else math.nan
 
     @property
     def bytes(self) -> int:

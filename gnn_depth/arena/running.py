@@ -2,9 +2,11 @@
 
 import json
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -159,10 +161,15 @@ def _patience(arena: Arena, job: TrainingJob) -> int | None:
     return arena.patience
 
 
-def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
+def perform(arena: Arena, job: TrainingJob, accelerator: str = "cpu") -> TrainingRecord:
     """Train once, and return what is kept of it.
 
     Nothing else is left: the run's folder is a temporary one.
+
+    Args:
+        arena: What is compared.
+        job: The training.
+        accelerator: Where it is trained, ``cpu`` or ``gpu``.
     """
     name = training_identity(arena, job)
     data_set = arena.data_set(job.set)
@@ -189,7 +196,7 @@ def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
                 callbacks=callbacks,
                 progress=False,
                 logger=False,
-                accelerator="cpu",
+                accelerator=accelerator,
                 check_val_every_n_epoch=arena.every,
             )
         except Diverged as error:
@@ -200,7 +207,11 @@ def perform(arena: Arena, job: TrainingJob) -> TrainingRecord:
         if not results:
             return TrainingRecord(job, name, "failed", reason)
         result = read_result(results[0].parent)
-    return _record(job, name, status, reason, result, data_set, data, moments, patience)
+    record = _record(job, name, status, reason, result, data_set, data, moments, patience)
+    if accelerator == "cpu":
+        return record
+    # What a processor waits for is not what the training costs.
+    return replace(record, device=accelerator, seconds=math.nan)
 
 
 def _record(
@@ -319,7 +330,7 @@ class ProbeMoments(Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.probes:
             data = trainer.datamodule  # type: ignore[attr-defined]
-            self._measure("end", pl_module, data.batch)
+            self._measure("end", pl_module, data.batch.to(pl_module.device))
         self.seconds += time.process_time() - self._began
 
     def _keep(self, tensor: Tensor) -> Tensor:
@@ -352,20 +363,23 @@ def summary_of(layers: Sequence[LayerValues]) -> list[list[float | None] | None]
     return summary
 
 
-def run_missing(arena: Arena, records: Records, until: float = float("inf")) -> int:
+def run_missing(
+    arena: Arena, records: Records, until: float = math.inf, accelerator: str = "cpu"
+) -> int:
     """Train what is missing, and return how many trainings that was.
 
     Args:
         arena: What is compared.
         records: Its records, open to add to.
         until: No training begins after this time of ``time.monotonic``.
+        accelerator: Where they are trained, ``cpu`` or ``gpu``.
     """
     count = 0
     for job in missing(arena, records):
         if time.monotonic() >= until:
             break
         began = time.perf_counter()
-        record = perform(arena, job)
+        record = perform(arena, job, accelerator)
         records.add(record)
         count += 1
         log.info(

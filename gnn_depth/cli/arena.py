@@ -61,6 +61,7 @@ def parser() -> Options:
     add("--sets", nargs="+", default=[], metavar="SET", help="only these data sets")
     add("--remedies", nargs="+", default=[], metavar="NAME", help="only these remedies")
     add("--max-hours", type=positive_float, metavar="H", help="start no training after this time")
+    add("--accelerator", choices=("cpu", "gpu"), default="cpu", help="where it is trained")
     add("--seed", type=int, default=0, help="determines the records of --verify")
     add("--output", default=ADDED, metavar="FILE", help="records of --add")
     return options
@@ -73,7 +74,7 @@ def _run(arena: "Arena", options: Namespace) -> int:
 
     _show_progress()
     with Records(options.records, writes=True) as records:
-        count = run_missing(arena, records, _until(options))
+        count = run_missing(arena, records, _until(options), options.accelerator)
         print(f"{count} trainings, {len(records)} records in {options.records}")
     return 0
 
@@ -92,7 +93,8 @@ def _add(arena: "Arena", options: Namespace) -> int:
     known = Records(options.records)
     _show_progress()
     with Records(options.output, writes=True) as records:
-        count = run_missing(together.restricted(remedies=list(own)), records, _until(options))
+        share = together.restricted(remedies=list(own))
+        count = run_missing(share, records, _until(options), options.accelerator)
         results = Results(together, _of(together, [*known, *records]))
     print(terminal_summary(results))
     print(f"\n{count} trainings of {', '.join(own)}, records in {options.output}")

@@ -24,6 +24,7 @@ from gnn_depth.arena.running import (
 )
 from gnn_depth.builder import build
 from gnn_depth.data.rewiring import FoSR
+from gnn_depth.training.run import fit
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def made_up(monkeypatch):
     """Trainings that take no time: the validation metric of a setting is larger for a later one."""
     done = []
 
-    def perform_at_once(arena, job):
+    def perform_at_once(arena, job, accelerator="cpu"):
         done.append(job)
         return TrainingRecord(
             job, training_identity(arena, job), "finished", val=0.5 + 0.1 * job.setting, test=0.6
@@ -139,6 +140,22 @@ def test_a_probe_is_kept_at_every_moment_and_leaves_the_training_as_it_was(tiny,
     assert len(at_start["norm"]) == 3
     at_end = dict(zip(MEASURES, probed.probe["end"], strict=True))
     assert at_start["norm"] != at_end["norm"]
+
+
+def test_a_record_says_that_it_was_trained_on_a_gpu_and_has_no_processor_time(tiny, monkeypatch):
+    job = TrainingJob("tune", "tiny", "plain", 2, 4, 0, 0, 2)
+    assert "device" not in perform(tiny, job).line()
+    asked = []
+
+    def fit_on_the_cpu(*given, **options):
+        asked.append(options.pop("accelerator"))
+        return fit(*given, **options, accelerator="cpu")
+
+    monkeypatch.setattr(running, "fit", fit_on_the_cpu)  # the tests of GPUs train on one
+    record = TrainingRecord.from_line(perform(tiny, job, "gpu").line())
+    assert asked == ["gpu"]
+    assert record.device == "gpu"
+    assert math.isnan(record.seconds)
 
 
 def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):

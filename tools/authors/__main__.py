@@ -39,7 +39,10 @@ ITEMS: dict[str, tuple[ModuleType, dict[str, str]]] = {
     "balance/table4": (balance, {"optimizer": "Adam"}),
     "gcnii": (gcnii, {}),
 }
-PER_RUN = ("seeds", "values", "last", "largest", "best_epochs", "epochs", "seconds")
+PER_RUN = (
+    *("seeds", "values", "last", "largest", "best_epochs", "epochs", "seconds"),
+    "devices",
+)
 
 
 def main() -> int:
@@ -95,6 +98,7 @@ def measure(given: argparse.Namespace) -> Iterator[str]:
             curves = code.run(folder, Path(data), Path(workdir), at, options, seed)
         numbers = {"seeds": seed} | curves.numbers()
         numbers["seconds"] = round(time.monotonic() - begun)
+        numbers["devices"] = curves.device
         for key in PER_RUN:
             claim[key].append(numbers[key])
         path.parent.mkdir(parents=True, exist_ok=True)

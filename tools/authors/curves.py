@@ -9,10 +9,11 @@ Numbers = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Curves:
-    """Accuracies after each epoch, as fractions."""
+    """Accuracies after each epoch, as fractions, and the device: ``cpu`` or ``gpu``."""
 
     val: Sequence[float]
     test: Sequence[float]
+    device: str = "cpu"
 
     @property
     def best_epoch(self) -> int:
@@ -38,6 +39,7 @@ class BestAccuracy:
     accuracy: float
     best_epoch: int | None = None
     epochs: int | None = None
+    device: str = "cpu"
 
     def numbers(self) -> Numbers:
         """As those of :class:`Curves`; what the script does not keep is None."""

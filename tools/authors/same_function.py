@@ -100,38 +100,72 @@ def linear(ours: str, theirs: str) -> dict[str, tuple[str, Callable[[Tensor], Te
     return {f"{ours}.{part}": (f"{theirs}.{part}", same) for part in ("weight", "bias")}
 
 
+#: By network of LipschitzNorm's code the names of our parameters of a layer and of theirs.
+LIPSCHITZ_PAIRS: dict[str, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
+    "gat": {
+        "lin.weight": ("lin_l.weight", same),
+        "bias": ("bias", same),
+        "att_src": ("att_l", lambda tensor: tensor[0]),
+        "att_dst": ("att_r", lambda tensor: tensor[0]),
+    },
+    "transformer": linear("lin_query", "lin_query")
+    | linear("lin_key", "lin_key")
+    | linear("lin_value", "lin_value")
+    | linear("lin_root", "lin_skip"),
+}
+
+
 def of_lipschitz(folder: Path) -> Iterator[tuple[str, float, float]]:
-    """The GAT without a norm, with both forms of LipschitzNorm, and with PairNorm."""
+    """The GAT and the graph transformer (GT) without a norm, with LipschitzNorm and PairNorm."""
     batch = cora()
-    classes = int(batch.y.max()) + 1
+    features, classes = batch.x.shape[1], int(batch.y.max()) + 1
     released = {"name": "lipschitz", "form": "released"}
-    norms: dict[str, Any] = {
-        "none": {},
-        "lipschitznorm": {"norm": released | {"per_head": False}},
-        "lipschitznorm-si": {"norm": released},
-        "pairnorm": {"norm": "pair", "norm_after_skip": True},
+    pair = {"norm": "pair", "norm_after_skip": True}
+    norms: dict[str, dict[str, dict[str, Any]]] = {
+        "gat": {
+            "none": {},
+            "lipschitznorm": {"norm": released | {"per_head": False}},
+            "lipschitznorm-si": {"norm": released},
+            "pairnorm": pair,
+        },
+        "transformer": {"none": {}, "lipschitznorm": {"norm": released}, "pairnorm": pair},
+    }
+    theirs = {
+        "gat": ("deepgat.py", "DeepGAT({features}, {width}, {classes}, {heads}, {layers}, {norm})"),
+        "transformer": (
+            "deepgt.py",
+            "DeepGT({features}, {width}, {classes}, {layers}, {heads}, {norm})",
+        ),
     }
     data = Data(x=batch.x, edge_index=batch.graph.edge_index)
-    pairs = linear("encoder", "lin") | linear("decoder", "fc1")
-    for layer in range(LAYERS):
-        ours, theirs = f"blocks.{layer}.layer", f"layers.{layer}"
-        pairs[f"{ours}.lin.weight"] = (f"{theirs}.lin_l.weight", same)
-        pairs[f"{ours}.bias"] = (f"{theirs}.bias", same)
-        pairs[f"{ours}.att_src"] = (f"{theirs}.att_l", lambda tensor: tensor[0])
-        pairs[f"{ours}.att_dst"] = (f"{theirs}.att_r", lambda tensor: tensor[0])
-    for norm, options in norms.items():
-        more = (
-            "import torch\n"
-            f"network = DeepGAT({batch.x.shape[1]}, {WIDTH}, {classes}, {HEADS}, {LAYERS}, "
-            f"{norm!r}).double()\n"
-        )
-        found = run_script(folder / "models" / "deepgat.py", [], folder, [], more, root=folder)
-        layer = {"name": "gat", "heads": HEADS}
-        ours = DeepGNN(
-            batch.x.shape[1], classes, layer, LAYERS, WIDTH, activation="elu", **options
-        ).double()
-        network = found["network"]
-        yield norm, *compare(network, lambda one: one(data), ours, pairs, batch)
+    for name, (script, call) in theirs.items():
+        pairs = linear("encoder", "lin") | linear("decoder", "fc1")
+        for layer in range(LAYERS):
+            for ours_of, (of_theirs, mapping) in LIPSCHITZ_PAIRS[name].items():
+                of_layer = f"layers.{layer}.{of_theirs}"
+                pairs[f"blocks.{layer}.layer.{ours_of}"] = (of_layer, mapping)
+        for norm, options in norms[name].items():
+            network = call.format(
+                features=features,
+                width=WIDTH,
+                classes=classes,
+                heads=HEADS,
+                layers=LAYERS,
+                norm=repr(norm),
+            )
+            more = f"import torch\nnetwork = {network}.double()\n"
+            found = run_script(folder / "models" / script, [], folder, [], more, root=folder)
+            ours = DeepGNN(
+                features,
+                classes,
+                {"name": name, "heads": HEADS},
+                LAYERS,
+                WIDTH,
+                activation="elu",
+                **options,
+            ).double()
+            title = f"{name}, {norm}"
+            yield title, *compare(found["network"], lambda one: one(data), ours, pairs, batch)
 
 
 def of_gcnii(folder: Path) -> Iterator[tuple[str, float, float]]:
