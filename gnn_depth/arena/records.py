@@ -13,7 +13,7 @@ from typing import Any
 from gnn_depth.runs import digest
 
 #: Of the first line of a file: raised when a reader of the old one would misread the new one.
-FORMAT = 1
+FORMAT = 2
 #: What is kept of a measure of all layers: its value at the first, middle and last layer.
 PLACES = ("first", "middle", "last")
 #: Moments of a training at which it is probed: steps, and the end.
@@ -92,24 +92,35 @@ class TrainingRecord:
     device: str = ""
 
     def line(self) -> str:
-        """The record as a line of the file; NaN is null."""
+        """The record as a line of the file: the values of :data:`COLUMNS`, null for NaN and for
+        what is empty, without the empty ones at the end."""
         content: dict[str, Any] = {**asdict(self.job), **asdict(self)}
-        del content["job"]
-        plain = {}
-        for name, value in content.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                value = None
-            if value not in ("", None, {}):
-                plain[name] = value
-        return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+        values = []
+        for column in COLUMNS:
+            value = content[column]
+            is_nan = isinstance(value, float) and not math.isfinite(value)
+            values.append(None if is_nan or value in ("", {}) else value)
+        while values[-1] is None:
+            values.pop()
+        return json.dumps(values, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_line(cls, line: str) -> "TrainingRecord":
         """The record of a line of the file."""
-        content = json.loads(line)
+        values = json.loads(line)
+        found = dict(zip(COLUMNS[: len(values)], values, strict=True))
+        content = {column: value for column, value in found.items() if value is not None}
         job = TrainingJob(**{name: content.pop(name) for name in TrainingJob.__dataclass_fields__})
         content["rows"] = tuple(content["rows"])
         return cls(job, **content)
+
+
+#: What a line of the file holds, in this order. What few records have comes last.
+COLUMNS = (
+    *TrainingJob.__dataclass_fields__,
+    *("identity", "status", "test", "val", "train", "chance", "best_epoch", "ran", "settled"),
+    *("seconds", "bytes", "rows", "probe", "reason", "device"),
+)
 
 
 def identity_of(job: TrainingJob, model: Any, data: Any, others: Any) -> str:
@@ -188,7 +199,13 @@ class Records:
         if whole < len(content):
             file.truncate(whole)
         if whole == 0:
-            self._append(json.dumps({"arena": FORMAT, "measures": MEASURES, "places": PLACES}))
+            head = {
+                "arena": FORMAT,
+                "columns": COLUMNS,
+                "measures": MEASURES,
+                "places": PLACES,
+            }
+            self._append(json.dumps(head))
 
     def _text(self) -> str:
         if self.path.suffix == ".gz":
@@ -201,8 +218,10 @@ class Records:
         head = json.loads(line)
         if not isinstance(head, dict) or head.get("arena") != FORMAT:
             raise RecordError(f"{self.path} is no file of the arena's records of format {FORMAT}.")
-        if tuple(head["measures"]) != MEASURES:
-            raise RecordError(f"{self.path} has other measures: it was made by another version.")
+        if (tuple(head["columns"]), tuple(head["measures"])) != (COLUMNS, MEASURES):
+            raise RecordError(
+                f"{self.path} has other columns or measures: it was made by another version."
+            )
 
     def _append(self, line: str) -> None:
         self._file.write(line.encode() + b"\n")
