@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,12 +136,11 @@ class RecordError(ValueError):
 class Records:
     """The records of a file, which grows by one line for each training.
 
-    A line that a stopped process left incomplete at the end is removed when the file is opened to
-    write. Two processes cannot write to one file.
+    What a stopped process left incomplete at the end is removed when the file is opened to write.
+    Two processes cannot write to one file.
 
     Args:
-        path: The file; one packed by gzip, with ``.gz`` after the name, can be read only, and is
-            read if the file itself is not there.
+        path: The file; it is packed by gzip if its name ends in ``.gz``.
         writes: Open it to add records.
 
     Raises:
@@ -149,14 +149,13 @@ class Records:
 
     def __init__(self, path: str | Path, writes: bool = False) -> None:
         self.path = Path(path)
-        packed = self.path.with_name(f"{self.path.name}.gz")
-        if not writes and not self.path.is_file() and packed.is_file():
-            self.path = packed
+        self.is_packed = self.path.suffix == ".gz"
         self.by_identity: dict[str, TrainingRecord] = {}
         self._file: Any = None
-        if writes:
-            self._open()
+        self._has_grown = False
         try:
+            if writes:
+                self._open()
             self._load()
         except BaseException:
             self.close()
@@ -169,7 +168,9 @@ class Records:
                 f"there is no file of records {str(self.path)!r}: name one with --records FILE, or "
                 "make one with gnn-depth arena --run."
             )
-        text = self._text()
+        content = self.path.read_bytes()
+        content = content[: self._complete(content)]  # another process may be writing a line
+        text = (gzip.decompress(content) if self.is_packed else content).decode("utf-8")
         for number, line in enumerate(text.splitlines(), 1):
             try:
                 if number == 1:
@@ -182,23 +183,40 @@ class Records:
                     raise
                 raise RecordError(f"{self.path}, line {number} is no record: {error}.") from error
 
+    def _complete(self, content: bytes) -> int:
+        """The length of a file without what is incomplete at its end."""
+        if not self.is_packed:
+            return content.rfind(b"\n") + 1
+        rest = content
+        while rest:  # a line added by itself is packed by itself
+            member = zlib.decompressobj(wbits=31)
+            try:
+                member.decompress(rest)
+            except zlib.error as error:
+                raise RecordError(f"{self.path} is damaged: {error}.") from error
+            if not member.eof:
+                break
+            rest = member.unused_data
+        return len(content) - len(rest)
+
     def _open(self) -> None:
-        if self.path.suffix == ".gz":
-            raise RecordError(f"{self.path} is packed: unpack it with gunzip to add records.")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = self.path.open("a+b")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            was_replaced = os.fstat(file.fileno()).st_ino != self.path.stat().st_ino
         except OSError:
+            was_replaced = True
+        if was_replaced:  # by a process that packs its records anew
             file.close()
-            raise RecordError(f"another process adds records to {self.path}.") from None
+            raise RecordError(f"another process adds records to {self.path}.")
         self._file = file
         file.seek(0)
         content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            file.truncate(whole)
-        if whole == 0:
+        complete = self._complete(content)
+        if complete < len(content):
+            file.truncate(complete)
+        if complete == 0:
             head = {
                 "arena": FORMAT,
                 "columns": COLUMNS,
@@ -206,13 +224,6 @@ class Records:
                 "places": PLACES,
             }
             self._append(json.dumps(head))
-
-    def _text(self) -> str:
-        if self.path.suffix == ".gz":
-            with gzip.open(self.path, "rt", encoding="utf-8") as file:
-                return file.read()
-        text = self.path.read_text("utf-8")
-        return text[: text.rfind("\n") + 1]  # another process may be writing a line
 
     def _check_head(self, line: str) -> None:
         head = json.loads(line)
@@ -224,9 +235,11 @@ class Records:
             )
 
     def _append(self, line: str) -> None:
-        self._file.write(line.encode() + b"\n")
+        content = line.encode() + b"\n"
+        self._file.write(gzip.compress(content, mtime=0) if self.is_packed else content)
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._has_grown = True
 
     def add(self, record: TrainingRecord) -> None:
         """Write a record, safe from a crash once this returns."""
@@ -244,10 +257,16 @@ class Records:
         return len(self.by_identity)
 
     def close(self) -> None:
-        """Let other processes write to the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Let other processes write to the file; what was packed line by line is packed anew."""
+        if self._file is None:
+            return
+        if self.is_packed and self._has_grown:
+            lines = gzip.decompress(self.path.read_bytes())
+            packed = self.path.with_name(f"{self.path.name}.new")
+            packed.write_bytes(gzip.compress(lines, mtime=0))
+            packed.replace(self.path)
+        self._file.close()
+        self._file = None
 
     def __enter__(self) -> "Records":
         return self

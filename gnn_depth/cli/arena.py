@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gnn_depth.arena.definition import Arena
     from gnn_depth.arena.records import TrainingRecord
 
-RECORDS = "docs/results/arena.jsonl"
+RECORDS = "docs/results/arena.jsonl.gz"
 ADDED = "runs/arena.jsonl"
 
 

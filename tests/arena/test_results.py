@@ -257,7 +257,7 @@ def test_a_row_has_a_cell_for_each_column_where_depths_are_missing(tmp_path):
 @pytest.mark.usefixtures("no_pictures")
 def test_the_committed_pages_are_those_of_the_committed_records(tmp_path):
     arena = Arena()
-    records = [one for one in Records(ROOT / "docs/results/arena.jsonl") if belongs(arena, one)]
+    records = [one for one in Records(ROOT / "docs/results/arena.jsonl.gz") if belongs(arena, one)]
     made = write_arena(Results(arena, records), tmp_path)
     assert made.read_text() == (ROOT / "docs/arena.md").read_text()
     made = write_court(records, arena, tmp_path)

@@ -203,7 +203,7 @@ def test_every_remedy_of_the_arena_can_be_trained(remedy, tiny):
 
 
 def test_every_committed_record_belongs_to_the_arena():
-    records = list(Records(Path(__file__).parents[2] / "docs/results/arena.jsonl"))
+    records = list(Records(Path(__file__).parents[2] / "docs/results/arena.jsonl.gz"))
     others = [record.job for record in records if not belongs(Arena(), record)]
     assert not others
     assert len(records) > 1900
@@ -299,18 +299,52 @@ def test_what_keeps_two_processes_from_one_file(tmp_path):
     Records(path, writes=True).close()
 
 
-def test_packed_records_are_read_and_not_added_to(tmp_path):
+def made_record(identity):
     job = TrainingJob("final", "tiny", "plain", 1, 4, 0, 0, 6)
-    record = TrainingRecord(job, "0123", "finished", test=0.5, rows=(3, 2, 1))
-    with Records(tmp_path / "r.jsonl", writes=True) as records:
+    return TrainingRecord(job, identity, "finished", test=0.5, rows=(3, 2, 1))
+
+
+def test_packed_records_are_those_of_a_plain_file_also_if_their_process_was_killed(tmp_path):
+    path, wanted = tmp_path / "r.jsonl.gz", [made_record(str(number)) for number in range(40)]
+    records = Records(path, writes=True)
+    for number, record in enumerate(wanted[:20]):
         records.add(record)
-    content = (tmp_path / "r.jsonl").read_bytes()
-    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(content))
-    for name in ("packed.jsonl.gz", "packed.jsonl"):
-        (read,) = Records(tmp_path / name)
-        assert (read.job, read.test, read.rows) == (job, 0.5, (3, 2, 1))
-    with pytest.raises(RecordError, match="gunzip"):
-        Records(tmp_path / "packed.jsonl.gz", writes=True)
+        assert len(Records(path)) == number + 1
+    records._file.close()  # killed, and not closed
+    whole = path.read_bytes()
+    last = len(gzip.compress(wanted[0].line().encode(), mtime=0))
+    for missing_bytes in (1, 9, last - 3):  # of the last line, down to its first bytes
+        path.write_bytes(whole[:-missing_bytes])
+        assert len(Records(path)) == 19
+    with Records(path, writes=True) as records:
+        for record in wanted[19:]:
+            records.add(record)
+        before = path.stat().st_size
+    assert path.stat().st_size < before / 2  # packed as one
+    assert list(Records(path)) == wanted
+    with Records(path, writes=True):
+        pass
+    assert list(Records(path)) == wanted
+    with Records(tmp_path / "r.jsonl", writes=True) as plain:
+        for record in wanted:
+            plain.add(record)
+    assert gzip.decompress(path.read_bytes()) == (tmp_path / "r.jsonl").read_bytes()
+
+
+def test_a_packed_file_that_is_damaged_is_refused(tmp_path):
+    path = tmp_path / "r.jsonl.gz"
+    with Records(path, writes=True) as records:
+        for number in range(40):
+            records.add(made_record(str(number)))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    for writes in (False, True):
+        with pytest.raises(RecordError, match="damaged"):
+            Records(path, writes=writes)
+    path.write_text("no gzip")
+    with pytest.raises(RecordError, match="damaged"):
+        Records(path)
 
 
 def test_a_file_that_holds_no_records_is_refused(tmp_path):
