@@ -362,27 +362,56 @@ def authors_table(authors: Sequence[Authors]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for one in authors:
+        if one.is_variation:
+            continue
         cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
-        changed = one.data.get("changed", {})  # options that the paper's command does not have
-        notes = [f"{option} {value}" for option, value in changed.items()]
-        if "gpu" in one.data["devices"]:
-            notes.append("on a GPU")
+        notes = _notes(one)
         if notes:
-            cell += f" (theirs: {', '.join(notes)})"
+            cell += f" (theirs: {notes})"
         published = number_text(one.published) if one.published else ""
-        sides: list[Claim | None] = []
-        for key in ("values", "last", "largest"):
-            values = one.data[key]
-            is_told = None not in values
-            sides.append(Claim(one.data | {"values": values}, "std") if is_told else None)
-        columns = [cell, published]
-        for side in (*sides, one.ours):
-            text = side.text() if side else ""
-            if side and side.n > 1:
-                text += f" (n = {side.n})"
-            columns.append(text)
-        lines.append(line_of([*columns, one.verdict]))
+        columns = [cell, published, *_of_released(one), _text_of(one.ours), one.verdict]
+        lines.append(line_of(columns))
     return "\n".join(lines)
+
+
+def variations_table(authors: Sequence[Authors]) -> str:
+    """What the released code gives with other options than those of our runs."""
+    lines = [
+        "| item and cell | published | options of the released code | best validation epoch | "
+        "last epoch | largest of all epochs |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in authors:
+        if one.is_variation:
+            cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
+            published = number_text(one.published) if one.published else ""
+            lines.append(line_of([cell, published, _notes(one), *_of_released(one)]))
+    return "\n".join(lines)
+
+
+def _notes(one: Authors) -> str:
+    """The options that our runs do not have, and a device that is no CPU."""
+    notes = [f"{option} {value}" for option, value in one.data.get("changed", {}).items()]
+    if "gpu" in one.data["devices"]:
+        notes.append("on a GPU")
+    return ", ".join(notes)
+
+
+def _of_released(one: Authors) -> list[str]:
+    """Accuracy of the released code under three ways to choose the epoch; empty if not told."""
+    columns = []
+    for key in ("values", "last", "largest"):
+        values = one.data[key]
+        is_told = None not in values
+        columns.append(_text_of(Claim(one.data | {"values": values}, "std") if is_told else None))
+    return columns
+
+
+def _text_of(claim: Claim | None) -> str:
+    """An accuracy, with the number of seeds if there are several."""
+    if claim is None:
+        return ""
+    return f"{claim.text()} (n = {claim.n})" if claim.n > 1 else claim.text()
 
 
 def _of_code(paper: str, agreeing: int, decided: int) -> str:
@@ -436,6 +465,7 @@ def page(text: str, found: Sequence[Results]) -> str:
     tables: dict[str, Callable[[], str]] = {
         "counts": partial(counts, found),
         "authors": partial(authors_table, authors),
+        "variations": partial(variations_table, authors),
         "papers": partial(papers_table, found, authors),
     }
     for results in found:

@@ -25,7 +25,7 @@ def test_a_page_is_what_the_results_give(path):
     shown = {match[2] for match in measured.BLOCK.finditer(text)}
     if path == PAGE:
         stated = {results.path.stem for results in STATED}
-        assert shown == {"counts", "authors", "papers", *stated}
+        assert shown == {"counts", "authors", "variations", "papers", *stated}
     else:
         assert shown == {"papers"}
 
