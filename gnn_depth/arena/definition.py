@@ -294,7 +294,7 @@ class Arena:
     width: int = 32
     settings: tuple[Setting, ...] = drawn_settings(8, seed=47)
     tuning: tuple[Round, ...] = (Round(8, 15), Round(4, 30), Round(2, 60))
-    epochs: int = 300
+    epochs: int = 1000
     patience: int = 50
     every: int = 5
     portions: tuple[int, ...] = (3, 10)

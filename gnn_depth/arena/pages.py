@@ -181,8 +181,13 @@ def _points(values: Iterable[float]) -> str:
     points = sorted(100 * value for value in values if not math.isnan(value))
     if not points:
         return ""
-    low, middle, high = f"{points[0]:.1f}", f"{np.median(points):.1f}", f"{points[-1]:.1f}"
+    low, middle, high = map(_point, (points[0], float(np.median(points)), points[-1]))
     return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _point(value: float) -> str:
+    """A difference in points, which is never above 100."""
+    return f"{value:.1f}" if value <= 100 else "over 100"
 
 
 def _none_found(compared: Sequence[Compared]) -> str:
@@ -287,7 +292,8 @@ def _group_question(results: Results) -> list[str]:
     text = [
         "### Which remedies cannot be told apart?",
         f"Over the sets, at {DEEP} layers: Friedman's test on the ranks of mean test scores, and "
-        "Nemenyi's critical difference. On each set: every settled remedy against the one with the "
+        "Nemenyi's critical difference. A set with less than half as many ranked remedies as "
+        "another one is left out. On each set: every settled remedy against the one with the "
         "best validation score. Each set is a family of Holm's correction.",
     ]
     ranks = results.ranks(DEEP)

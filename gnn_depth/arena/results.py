@@ -249,10 +249,16 @@ class Results:
         return found
 
     def ranked(self, name: str, depth: int) -> list[ArenaCell]:
-        """The settled cells of a set and depth, the best mean first; none where nothing learns."""
+        """The settled cells of a set and depth, the best mean first; none where nothing learns.
+
+        A cell that has just been begun is not among them: all are compared over the splits that all
+        have.
+        """
         if name in self.silent:
             return []
-        cells = [cell for cell in self.of(name, depth) if cell.is_settled]
+        settled = [cell for cell in self.of(name, depth) if cell.is_settled]
+        most = max((self.splits([cell]) for cell in settled), default=0)
+        cells = [cell for cell in settled if self.splits([cell]) >= min(most, FEWEST)]
         splits = self.splits(cells)
         return sorted(cells, key=lambda cell: -float(np.mean(cell.scores(range(splits)))))
 
@@ -331,12 +337,12 @@ class Results:
         the best shallow one, with Holm's correction over the sets."""
         pairs = []
         for name in sets:
-            deep = [cell for cell in self.of(name, DEEP) if cell.is_settled]
+            deep = self.ranked(name, DEEP)
             shallow = []
             for depth in self.depths(name):
                 if depth <= SHALLOW:
-                    shallow += [cell for cell in self.of(name, depth) if cell.is_settled]
-            if name in self.silent or min(self.splits(deep), self.splits(shallow)) < FEWEST:
+                    shallow += self.ranked(name, depth)
+            if min(self.splits(deep), self.splits(shallow)) < FEWEST:
                 continue
             best_deep = max(deep, key=lambda cell: cell.validation)
             best_shallow = max(shallow, key=lambda cell: cell.validation)
@@ -366,8 +372,10 @@ class Results:
         return self.family([*others, reference], reference)
 
     def ranked_sets(self, depth: int) -> list[str]:
-        """The sets with ranks at a depth."""
-        return [name for name in self.telling if self.ranked(name, depth)]
+        """The sets with at least half as many ranked remedies as the set with most."""
+        counts = {name: len(self.ranked(name, depth)) for name in self.telling}
+        most = max(counts.values(), default=0)
+        return [name for name, count in counts.items() if count and 2 * count >= most]
 
     def dropped(self, depth: int) -> dict[str, list[str]]:
         """The remedies without a rank on one of the ranked sets, each with the reasons."""
@@ -393,7 +401,9 @@ class Results:
             return "no trainings yet on"
         if cell.failed:
             return "cannot be trained on"
-        return "" if cell.is_settled else "not settled on"
+        if not cell.is_settled:
+            return "not settled on"
+        return "" if cell in self.ranked(name, depth) else "only begun on"
 
     def ranks(self, depth: int) -> RankComparison | None:
         """Friedman's test of the remedies that are ranked on every set at a depth; None if they

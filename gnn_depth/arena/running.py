@@ -148,6 +148,8 @@ def belongs(arena: Arena, record: TrainingRecord) -> bool:
         return False
     if job.set not in arena.sets and job.set not in arena.small:
         return False
+    if not arena.takes(job.remedy, job.set):
+        return False
     settings = arena.small_settings if job.stage == "small" else arena.settings
     if job.setting >= len(settings):
         return False
@@ -373,7 +375,13 @@ def run_missing(
         records: Its records, open to add to.
         until: No training begins after this time of ``time.monotonic``.
         accelerator: Where they are trained, ``cpu`` or ``gpu``.
+
+    Raises:
+        ValueError: There is no such accelerator.
     """
+    if accelerator == "gpu" and not torch.cuda.is_available():
+        # Before the first training, which would be recorded as a failed one.
+        raise ValueError("PyTorch finds no GPU here: train on the CPU, or install its GPU build.")
     count = 0
     for job in missing(arena, records):
         if time.monotonic() >= until:

@@ -28,6 +28,8 @@ def main(argv: list[str]) -> int:
         raise UsageError("choose one of --run, --verify, --add and --pages.")
     if options.max_hours is not None and not (options.run or options.add):
         raise UsageError("--max-hours ends --run or --add: choose one of them.")
+    if options.accelerator != "cpu" and not (options.run or options.add):
+        raise UsageError("--accelerator is where --run or --add trains: choose one of them.")
     # What follows imports PyTorch.
     from gnn_depth.arena.definition import Arena
 

@@ -219,6 +219,7 @@ def test_what_the_command_refuses(tmp_path, capsys):
     for words, said in (
         (["--run", "--verify", "2"], "one of"),
         (["--max-hours", "2"], "--max-hours"),
+        (["--verify", "2", "--accelerator", "gpu"], "--accelerator"),
         ([records], "no file of records"),
         (["--sets", "corra", records], "'cora'"),
         (["--remedies", "plane", records], "'plain'"),
@@ -237,6 +238,37 @@ def test_the_command_says_with_its_exit_code_that_a_record_differs(tiny, tmp_pat
     assert main(["arena", "--verify", "1", "--records", str(path)]) == 0
     monkeypatch.setattr(checking, "perform", lambda arena, job: final(arena, *key, test=0.2))
     assert main(["arena", "--verify", "1", "--records", str(path)]) == 1
+
+
+def test_a_cell_that_has_just_begun_keeps_no_set_from_being_compared():
+    arena = Arena().restricted(["cora", "cora_cold", "minesweeper"], list(GAINS))
+    records = finals(arena, ["cora", "cora_cold", "minesweeper"], splits=3)
+    begun, whole = list(GAINS)[-1], Results(arena, records)
+    few = []
+    for record in records:
+        job = record.job
+        is_begun = (job.set, job.remedy, job.depth) == ("cora", begun, 32)
+        if not (is_begun and job.split > 0):
+            few.append(record)
+    results = Results(arena, few)
+    assert results.dropped(32) == {begun: ["only begun on cora"]}
+    assert results.against_best("cora", 32).splits == 3
+    for one, other in zip(
+        results.depth_answers(["cora"]), whole.depth_answers(["cora"]), strict=True
+    ):
+        assert (one.cell, one.test) == (other.cell, other.test)
+
+
+def test_ranks_leave_out_a_set_with_few_remedies_instead_of_most_remedies():
+    sets = ["cora", "cora_cold", "minesweeper", "photo"]
+    arena = Arena().restricted(sets, list(GAINS))
+    records = []
+    for record in finals(arena, sets, splits=3):
+        if record.job.set != "photo" or record.job.remedy == "gcnii":
+            records.append(record)
+    results = Results(arena, records)
+    assert results.ranked_sets(32) == ["cora", "cora_cold", "minesweeper"]
+    assert results.ranks(32).sets == 3
 
 
 def test_a_row_has_a_cell_for_each_column_where_depths_are_missing(tmp_path):

@@ -158,6 +158,14 @@ def test_a_record_says_that_it_was_trained_on_a_gpu_and_has_no_processor_time(ti
     assert math.isnan(record.seconds)
 
 
+def test_without_a_gpu_nothing_is_recorded_as_failed_on_one(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        with pytest.raises(ValueError, match="finds no GPU here"):
+            run_missing(tiny, records, accelerator="gpu")
+        assert len(records) == 0
+
+
 def test_a_training_that_cannot_be_is_recorded_with_the_reason(tiny):
     arena = tiny.with_remedies({"odd": ArenaRemedy({"skip": {"name": "ordered", "chunks": 3}})})
     record = perform(arena, TrainingJob("final", "tiny", "odd", 2, 4, 0, 0, 6))

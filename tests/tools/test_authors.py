@@ -13,7 +13,7 @@ from gnn_depth.data import NodeBatch
 from gnn_depth.data.base import coalesce
 from gnn_depth.graph import Graph
 from tools.authors import __main__ as authors
-from tools.authors import gcnii, stand_ins
+from tools.authors import gcnii, lipschitz, stand_ins
 from tools.authors.curves import Curves
 from tools.authors.released import Released, run_script
 from tools.authors.same_function import compare
@@ -124,6 +124,24 @@ def test_kept_numbers_are_of_the_stated_commit_and_one_for_each_seed(path):
             assert len(claim[key]) == len(claim["seeds"])
         for largest, best in zip(claim["largest"], claim["values"], strict=True):
             assert largest is None or largest >= best
+
+
+def test_the_released_lipschitznorm_gets_the_options_of_our_runs():
+    """As configs/sweeps/lipschitz_depth.yaml and lipschitz_table1.yaml set them."""
+    depth = {"data": "Cora", "layer": "GT", "norm": "none"}
+    rates = [lipschitz.settings(depth | {"depth": layers})["lr"] for layers in ("2", "5", "10")]
+    assert rates == [0.005, 0.001, 0.001]
+    gat = {"data": "Cora", "layer": "GAT", "norm": "pair", "depth": "5"}
+    assert lipschitz.settings(gat)["lr"] == 0.005
+    assert lipschitz.settings(gat)["norm"] == "pairnorm"
+    table = {"method": "GAT-Lip", "data": "PubMed"}
+    with_all = lipschitz.settings(table | {"missing": "0%"})
+    with_some = lipschitz.settings(table | {"missing": "100%"})
+    assert (with_all["num_layers"], with_all["lr"], with_all["lr_patience"]) == (5, 0.005, 50)
+    assert (with_some["num_layers"], with_some["lr"], with_some["lr_patience"]) == (15, 0.001, 0)
+    for layer, norm in (("GT", "layer"), ("GCN", "none")):
+        with pytest.raises(ValueError, match="the released code has GAT, GT"):
+            lipschitz.settings(depth | {"layer": layer, "norm": norm, "depth": "2"})
 
 
 class Theirs(torch.nn.Module):
