@@ -16,7 +16,7 @@ RELEASED = Released(
     "Dasoulas et al. 2021",
 )
 NORMS = {"GAT": "none", "GAT-Pn": "pair", "GAT-Lip": "lipschitz"}
-#: Their names of our norms: with a norm that has none there, the released network cannot be built.
+#: Their names of our norms. Their GAT has no LayerNorm; their GT with it fails with several heads.
 THEIRS = {
     "GAT": {"none": None, "lipschitz": "lipschitznorm", "pair": "pairnorm"},
     "GT": {"none": "None", "lipschitz": "lipschitznorm", "pair": "pairnorm"},
