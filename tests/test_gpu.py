@@ -239,6 +239,8 @@ def test_a_resumed_training_ends_as_the_uninterrupted_one(tmp_path):
 
 def test_a_run_of_a_gpu_is_read_and_predicts_on_the_cpu(tmp_path):
     run = trained({"num_layers": 3}, "gpu", tmp_path)
+    result = json.loads((Path(run.folder) / "result.json").read_text())
+    assert result["device"] == torch.cuda.get_device_name()
     on_gpu = run.predict(planted())
     read = gnn_depth.load(run.folder)
     assert next(read.model.parameters()).device.type == "cpu"

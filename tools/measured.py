@@ -512,7 +512,8 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             if math.isfinite(value):
                 values.append(round(100 * value, 2))
                 seeds.append(one["seed"])
-                seconds.append(one["seconds"])
+                if one.get("device", "cpu") == "cpu":  # what a run costs is asked of the CPU
+                    seconds.append(one["seconds"])
                 commits.append(one["git"]["commit"])
         if not values:
             continue
@@ -521,8 +522,9 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             "values": values,
             "seeds": seeds,
             "commit": commits[0][:7],
-            "seconds": round(statistics.fmean(seconds)),
         }
+        if seconds:
+            claim["seconds"] = round(statistics.fmean(seconds))
         if settings:
             claim["options"] = list(settings)
         new = Claim(claim, content["spread"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import lightning as L
 import numpy as np
+import torch
 import yaml
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
@@ -119,6 +120,11 @@ class BestEpoch:
 def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
     """Metrics as plain numbers."""
     return {name: float(value) for name, value in metrics.items()}
+
+
+def device_name(device: torch.device) -> str:
+    """What a run was trained on, as times are to be compared: ``cpu``, or the name of the GPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 class Autosave:
@@ -282,6 +288,7 @@ class RunRecorder(L.Callback):
         self.result["monitor"] = self.best.monitor
         self.result["metric"] = type(task).best  # whatever chooses the best epoch
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
+        self.result["device"] = device_name(trainer.strategy.root_device)
         missing = getattr(data, "missing_mask", None)
         if missing is not None:
             self.result["missing_hash"] = data.missing_hash

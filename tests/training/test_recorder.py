@@ -57,6 +57,7 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     assert result["status"] == "finished"
     assert result["epochs"] == result["steps"] == 4
     assert result["seed"] == 0
+    assert result["device"] == "cpu"
     assert result["num_parameters"] == sum(
         p.numel() for p in NodeClassifier(4, 2, hidden_channels=8).parameters()
     )
