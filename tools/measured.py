@@ -364,11 +364,10 @@ def authors_table(authors: Sequence[Authors]) -> str:
     for one in authors:
         if one.is_variation:
             continue
-        cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
+        cell, published = _cell_and_published(one)
         notes = _notes(one)
         if notes:
             cell += f" (theirs: {notes})"
-        published = number_text(one.published) if one.published else ""
         columns = [cell, published, *_of_released(one), _text_of(one.ours), one.verdict]
         lines.append(line_of(columns))
     return "\n".join(lines)
@@ -383,10 +382,14 @@ def variations_table(authors: Sequence[Authors]) -> str:
     ]
     for one in authors:
         if one.is_variation:
-            cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
-            published = number_text(one.published) if one.published else ""
-            lines.append(line_of([cell, published, _notes(one), *_of_released(one)]))
+            lines.append(line_of([*_cell_and_published(one), _notes(one), *_of_released(one)]))
     return "\n".join(lines)
+
+
+def _cell_and_published(one: Authors) -> tuple[str, str]:
+    """The item with its cell, and the published number; empty if there is none."""
+    cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
+    return cell, number_text(one.published) if one.published else ""
 
 
 def _notes(one: Authors) -> str:

@@ -60,7 +60,6 @@ class TrainingRecord:
         job: The training.
         identity: Digest of its options, which tells it from a training of another definition.
         status: ``finished``, ``diverged``, or ``failed`` if the model could not be trained.
-        reason: Why it diverged or failed.
         test: The test metric at the best validation epoch; NaN if there was none.
         val: The validation metric there.
         train: The same metric of the last training epoch.
@@ -72,13 +71,13 @@ class TrainingRecord:
         bytes: What one step keeps for its backward pass.
         rows: Numbers of rows to train, validate and test on.
         probe: By moment the measures in the order of :data:`MEASURES`, each at :data:`PLACES`.
+        reason: Why it diverged or failed.
         device: Where it was trained: empty for the CPU, or ``gpu``.
     """
 
     job: TrainingJob
     identity: str
     status: str
-    reason: str = ""
     test: float = math.nan
     val: float = math.nan
     train: float = math.nan
@@ -90,6 +89,7 @@ class TrainingRecord:
     bytes: int = 0
     rows: tuple[int, int, int] = (0, 0, 0)
     probe: dict[str, list[list[float | None] | None]] | None = None
+    reason: str = ""
     device: str = ""
 
     def line(self) -> str:
@@ -119,8 +119,7 @@ class TrainingRecord:
 #: What a line of the file holds, in this order. What few records have comes last.
 COLUMNS = (
     *TrainingJob.__dataclass_fields__,
-    *("identity", "status", "test", "val", "train", "chance", "best_epoch", "ran", "settled"),
-    *("seconds", "bytes", "rows", "probe", "reason", "device"),
+    *(name for name in TrainingRecord.__dataclass_fields__ if name != "job"),
 )
 
 

@@ -251,14 +251,15 @@ class Results:
     def ranked(self, name: str, depth: int) -> list[ArenaCell]:
         """The settled cells of a set and depth, the best mean first; none where nothing learns.
 
-        A cell that has just been begun is not among them: all are compared over the splits that all
-        have.
+        If others have more, a cell with fewer splits than a paired test takes is left out: all are
+        compared over the splits that all have.
         """
         if name in self.silent:
             return []
         settled = [cell for cell in self.of(name, depth) if cell.is_settled]
         most = max((self.splits([cell]) for cell in settled), default=0)
-        cells = [cell for cell in settled if self.splits([cell]) >= min(most, FEWEST)]
+        needed = min(most, FEWEST)
+        cells = [cell for cell in settled if self.splits([cell]) >= needed]
         splits = self.splits(cells)
         return sorted(cells, key=lambda cell: -float(np.mean(cell.scores(range(splits)))))
 

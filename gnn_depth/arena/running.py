@@ -206,10 +206,11 @@ def perform(arena: Arena, job: TrainingJob, accelerator: str = "cpu") -> Trainin
         except (ValueError, RuntimeError, MisconfigurationException) as error:
             status, reason = "failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"
         results = list(Path(root).rglob("result.json"))
-        if not results:
-            return TrainingRecord(job, name, "failed", reason)
-        result = read_result(results[0].parent)
-    record = _record(job, name, status, reason, result, data_set, data, moments, patience)
+        if results:
+            result = read_result(results[0].parent)
+            record = _record(job, name, status, reason, result, data_set, data, moments, patience)
+        else:
+            record = TrainingRecord(job, name, "failed", reason=reason)
     if accelerator == "cpu":
         return record
     # What a processor waits for is not what the training costs.
@@ -235,7 +236,6 @@ def _record(
         job,
         name,
         status,
-        reason[:200],
         test=_digits(metrics.get(f"test_{metric}_at_best_val"), 5),
         val=_digits(metrics.get(f"val_{metric}_at_best_val"), 5),
         train=_digits(metrics.get(f"train/{metric}"), 5),
@@ -247,6 +247,7 @@ def _record(
         bytes=moments.bytes,
         rows=tuple(int(mask.sum()) for mask in data.batch.masks),  # type: ignore[arg-type]
         probe=moments.values or None,
+        reason=reason[:200],
     )
 
 

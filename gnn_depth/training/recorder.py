@@ -123,7 +123,7 @@ def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
 
 
 def device_name(device: torch.device) -> str:
-    """What a run was trained on, as times are to be compared: ``cpu``, or the name of the GPU."""
+    """``cpu``, or the name of the GPU: seconds of runs on different devices do not compare."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 

@@ -156,6 +156,9 @@ def test_a_record_says_that_it_was_trained_on_a_gpu_and_has_no_processor_time(ti
     assert asked == ["gpu"]
     assert record.device == "gpu"
     assert math.isnan(record.seconds)
+    arena = tiny.with_remedies({"odd": ArenaRemedy({"skip": {"name": "ordered", "chunks": 3}})})
+    failed = perform(arena, TrainingJob("final", "tiny", "odd", 2, 4, 0, 0, 6), "gpu")
+    assert (failed.status, failed.device) == ("failed", "gpu")
 
 
 def test_without_a_gpu_nothing_is_recorded_as_failed_on_one(tiny, tmp_path, monkeypatch):
