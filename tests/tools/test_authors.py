@@ -4,21 +4,25 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from gnn_depth import DeepGNN
 from gnn_depth.data import NodeBatch
 from gnn_depth.data.base import coalesce
 from gnn_depth.graph import Graph
+from gnn_depth.sweeps.grid import label_text, read_grid
 from tools.authors import __main__ as authors
-from tools.authors import gcnii, lipschitz, stand_ins
+from tools.authors import balance, gcnii, lipschitz, stand_ins
 from tools.authors.curves import Curves
 from tools.authors.released import Released, run_script
 from tools.authors.same_function import compare
 from tools.measured import FOLDER
 
+SWEEPS = Path(__file__).parents[2] / "configs" / "sweeps"
 SCRIPT = """
 import helper
 from torch_scatter import scatter
@@ -126,22 +130,122 @@ def test_kept_numbers_are_of_the_stated_commit_and_one_for_each_seed(path):
             assert largest is None or largest >= best
 
 
-def test_the_released_lipschitznorm_gets_the_options_of_our_runs():
-    """As configs/sweeps/lipschitz_depth.yaml and lipschitz_table1.yaml set them."""
-    depth = {"data": "Cora", "layer": "GT", "norm": "none"}
-    rates = [lipschitz.settings(depth | {"depth": layers})["lr"] for layers in ("2", "5", "10")]
-    assert rates == [0.005, 0.001, 0.001]
-    gat = {"data": "Cora", "layer": "GAT", "norm": "pair", "depth": "5"}
-    assert lipschitz.settings(gat)["lr"] == 0.005
-    assert lipschitz.settings(gat)["norm"] == "pairnorm"
-    table = {"method": "GAT-Lip", "data": "PubMed"}
-    with_all = lipschitz.settings(table | {"missing": "0%"})
-    with_some = lipschitz.settings(table | {"missing": "100%"})
-    assert (with_all["num_layers"], with_all["lr"], with_all["lr_patience"]) == (5, 0.005, 50)
-    assert (with_some["num_layers"], with_some["lr"], with_some["lr_patience"]) == (15, 0.001, 0)
+#: The option of the released code that stands for one of ours.
+OPTIONS = {
+    lipschitz: {"num_layers": "num_layers", "lr": "lr", "max_epochs": "nepoch"},
+    balance: {
+        "num_layers": "numLayers",
+        "lr": "initialLR",
+        "heads": "attnHeads",
+        "activation": "activation",
+        "weight_decay": "wghtDecay",
+        "share_weights": "weightSharing",
+    },
+}
+CELLS = {
+    "lipschitz/table1": 18,
+    "lipschitz/depth": 180,
+    "balance/table2": 120,
+    "balance/table3": 36,
+    "balance/table4": 36,
+    "balance/table6": 12,
+}
+
+
+@pytest.mark.parametrize("item", list(CELLS))
+def test_the_released_code_gets_the_options_of_our_runs(item):
+    code, common = authors.ITEMS[item]
+    path = SWEEPS / f"{item.replace('/', '_')}.yaml"
+    grid = read_grid(yaml.safe_load(path.read_text()), path.name)
+    compared = 0
+    for combination in grid.combinations():
+        at = {axis: label_text(label) for axis, label in combination.labels.items()}
+        try:
+            theirs = code.settings(at | common)
+        except ValueError:
+            continue
+        compared += 1
+        for name, value in options_of(combination).items():
+            if name in OPTIONS[code]:
+                assert as_number(theirs[OPTIONS[code][name]]) == as_number(value), (at, name)
+    assert compared == CELLS[item]
+
+
+def options_of(combination):
+    """The options of a run by the last part of their names, with the learning rate of its file."""
+    found = {}
+    for settings in combination.settings:
+        if "config" in settings:
+            model = yaml.safe_load((SWEEPS / settings["config"]).read_text())["model"]
+            found.setdefault("lr", model["optimizer"]["init_args"]["lr"])
+        found |= {option.rpartition(".")[2]: value for option, value in settings.items()}
+    return found
+
+
+def as_number(value):
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def test_cells_that_the_released_code_does_not_train_are_refused():
     for layer, norm in (("GT", "layer"), ("GCN", "none")):
+        at = {"data": "Cora", "layer": layer, "norm": norm, "depth": "2"}
         with pytest.raises(ValueError, match="the released code has GAT, GT"):
-            lipschitz.settings(depth | {"layer": layer, "norm": norm, "depth": "2"})
+            lipschitz.settings(at)
+    with pytest.raises(ValueError, match="'LipschitzNorm' is not trained by this code: Xav, "):
+        balance.settings({"data": "Cora", "depth": "2", "method": "LipschitzNorm"})
+    with pytest.raises(ValueError, match="no rate of Adam for 40 layers on CiteSeer"):
+        balance.settings({"data": "CiteSeer", "depth": "40", "init": "BalO", "optimizer": "Adam"})
+
+
+def test_both_schedules_of_lipschitznorm_follow_the_missing_features():
+    table = {"method": "GAT-Lip", "data": "PubMed"}
+    patience = [lipschitz.settings(table | {"missing": m})["lr_patience"] for m in ("0%", "100%")]
+    assert patience == [50, 0]
+
+
+BALANCE_SCRIPT = """
+import pandas, torch
+from pathlib import Path
+
+rows = pandas.read_csv("TABLE", index_col="expId").to_dict()
+ROWS
+RUNS
+recordAlphas = False
+asked = dict(getAttnCoef=False)
+known = Path("READ").exists()
+assert asked["getAttnCoef"] and recordAlphas and known
+valAcc = torch.tensor([0.25, 0.5, 0.5])
+testAcc = torch.tensor([runIDs[0] / 10, rows["initialLR"][expIDs[0]], 0.0])
+Path("RESULTS/kept").touch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "read"),
+    [
+        ("Texas", balance.HETEROPHILOUS_SCRIPT, "hetExp/data/Texas.npz"),
+        ("CiteSeer", balance.PLANETOID_SCRIPT, "data/Planetoid/CiteSeer/raw"),
+    ],
+)
+def test_the_script_of_balance_finds_its_row_its_seed_and_its_data(tmp_path, name, script, read):
+    data, clone, workdir = (tmp_path / folder for folder in ("data", "clone", "work"))
+    (data / "heterophilous").mkdir(parents=True)
+    (data / "heterophilous" / "texas.npz").touch()
+    (data / "CiteSeer" / "raw").mkdir(parents=True)
+    workdir.mkdir()
+    text = BALANCE_SCRIPT
+    words = {"TABLE": script.table, "READ": read, "RESULTS": script.results}
+    for word, value in (words | {"ROWS": script.rows, "RUNS": script.runs}).items():
+        text = text.replace(word, value)
+    (clone / script.path).parent.mkdir(parents=True)
+    (clone / script.path).write_text(text)
+    at = {"data": name, "depth": "10", "init": "BalO"}
+    curves = balance.run(clone, data, workdir, at, balance.settings(at), seed=7)
+    assert list(curves.test) == pytest.approx([0.7, 0.01 if name == "Texas" else 0.05, 0.0])
+    assert (workdir / script.results / "kept").exists()
 
 
 class Theirs(torch.nn.Module):

@@ -37,6 +37,7 @@ ITEMS: dict[str, tuple[ModuleType, dict[str, str]]] = {
     "balance/table2": (balance, {}),
     "balance/table3": (balance, {}),
     "balance/table4": (balance, {"optimizer": "Adam"}),
+    "balance/table6": (balance, {"optimizer": "Adam"}),
     "gcnii": (gcnii, {}),
 }
 PER_RUN = (
