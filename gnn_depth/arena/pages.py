@@ -246,8 +246,10 @@ def _depth_question(results: Results) -> list[str]:
     text = [
         f"### Do {DEEP} layers beat the best of {SHALLOW} or fewer?",
         f"For each set we take the best settled model with {DEEP} layers and the best with at most "
-        f"{SHALLOW}, both chosen by validation score, and compare their test scores. There are two "
-        "families of Holm's correction: the real sets, and the constructed sets.",
+        f"{SHALLOW}, both chosen by validation score over the splits that all have, and compare "
+        f"their test scores. Once all cells have {arena.portions[0]} splits, these two are trained "
+        f"on all {arena.portions[-1]} before any other. There are two families of Holm's "
+        "correction: the real sets, and the constructed sets.",
     ]
     for words, names in (("Real", real), ("Constructed", made)):
         answers = results.depth_answers(names)
@@ -490,7 +492,7 @@ def _ordered(results: Results, name: str, depths: Sequence[int]) -> list[str]:
         for remedy in results.arena.remedies:
             cell = results.cells.get((name, remedy, depth))
             if cell is not None:
-                best[remedy] = max(best.get(remedy, -math.inf), cell.validation)
+                best[remedy] = max(best.get(remedy, -math.inf), cell.validation())
     return sorted(best, key=lambda remedy: -best[remedy])
 
 

@@ -68,10 +68,11 @@ class ArenaCell:
         chosen = sorted(self.records) if splits is None else list(splits)
         return [score_of(self.records[split]) for split in chosen]
 
-    @property
-    def validation(self) -> float:
-        """Mean validation metric; what is chosen, is chosen by it."""
-        known = _known(record.val for record in self.records.values())
+    def validation(self, splits: Iterable[int] | None = None) -> float:
+        """Mean validation metric of some splits, by default of all it has; what is chosen, is
+        chosen by it."""
+        chosen = self.records if splits is None else splits
+        known = _known(self.records[split].val for split in chosen)
         return float(np.mean(known)) if known else -math.inf
 
     @property
@@ -334,21 +335,27 @@ class Results:
         return found
 
     def depth_answers(self, sets: Sequence[str]) -> list[Compared]:
-        """The planned comparison of each set that has enough trainings: the best deep cell against
-        the best shallow one, with Holm's correction over the sets."""
-        pairs = []
-        for name in sets:
-            deep = self.ranked(name, DEEP)
-            shallow = []
-            for depth in self.depths(name):
-                if depth <= SHALLOW:
-                    shallow += self.ranked(name, depth)
-            if min(self.splits(deep), self.splits(shallow)) < FEWEST:
-                continue
-            best_deep = max(deep, key=lambda cell: cell.validation)
-            best_shallow = max(shallow, key=lambda cell: cell.validation)
-            pairs.append((best_deep, best_shallow))
-        return self.compare(pairs)
+        """The planned comparison of each set that has enough trainings, with Holm's correction over
+        the sets."""
+        pairs = [self.planned_pair(name) for name in sets]
+        return self.compare([pair for pair in pairs if pair is not None])
+
+    def planned_pair(self, name: str) -> tuple[ArenaCell, ArenaCell] | None:
+        """The best deep cell of a set and the best shallow one; None without enough trainings."""
+        deep = self.ranked(name, DEEP)
+        shallow = []
+        for depth in self.depths(name):
+            if depth <= SHALLOW:
+                shallow += self.ranked(name, depth)
+        if min(self.splits(deep), self.splits(shallow)) < FEWEST:
+            return None
+        return self.best(deep), self.best(shallow)
+
+    def best(self, cells: Sequence[ArenaCell]) -> ArenaCell:
+        """The cell with the best validation metric over the splits that all cells have: a cell is
+        not chosen, or passed over, because it has more splits than others."""
+        splits = range(self.splits(cells))
+        return max(cells, key=lambda cell: cell.validation(splits))
 
     def family(self, cells: Sequence[ArenaCell], reference: ArenaCell) -> Family:
         """All cells against one of them, with Holm's correction."""
@@ -360,7 +367,7 @@ class Results:
         cells = self.ranked(name, depth)
         if len(cells) < 2 or self.splits(cells) < FEWEST:
             return None
-        return self.family(cells, max(cells, key=lambda cell: cell.validation))
+        return self.family(cells, self.best(cells))
 
     def against_skip_and_norm(self, name: str, depth: int) -> Family | None:
         """All other settled cells against the best skip with a norm, by validation metric."""
@@ -368,7 +375,7 @@ class Results:
         known = [cell for cell in cells if cell.remedy in SKIP_AND_NORM]
         if not known or self.splits(cells) < FEWEST:
             return None
-        reference = max(known, key=lambda cell: cell.validation)
+        reference = self.best(known)
         others = [cell for cell in cells if cell.remedy not in SKIP_AND_NORM]
         return self.family([*others, reference], reference)
 

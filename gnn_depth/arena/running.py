@@ -20,6 +20,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from gnn_depth.arena.definition import Arena, DataSet
 from gnn_depth.arena.records import MEASURES, Records, TrainingJob, TrainingRecord, identity_of
+from gnn_depth.arena.results import Results
 from gnn_depth.builder import build
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.diagnostics.probe import LayerValues, probe
@@ -38,10 +39,10 @@ READ = 16  # data sets that are kept in memory
 def missing(arena: Arena, records: Records) -> Iterator[TrainingJob]:
     """The trainings that have no record, in an order in which a stopped arena is a smaller arena.
 
-    All sets, the cheapest first, get a few splits; then all get the others; the deepest stacks come
-    last. Before each set and depth come the small trainings of one small set. Which settings are
-    trained for longer depends on records, so each job must have its record before the next one is
-    asked for.
+    All sets, the cheapest first, get a few splits; then the two cells of each set that the planned
+    comparison is about get the others, and then all cells; the deepest stacks come last. Before
+    each set and depth come the small trainings of one small set. What is trained for longer depends
+    on records, so each job must have its record before the next one is asked for.
 
     Args:
         arena: What is compared.
@@ -62,6 +63,8 @@ def missing(arena: Arena, records: Records) -> Iterator[TrainingJob]:
         while small:
             yield from small.pop(0)
         first = last
+        for name in arena.sets:
+            yield from _planned(arena, records, name, range(first, arena.portions[-1]))
     if arena.deepest is not None:
         for name in arena.deepest_sets:
             for remedy in arena.remedies:
@@ -95,6 +98,15 @@ def _cell(
     for split in splits:
         job = TrainingJob("final", name, remedy, depth, width, chosen, split, epochs)
         yield from _if_missing(arena, records, job)
+
+
+def _planned(
+    arena: Arena, records: Records, name: str, splits: Sequence[int]
+) -> Iterator[TrainingJob]:
+    """The missing splits of the two cells of a set that the planned comparison is about."""
+    known = [record for record in records if record.job.set == name and belongs(arena, record)]
+    for cell in Results(arena, known).planned_pair(name) or ():
+        yield from _cell(arena, records, name, cell.remedy, cell.depth, splits)
 
 
 def _small(arena: Arena, records: Records, name: str, setting: int) -> Iterator[TrainingJob]:

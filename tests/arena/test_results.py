@@ -57,6 +57,22 @@ def test_the_depth_question_is_one_comparison_a_set_chosen_on_validation():
     assert Results(arena, lucky).depth_answers(REAL)[0].cell.remedy == "gcnii"
 
 
+def test_a_cell_is_not_chosen_nor_passed_over_for_its_further_splits():
+    arena = Arena()
+    records = finals(arena, REAL, splits=3)
+    chosen, other = Results(arena, records).planned_pair("cora")
+    assert chosen.remedy == "gcnii"
+    for split in range(3, 10):
+        records.append(dataclasses.replace(final(arena, "cora", "gcnii", 32, split, 0.5), val=0.1))
+        records.append(dataclasses.replace(final(arena, "cora", "plain", 32, split, 0.5), val=1.0))
+        records.append(final(arena, "cora", other.remedy, other.depth, split, 0.4))
+    again = Results(arena, records)
+    assert [cell.remedy for cell in again.planned_pair("cora")] == ["gcnii", other.remedy]
+    (answer,) = again.depth_answers(["cora"])
+    assert answer.test.count == 10
+    assert again.against_best("cora", 32).reference.remedy == "gcnii"
+
+
 def test_the_corrected_test_knows_what_splits_share():
     arena = Arena()
     results = Results(arena, finals(arena, ["cora", "transfer"]))

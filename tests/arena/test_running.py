@@ -87,6 +87,34 @@ def test_all_cells_have_a_split_before_one_has_two(tiny, made_up, tmp_path):
     assert len(finals) == 2 * 2 * 2
 
 
+def test_the_cells_of_the_planned_comparison_get_all_their_splits_before_others(
+    tiny, monkeypatch, tmp_path
+):
+    arena = dataclasses.replace(
+        tiny, depths=(2, 8, 32), deepest=None, portions=(3, 5), small={}, reference=64
+    )
+    best = {(2, "residual"): 0.9, (8, "plain"): 0.8, (32, "plain"): 0.7}
+    done = []
+
+    def perform_at_once(arena, job, accelerator="cpu"):
+        done.append(job)
+        # Not better on the last splits: which cell is chosen does not depend on them.
+        val = best.get((job.depth, job.remedy), 0.6) if job.split < 3 else 0.0
+        identity = training_identity(arena, job)
+        return TrainingRecord(
+            job, identity, "finished", val=val, test=val, chance=0.5, settled=True, rows=(9, 9, 9)
+        )
+
+    monkeypatch.setattr(running, "perform", perform_at_once)
+    with Records(tmp_path / "r.jsonl", writes=True) as records:
+        run_missing(arena, records)
+    later = [(job.depth, job.remedy, job.split) for job in done if job.split >= 3]
+    assert later[:4] == [(32, "plain", 3), (32, "plain", 4), (2, "residual", 3), (2, "residual", 4)]
+    assert len(later) == len(set(later)) == 2 * 3 * 2
+    first = done.index(next(job for job in done if job.split >= 3))
+    assert len({(job.depth, job.remedy) for job in done[:first] if job.stage == "final"}) == 6
+
+
 def test_a_remedy_is_not_trained_on_a_set_that_it_is_too_large_for(tiny, made_up, tmp_path):
     arena = dataclasses.replace(tiny, left_out={"residual": {"tiny": "for a test"}})
     with Records(tmp_path / "r.jsonl", writes=True) as records:
