@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ def write_arena(results: Results, folder: Path) -> Path:
         MADE.format("pages"),
         "# The arena",
         _introduction(results),
+        *_in_short(results),
         "## The questions",
         *_terms(results),
         *_depth_question(results),
@@ -102,6 +103,8 @@ def write_arena(results: Results, folder: Path) -> Path:
 def terminal_summary(results: Results) -> str:
     """The answers and the tables as plain text."""
     sections = [
+        *_in_short(results),
+        "## The questions",
         *_terms(results),
         *_depth_question(results),
         *_group_question(results),
@@ -150,6 +153,49 @@ def _introduction(results: Results) -> str:
         "gnn-depth arena --add my_norm.py --sets cora  # your own part, placed among the others\n"
         "```"
     )
+
+
+def _in_short(results: Results) -> list[str]:
+    """The answers in a few lines; nothing as long as there is none."""
+    answers = []
+    for words, compared in _depth_families(results):
+        if compared:
+            answers.append(f"On {_family_of(words, compared)}: {_depth_in_short(compared)}.")
+    lines = []
+    if answers:
+        question = f"Do {DEEP} layers beat the best of {SHALLOW} or fewer?"
+        lines.append(f"- {question} {' '.join(answers)}")
+    ranks = results.ranks(DEEP)
+    if ranks is not None:
+        largest = max((len(group) for group in ranks.groups), default=1)
+        lines.append(
+            f"- Which remedies cannot be told apart? By their ranks over {ranks.sets} sets with "
+            f"{DEEP} layers, {largest} of {len(ranks.names)}."
+        )
+    families = _sufficiency_families(results)
+    if families:
+        better = [f"{', '.join(names)} on {name}" for name, names in _better(families).items()]
+        found = "; ".join(better) or "none found"
+        lines.append(f"- Which remedies are better than a skip with a norm? {found}.")
+    return ["## In short", "\n".join(lines)] if lines else []
+
+
+def _depth_in_short(compared: Sequence[Compared]) -> str:
+    """The sets on which the deep model is better or worse, or what could have been found."""
+    better = [one.cell.set for one in compared if one.is_better]
+    worse = [one.cell.set for one in compared if one.is_worse]
+    said = []
+    if better:
+        said.append(f"yes on {_listed(better)}")
+    if worse:
+        said.append(f"worse on {_listed(worse)}")
+    if said:
+        return ", ".join(said)
+    limits = [one.detectable for one in compared if not math.isnan(one.detectable)]
+    if not limits:
+        return "no difference found"
+    limit = _point(100 * float(np.median(limits)))
+    return f"no difference found; one of {limit} points could have been"
 
 
 def _percent(value: float) -> str:
@@ -238,11 +284,23 @@ def nothing_learns(name: str, best: BestCell, answers: str) -> str:
     )
 
 
-def _depth_question(results: Results) -> list[str]:
-    """Is there a real set on which 32 layers beat 8 or fewer?"""
+def _depth_families(results: Results) -> list[tuple[str, list[Compared]]]:
+    """The planned comparisons of the real sets, and those of the constructed ones."""
     arena = results.arena
     real = [name for name in results.telling if not arena.sets[name].is_redrawn]
     made = [name for name in results.telling if arena.sets[name].is_redrawn]
+    return [("real", results.depth_answers(real)), ("constructed", results.depth_answers(made))]
+
+
+def _family_of(words: str, answers: Sequence[Compared]) -> str:
+    """The sets of a family: how many of which kind, and their names."""
+    sets = "set" if len(answers) == 1 else "sets"
+    return f"{len(answers)} {words} {sets} ({_listed([one.cell.set for one in answers])})"
+
+
+def _depth_question(results: Results) -> list[str]:
+    """Is there a real set on which 32 layers beat 8 or fewer?"""
+    arena = results.arena
     text = [
         f"### Do {DEEP} layers beat the best of {SHALLOW} or fewer?",
         f"For each set we take the best settled model with {DEEP} layers and the best with at most "
@@ -251,13 +309,11 @@ def _depth_question(results: Results) -> list[str]:
         f"on all {arena.portions[-1]} before any other. There are two families of Holm's "
         "correction: the real sets, and the constructed sets.",
     ]
-    for words, names in (("Real", real), ("Constructed", made)):
-        answers = results.depth_answers(names)
+    for words, answers in _depth_families(results):
         if not answers:
-            text.append(f"{words} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
+            text.append(f"{words.capitalize()} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
             continue
-        family = _listed([one.cell.set for one in answers])
-        text.append(f"{words} sets, a family of {len(answers)} ({family}): {_verdict(answers)}.")
+        text.append(f"A family of {_family_of(words, answers)}: {_verdict(answers)}.")
         text.append(_answers_table(answers))
     return text
 
@@ -280,9 +336,10 @@ def _answers_table(answers: Sequence[Compared]) -> str:
     ]
     for one in answers:
         deep, shallow = one.cell, one.reference
+        of_deep, of_shallow = map(_percent, one.means)
         rows.append(
-            f"| {deep.set} | {deep.remedy} {_percent(deep.mean)} | {shallow.remedy}, "
-            f"{shallow.depth} layers, {_percent(shallow.mean)} | "
+            f"| {deep.set} | {deep.remedy} {of_deep} | {shallow.remedy}, "
+            f"{shallow.depth} layers, {of_shallow} | "
             f"{100 * one.test.difference:+.1f} | {_points([one.detectable])} | "
             f"{probability(one.test.p)} | {probability(one.adjusted)} | {one.test.count} |"
         )
@@ -365,32 +422,46 @@ def _sufficiency_question(results: Results) -> list[str]:
         "score? Each set is a family of Holm's correction. Second: do models that fail on the test "
         "nodes also fail on the training nodes?",
     ]
-    rows, better_on = [], []
-    everything: list[Compared] = []
-    for name in results.sets:
-        family = results.against_skip_and_norm(name, DEEP)
-        if family is None or not family.others:
-            continue
-        everything += family.others
-        better = [one.cell.remedy for one in family.others if one.is_better]
+    families = _sufficiency_families(results)
+    if not families:
+        return [*text, NOT_ENOUGH, *_failures(results)]
+    better = _better(families)
+    if better:
+        text.append(f"Some remedy is better than a skip with a norm on {_listed([*better])}.")
+    else:
+        compared = [one for family in families.values() for one in family.others]
+        text.append(f"Better than a skip with a norm: {_none_found(compared)}.")
+    rows = ["| set | skip and norm | better | worse | compared | detectable (points) | splits |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    for name, family in families.items():
         worse = sum(one.is_worse for one in family.others)
-        if better:
-            better_on.append(name)
         rows.append(
             f"| {name} | {family.reference.remedy} {_percent(family.reference.mean)} | "
-            f"{', '.join(better) or 'none found'} | {worse} | {len(family.others)} | "
+            f"{', '.join(better.get(name, [])) or 'none found'} | {worse} | "
+            f"{len(family.others)} | "
             f"{_points(one.detectable for one in family.others)} | {family.splits} |"
         )
-    if rows:
-        verdict = f"Better than a skip with a norm: {_none_found(everything)}."
-        if better_on:
-            verdict = f"Some remedy is better than a skip with a norm on {_listed(better_on)}."
-        text.append(verdict)
-        head = "| set | skip and norm | better | worse | compared | detectable (points) | splits |"
-        text.append("\n".join([head, "|---|---|---|---|---|---|---|", *rows]))
-    else:
-        text.append(NOT_ENOUGH)
-    return text + _failures(results)
+    return [*text, "\n".join(rows), *_failures(results)]
+
+
+def _sufficiency_families(results: Results) -> dict[str, Family]:
+    """By set all other remedies against the best skip with a norm."""
+    found = {}
+    for name in results.sets:
+        family = results.against_skip_and_norm(name, DEEP)
+        if family is not None and family.others:
+            found[name] = family
+    return found
+
+
+def _better(families: Mapping[str, Family]) -> dict[str, list[str]]:
+    """By set the remedies that are better than its skip with a norm, where there are any."""
+    found = {}
+    for name, family in families.items():
+        better = [one.cell.remedy for one in family.others if one.is_better]
+        if better:
+            found[name] = better
+    return found
 
 
 def _failures(results: Results) -> list[str]:

@@ -173,6 +173,13 @@ class Compared:
     detectable: float
 
     @property
+    def means(self) -> tuple[float, float]:
+        """Mean test metrics of the two, over the splits that both have."""
+        splits = sorted(self.cell.records.keys() & self.reference.records.keys())
+        one, other = self.cell.scores(splits), self.reference.scores(splits)
+        return float(np.mean(one)), float(np.mean(other))
+
+    @property
     def is_different(self) -> bool:
         """True if the two can be told apart."""
         return self.adjusted <= LEVEL

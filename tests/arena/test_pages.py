@@ -65,6 +65,52 @@ def test_where_no_difference_is_found_the_answer_says_how_large_it_could_be():
     assert row[4].startswith(f"{np.median(limits):.1f} (")
 
 
+def in_short(text):
+    """The lines of the answers at the beginning."""
+    return text.partition("## In short")[2].partition("\n\n#")[0].strip().splitlines()
+
+
+def test_the_answers_come_first_and_are_those_of_the_questions(tmp_path):
+    arena = Arena()
+    records = equal(arena, [*REAL, "transfer"])
+    results = Results(arena, records)
+    depth, ranks, norm = in_short(write_arena(results, tmp_path).read_text())
+    (constructed,) = results.depth_answers(["transfer"])
+    assert depth.startswith("- Do 32 layers beat the best of 8 or fewer? On 4 real sets (cora, ")
+    limit = f"one of {100 * constructed.detectable:.1f} points could have been."
+    found = f" On 1 constructed set (transfer): no difference found; {limit}"
+    assert depth.endswith(found)
+    compared = results.ranks(32)
+    largest = max(len(group) for group in compared.groups)
+    assert ranks.endswith(f" over 5 sets with 32 layers, {largest} of {len(compared.names)}.")
+    assert norm == "- Which remedies are better than a skip with a norm? none found."
+    assert not in_short(write_arena(Results(arena, []), tmp_path).read_text())
+
+
+def test_what_is_better_is_named_at_once():
+    arena = Arena()
+    records = []
+    for record in equal(arena, ["cora", "transfer"]):
+        better = record.job.remedy == "gcnii" and record.job.set == "cora"
+        test = 0.99 if better else 0.1 * record.test
+        records.append(dataclasses.replace(record, test=test if record.job.depth > 2 else 0.5))
+    depth, norm = in_short(terminal_summary(Results(arena, records)))
+    assert "On 1 constructed set (transfer): worse on transfer." in depth
+    assert norm == "- Which remedies are better than a skip with a norm? gcnii on cora."
+
+
+def test_the_scores_of_a_comparison_are_over_the_splits_that_both_have():
+    arena = Arena()
+    records = equal(arena, ["cora"])
+    pair = Results(arena, records).planned_pair("cora")
+    for split in range(3, 6):
+        records.append(final(arena, "cora", pair[0].remedy, pair[0].depth, split, 0.1))
+    (answer,) = Results(arena, records).depth_answers(["cora"])
+    deep, shallow = answer.means
+    assert deep - shallow == pytest.approx(answer.test.difference)
+    assert deep > answer.cell.mean  # which has the further splits
+
+
 def test_equal_differences_on_a_few_test_rows_are_no_discovery():
     arena = Arena()
     records = []
@@ -201,8 +247,8 @@ def test_what_a_failure_on_training_nodes_is_compared_with_is_said():
 def test_both_families_of_holms_correction_are_named():
     arena = Arena()
     text = terminal_summary(Results(arena, equal(arena, [*REAL, "transfer", "eccentricity"])))
-    assert "Real sets, a family of 4 (cora, squirrel_filtered, minesweeper and photo): none" in text
-    assert "Constructed sets, a family of 2 (transfer and eccentricity): none found" in text
+    assert "A family of 4 real sets (cora, squirrel_filtered, minesweeper and photo): none" in text
+    assert "A family of 2 constructed sets (transfer and eccentricity): none found" in text
 
 
 def test_every_set_of_the_arena_is_described_from_its_definition():
