@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +157,20 @@ def _introduction(results: Results) -> str:
 
 def _in_short(results: Results) -> list[str]:
     """The answers in a few lines; nothing as long as there is none."""
-    answers = []
-    for words, compared in _depth_families(results):
-        if compared:
-            answers.append(f"On {_family_of(words, compared)}: {_depth_in_short(compared)}.")
+    questions = {
+        f"Do {DEEP} layers beat the best of {SHALLOW} or fewer?": results.depth_answers,
+        f"Is another remedy with {DEEP} layers better than the best skip with a norm?": (
+            results.sufficiency_answers
+        ),
+    }
     lines = []
-    if answers:
-        question = f"Do {DEEP} layers beat the best of {SHALLOW} or fewer?"
-        lines.append(f"- {question} {' '.join(answers)}")
+    for question, answers_of in questions.items():
+        answers = []
+        for words, compared in _planned_families(results, answers_of):
+            if compared:
+                answers.append(f"On {_family_of(words, compared)}: {_verdict_in_short(compared)}.")
+        if answers:
+            lines.append(f"- {question} {' '.join(answers)}")
     ranks = results.ranks(DEEP)
     if ranks is not None:
         largest = max((len(group) for group in ranks.groups), default=1)
@@ -172,16 +178,11 @@ def _in_short(results: Results) -> list[str]:
             f"- Which remedies cannot be told apart? By their ranks over {ranks.sets} sets with "
             f"{DEEP} layers, {largest} of {len(ranks.names)}."
         )
-    families = _sufficiency_families(results)
-    if families:
-        better = [f"{', '.join(names)} on {name}" for name, names in _better(families).items()]
-        found = "; ".join(better) or "none found"
-        lines.append(f"- Which remedies are better than a skip with a norm? {found}.")
     return ["## In short", "\n".join(lines)] if lines else []
 
 
-def _depth_in_short(compared: Sequence[Compared]) -> str:
-    """The sets on which the deep model is better or worse, or what could have been found."""
+def _verdict_in_short(compared: Sequence[Compared]) -> str:
+    """The sets on which the first cell is better or worse, or what could have been found."""
     better = [one.cell.set for one in compared if one.is_better]
     worse = [one.cell.set for one in compared if one.is_worse]
     said = []
@@ -284,12 +285,14 @@ def nothing_learns(name: str, best: BestCell, answers: str) -> str:
     )
 
 
-def _depth_families(results: Results) -> list[tuple[str, list[Compared]]]:
-    """The planned comparisons of the real sets, and those of the constructed ones."""
+def _planned_families(
+    results: Results, answers_of: Callable[[Sequence[str]], list[Compared]]
+) -> list[tuple[str, list[Compared]]]:
+    """A planned comparison on the real sets, and on the constructed ones."""
     arena = results.arena
     real = [name for name in results.telling if not arena.sets[name].is_redrawn]
     made = [name for name in results.telling if arena.sets[name].is_redrawn]
-    return [("real", results.depth_answers(real)), ("constructed", results.depth_answers(made))]
+    return [("real", answers_of(real)), ("constructed", answers_of(made))]
 
 
 def _family_of(words: str, answers: Sequence[Compared]) -> str:
@@ -309,41 +312,56 @@ def _depth_question(results: Results) -> list[str]:
         f"on all {arena.portions[-1]} before any other. There are two families of Holm's "
         "correction: the real sets, and the constructed sets.",
     ]
-    for words, answers in _depth_families(results):
+    heads = (f"{DEEP} layers", f"{SHALLOW} or fewer")
+    return text + _planned_answers(results, results.depth_answers, heads)
+
+
+def _planned_answers(
+    results: Results,
+    answers_of: Callable[[Sequence[str]], list[Compared]],
+    heads: tuple[str, str],
+) -> list[str]:
+    """A planned comparison in words and a table, for each of its two families."""
+    text = []
+    for words, answers in _planned_families(results, answers_of):
         if not answers:
             text.append(f"{words.capitalize()} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
             continue
         text.append(f"A family of {_family_of(words, answers)}: {_verdict(answers)}.")
-        text.append(_answers_table(answers))
+        text.append(_answers_table(answers, heads))
     return text
 
 
 def _verdict(answers: Sequence[Compared]) -> str:
-    """The sets on which the deep model is better, and those on which it is worse."""
+    """The sets on which the first cell is better, and those on which it is worse."""
     better = [one.cell.set for one in answers if one.is_better]
     worse = [one.cell.set for one in answers if one.is_worse]
     verdict = f"yes, on {_listed(better)}" if better else _none_found(answers)
     if worse:
-        verdict += f". {DEEP} layers are worse on {_listed(worse)}"
+        verdict += f". It is worse on {_listed(worse)}"
     return verdict
 
 
-def _answers_table(answers: Sequence[Compared]) -> str:
+def _answers_table(answers: Sequence[Compared], heads: tuple[str, str]) -> str:
     rows = [
-        f"| set | {DEEP} layers | {SHALLOW} or fewer | difference (points) | detectable (points) | "
+        f"| set | {heads[0]} | {heads[1]} | difference (points) | detectable (points) | "
         "p | p (Holm) | splits |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in answers:
-        deep, shallow = one.cell, one.reference
-        of_deep, of_shallow = map(_percent, one.means)
+        mean, other = one.means
         rows.append(
-            f"| {deep.set} | {deep.remedy} {of_deep} | {shallow.remedy}, "
-            f"{shallow.depth} layers, {of_shallow} | "
+            f"| {one.cell.set} | {_named(one.cell, mean)} | {_named(one.reference, other)} | "
             f"{100 * one.test.difference:+.1f} | {_points([one.detectable])} | "
             f"{probability(one.test.p)} | {probability(one.adjusted)} | {one.test.count} |"
         )
     return "\n".join(rows)
+
+
+def _named(cell: ArenaCell, mean: float) -> str:
+    """The remedy of a cell, its depth where it is not the deep one, and a mean."""
+    depth = "" if cell.depth == DEEP else f", {cell.depth} layers,"
+    return f"{cell.remedy}{depth} {_percent(mean)}"
 
 
 def _group_question(results: Results) -> list[str]:
@@ -417,14 +435,19 @@ def _sufficiency_question(results: Results) -> list[str]:
     """Do a skip and a norm suffice, and is the rest trainability?"""
     text = [
         '### Is "skip and norm suffice, the rest is trainability" right here?',
-        f"The claim of arXiv 2506.04653, in two parts. First: at {DEEP} layers, is any other "
-        f"settled remedy better than the best of {', '.join(SKIP_AND_NORM)}, chosen by validation "
-        "score? Each set is a family of Holm's correction. Second: do models that fail on the test "
-        "nodes also fail on the training nodes?",
+        f"The claim of arXiv 2506.04653, in two parts. First: with {DEEP} layers, is the best "
+        f"other settled remedy better than the best of {', '.join(SKIP_AND_NORM)}, both chosen by "
+        "validation score? As above, these two get all their splits first, and there are two "
+        "families. Second: do models that fail on the test nodes also fail on the training nodes?",
     ]
+    heads = ("best other remedy", "skip and norm")
+    text += _planned_answers(results, results.sufficiency_answers, heads)
     families = _sufficiency_families(results)
     if not families:
-        return [*text, NOT_ENOUGH, *_failures(results)]
+        return text + _failures(results)
+    text.append(
+        "All other remedies against the same skip with a norm, each set a family of its own:"
+    )
     better = _better(families)
     if better:
         text.append(f"Some remedy is better than a skip with a norm on {_listed([*better])}.")

@@ -115,6 +115,9 @@ def score_of(record: TrainingRecord) -> float:
     return record.test
 
 
+CellPair = tuple[ArenaCell, ArenaCell]
+
+
 @dataclass(frozen=True)
 class BestCell:
     """The best remedy and depth of a set, by mean test metric.
@@ -331,7 +334,7 @@ class Results:
         step = 1 / self.rows[one.set][2] if one.set in self.rows else 0.0
         return corrected_t_test(differences, self.ratio(one.set), step)
 
-    def compare(self, pairs: Sequence[tuple[ArenaCell, ArenaCell]]) -> list[Compared]:
+    def compare(self, pairs: Sequence[CellPair]) -> list[Compared]:
         """The paired tests of a family, with Holm's correction over all of them."""
         tests = [self.paired(*pair) for pair in pairs]
         adjusted = holm([test.p for test in tests])
@@ -342,12 +345,25 @@ class Results:
         return found
 
     def depth_answers(self, sets: Sequence[str]) -> list[Compared]:
-        """The planned comparison of each set that has enough trainings, with Holm's correction over
-        the sets."""
-        pairs = [self.planned_pair(name) for name in sets]
+        """Of each set that has enough trainings, the best deep cell against the best shallow one,
+        with Holm's correction over the sets."""
+        pairs = [self._depth_pair(name) for name in sets]
         return self.compare([pair for pair in pairs if pair is not None])
 
-    def planned_pair(self, name: str) -> tuple[ArenaCell, ArenaCell] | None:
+    def sufficiency_answers(self, sets: Sequence[str]) -> list[Compared]:
+        """Of each set that has enough trainings, the best other deep cell against the best skip
+        with a norm, with Holm's correction over the sets."""
+        pairs = [self._sufficiency_pair(name) for name in sets]
+        return self.compare([pair for pair in pairs if pair is not None])
+
+    def planned(self, name: str) -> list[ArenaCell]:
+        """The cells of a set that these two comparisons are about."""
+        found = []
+        for pair in (self._depth_pair(name), self._sufficiency_pair(name)):
+            found += [cell for cell in pair or () if cell not in found]
+        return found
+
+    def _depth_pair(self, name: str) -> CellPair | None:
         """The best deep cell of a set and the best shallow one; None without enough trainings."""
         deep = self.ranked(name, DEEP)
         shallow = []
@@ -357,6 +373,14 @@ class Results:
         if min(self.splits(deep), self.splits(shallow)) < FEWEST:
             return None
         return self.best(deep), self.best(shallow)
+
+    def _sufficiency_pair(self, name: str) -> CellPair | None:
+        """The best other deep cell of a set and the best skip with a norm; None without enough
+        trainings."""
+        family = self.against_skip_and_norm(name, DEEP)
+        if family is None or not family.others:
+            return None
+        return self.best([one.cell for one in family.others]), family.reference
 
     def best(self, cells: Sequence[ArenaCell]) -> ArenaCell:
         """The cell with the best validation metric over the splits that all cells have: a cell is

@@ -39,8 +39,8 @@ READ = 16  # data sets that are kept in memory
 def missing(arena: Arena, records: Records) -> Iterator[TrainingJob]:
     """The trainings that have no record, in an order in which a stopped arena is a smaller arena.
 
-    All sets, the cheapest first, get a few splits; then the two cells of each set that the planned
-    comparison is about get the others, and then all cells; the deepest stacks come last. Before
+    All sets, the cheapest first, get a few splits; then the cells of each set that the planned
+    comparisons are about get the others, and then all cells; the deepest stacks come last. Before
     each set and depth come the small trainings of one small set. What is trained for longer depends
     on records, so each job must have its record before the next one is asked for.
 
@@ -103,9 +103,9 @@ def _cell(
 def _planned(
     arena: Arena, records: Records, name: str, splits: Sequence[int]
 ) -> Iterator[TrainingJob]:
-    """The missing splits of the two cells of a set that the planned comparison is about."""
+    """The missing splits of the cells of a set that the planned comparisons are about."""
     known = [record for record in records if record.job.set == name and belongs(arena, record)]
-    for cell in Results(arena, known).planned_pair(name) or ():
+    for cell in Results(arena, known).planned(name):
         yield from _cell(arena, records, name, cell.remedy, cell.depth, splits)
 
 

@@ -57,6 +57,7 @@ def test_where_no_difference_is_found_the_answer_says_how_large_it_could_be():
     low, high = (f"{100 * limit:.1f}" for limit in limits)
     middle = f"{50 * sum(limits):.1f}"
     third = section(text, 'Is "skip')
+    third = third.partition("All other remedies")[2]
     assert entries(third, "cora")[5] == f"{middle} ({low} to {high})"
     found = f"a comparison could find differences from {middle} ({low} to {high}) points on"
     assert f"none found; with 3 splits {found}" in third
@@ -72,9 +73,9 @@ def in_short(text):
 
 def test_the_answers_come_first_and_are_those_of_the_questions(tmp_path):
     arena = Arena()
-    records = equal(arena, [*REAL, "transfer"])
+    records = equal(arena, [*REAL, "transfer"], splits=4)
     results = Results(arena, records)
-    depth, ranks, norm = in_short(write_arena(results, tmp_path).read_text())
+    depth, norm, ranks = in_short(write_arena(results, tmp_path).read_text())
     (constructed,) = results.depth_answers(["transfer"])
     assert depth.startswith("- Do 32 layers beat the best of 8 or fewer? On 4 real sets (cora, ")
     limit = f"one of {100 * constructed.detectable:.1f} points could have been."
@@ -83,7 +84,9 @@ def test_the_answers_come_first_and_are_those_of_the_questions(tmp_path):
     compared = results.ranks(32)
     largest = max(len(group) for group in compared.groups)
     assert ranks.endswith(f" over 5 sets with 32 layers, {largest} of {len(compared.names)}.")
-    assert norm == "- Which remedies are better than a skip with a norm? none found."
+    (constructed,) = results.sufficiency_answers(["transfer"])
+    limit = f"one of {100 * constructed.detectable:.1f} points could have been."
+    assert norm.endswith(f" On 1 constructed set (transfer): no difference found; {limit}")
     assert not in_short(write_arena(Results(arena, []), tmp_path).read_text())
 
 
@@ -93,22 +96,25 @@ def test_what_is_better_is_named_at_once():
     for record in equal(arena, ["cora", "transfer"]):
         better = record.job.remedy == "gcnii" and record.job.set == "cora"
         test = 0.99 if better else 0.1 * record.test
-        records.append(dataclasses.replace(record, test=test if record.job.depth > 2 else 0.5))
+        if record.job.depth == 2:
+            test = 0.5
+        records.append(dataclasses.replace(record, test=test, val=test))
     depth, norm = in_short(terminal_summary(Results(arena, records)))
     assert "On 1 constructed set (transfer): worse on transfer." in depth
-    assert norm == "- Which remedies are better than a skip with a norm? gcnii on cora."
+    assert norm.startswith("- Is another remedy with 32 layers better than the best skip with a")
+    assert "On 1 real set (cora): yes on cora." in norm
 
 
 def test_the_scores_of_a_comparison_are_over_the_splits_that_both_have():
     arena = Arena()
     records = equal(arena, ["cora"])
-    pair = Results(arena, records).planned_pair("cora")
+    deep = Results(arena, records).planned("cora")[0]
     for split in range(3, 6):
-        records.append(final(arena, "cora", pair[0].remedy, pair[0].depth, split, 0.1))
+        records.append(final(arena, "cora", deep.remedy, deep.depth, split, 0.1))
     (answer,) = Results(arena, records).depth_answers(["cora"])
-    deep, shallow = answer.means
-    assert deep - shallow == pytest.approx(answer.test.difference)
-    assert deep > answer.cell.mean  # which has the further splits
+    mean, other = answer.means
+    assert mean - other == pytest.approx(answer.test.difference)
+    assert mean > answer.cell.mean  # which has the further splits
 
 
 def test_equal_differences_on_a_few_test_rows_are_no_discovery():
