@@ -447,10 +447,10 @@ def _accepts(type: str, value: Any, text: str) -> bool:
     return True
 
 
-def suggestion(word: Any, choices: Any, most: int = 20) -> str:
+def suggestion(word: str, choices: Iterable[str], most: int = 20) -> str:
     """The nearest choice, and the list of choices unless it is long."""
     listed = sorted(choices)
-    hint = registry.hint(str(word), listed)
+    hint = registry.hint(word, listed)
     if not listed:
         return hint
     if len(listed) <= most:

@@ -95,7 +95,7 @@ def is_path(annotation: Any) -> bool:
     return isinstance(annotation, PathMarker) or any(map(is_path, _inside(annotation)))
 
 
-def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
+def ranges_of(function: Callable[..., object]) -> dict[str, Range]:
     """The ranges that the arguments of a function declare, by name."""
     found = {}
     for name, hint in hints_of(function).items():
@@ -105,7 +105,7 @@ def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
     return found
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., object]) -> dict[str, Any]:
     """The types of a function's arguments with their ranges, without those that cannot be
     resolved."""
     with suppress(NameError, TypeError):

@@ -43,7 +43,7 @@ class Shard(Graph):
         edges: Int[Tensor, "2 edges"],
         bounds: Int[Tensor, "_"],
         numbers: Int[Tensor, "nodes"],
-        group: Any = None,
+        group: dist.ProcessGroup | None = None,
         **of_edges: Any,
     ) -> None:
         # Positions are dealt out in one range for each process.
@@ -142,7 +142,9 @@ class Shard(Graph):
         return _exchanged(rows, receives, sends, self.group)
 
 
-def _exchanged(rows: Tensor, receives: list[int], sends: list[int], group: Any) -> Tensor:
+def _exchanged(
+    rows: Tensor, receives: list[int], sends: list[int], group: dist.ProcessGroup | None
+) -> Tensor:
     out = rows.new_empty(sum(receives), *rows.shape[1:])
     dist.all_to_all_single(out, rows.contiguous(), receives, sends, group=group)
     return out
@@ -181,7 +183,7 @@ class _AllReduce(Function):
     """A sum over all processes. Each of them reads it, so its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(sums: Tensor, group: Any) -> Tensor:
+    def forward(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
         total = sums.detach().clone()
         dist.all_reduce(total, group=group)
         return total
@@ -195,6 +197,6 @@ class _AllReduce(Function):
         return _all_reduce(grads[0], ctx.group), None
 
 
-def _all_reduce(sums: Tensor, group: Any) -> Tensor:
+def _all_reduce(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     total: Tensor = _AllReduce.apply(sums, group)  # type: ignore[no-untyped-call]
     return total

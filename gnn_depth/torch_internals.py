@@ -6,7 +6,6 @@ tests/test_torch_internals.py fails where a new PyTorch changes one of them.
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +45,7 @@ def is_transforming() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def outside_transforms() -> AbstractContextManager[Any]:
+def outside_transforms() -> AbstractContextManager[object]:
     """Leave the transforms of ``torch.func`` for a while: tensors made meanwhile belong to none."""
     if not is_transforming():
         return nullcontext()
@@ -91,7 +90,7 @@ def without_hooks(module: nn.Module) -> Iterator[None]:
             setattr(each, kind, hooks)
 
 
-def version(x: Tensor) -> Any:
+def version(x: Tensor) -> int | None:
     """The number of in-place operations of torch on a tensor; None in inference mode."""
     if x.is_inference():
         return None

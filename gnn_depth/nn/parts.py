@@ -21,6 +21,7 @@ from gnn_depth.ranges import Count, Probability, in_range
 from gnn_depth.registry import described, registered
 
 T = TypeVar("T")
+W = TypeVar("W", bound="WeightNorm")
 #: The numbers that layers take and return, those that norms of features do, and weights.
 Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
 Outputs: TypeAlias = Float[Tensor, "targets outputs"]
@@ -385,7 +386,7 @@ class WeightNorm(Norm):
         spectral norm 1."""
 
     @classmethod
-    def update_state(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
+    def update_state(cls: type[W], norms: Sequence[W], weights: Sequence[Tensor]) -> None:
         """Update the states of norms of this class to their matrices, all of one shape, before
         every pass."""
 

@@ -37,7 +37,7 @@ class WeightNorms:
         placed: The linear maps that have a weight norm, and the layer of each.
     """
 
-    def __init__(self, placed: Iterable[tuple[Linear, Any]] = ()) -> None:
+    def __init__(self, placed: Iterable[tuple[Linear, Layer]] = ()) -> None:
         self._by_shape: dict[Any, list[Linear]] = {}
         self._whole: dict[Any, list[WeightNorm]] = {}  # norms that limit a layer as a whole
         # The graph keeps the bounds, under a key that no other stack on this graph has.

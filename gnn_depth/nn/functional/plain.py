@@ -6,11 +6,11 @@ but PyTorch's own. Every function here has the arguments of the fast one that it
 
 # N nodes, E edges, H heads, C channels
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from gnn_depth.graph import Graph
 
 
 def is_exporting() -> bool:
@@ -18,7 +18,7 @@ def is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
-def spread(values_NH: Tensor, graph: Any, from_source: bool) -> Tensor:
+def spread(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
     """From nodes to the edges that end (or, from_source, start) there."""
     node = graph.target
     if from_source:
@@ -26,7 +26,7 @@ def spread(values_NH: Tensor, graph: Any, from_source: bool) -> Tensor:
     return values_NH.index_select(0, node)
 
 
-def collect(values_EH: Tensor, graph: Any, to_source: bool) -> Tensor:
+def collect(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
     """The sum over the edges that end (or, to_source, start) at each node."""
     node = graph.target
     if to_source:
@@ -35,34 +35,34 @@ def collect(values_EH: Tensor, graph: Any, to_source: bool) -> Tensor:
     return sums.index_add(0, node, values_EH)
 
 
-def largest(values_EH: Tensor, graph: Any) -> Tensor:
+def largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges into each node, -inf where there are none."""
     lowest = values_EH.new_full((graph.num_nodes, *values_EH.shape[1:]), float("-inf"))
     index = graph.target[:, None].expand_as(values_EH)
     return lowest.scatter_reduce(0, index, values_EH, "amax")
 
 
-def softmax(scores_EH: Tensor, graph: Any) -> Tensor:
+def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
     """The softmax over the edges into each node."""
     shifted_EH = scores_EH - spread(largest(scores_EH, graph), graph, False)
     weights_EH = shifted_EH.exp()
     return weights_EH / spread(collect(weights_EH, graph, False), graph, False)
 
 
-def spmm(weights_EH: Tensor, x_NHC: Tensor, graph: Any, transposed: bool) -> Tensor:
+def spmm(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """The weighted sum over the edges into each node, or out of it, if transposed."""
     messages_EHC = weights_EH[..., None] * spread(x_NHC, graph, not transposed)
     return collect(messages_EHC, graph, transposed)
 
 
-def sddmm(query_NHC: Tensor, key_NHC: Tensor, graph: Any) -> Tensor:
+def sddmm(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
     """The product of the target's query and the source's key on each edge."""
     query_EHC = spread(query_NHC, graph, False)
     return (query_EHC * spread(key_NHC, graph, True)).sum(-1)
 
 
 def additive(
-    x_dst_NHC: Tensor, x_src_NHC: Tensor, att_HC: Tensor, graph: Any, slope: float
+    x_dst_NHC: Tensor, x_src_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
 ) -> Tensor:
     """Additive attention scores."""
     pairs_EHC = spread(x_dst_NHC, graph, False) + spread(x_src_NHC, graph, True)

@@ -17,6 +17,7 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.native import gpu_programs as programs
 from gnn_depth.nn.native.gpu_programs import ADDITIVE, GIVEN, LINEAR
+from gnn_depth.nn.native.kernels import Mask
 
 #: Edges that a program takes at once: at least, at most, and rounds of the node with most of them.
 FEWEST_EDGES, MOST_EDGES, MOST_ROUNDS = 4, 64, 64
@@ -194,7 +195,7 @@ class _Attention:
     Args:
         kind: How scores are computed: given, linear or additive.
         graph: The graph.
-        dropout: Which weights are dropped: a :class:`gnn_depth.nn.native.kernels.Mask`.
+        dropout: Which weights are dropped.
         z_SHC: Features of the sources, which are summed.
         x_NHC: Features of the targets, for additive scores; those of the sources by default.
         scores_EH: Given scores.
@@ -208,7 +209,7 @@ class _Attention:
         self,
         kind: int,
         graph: Graph,
-        dropout: Any,
+        dropout: Mask,
         z_SHC: Tensor,
         x_NHC: Tensor | None = None,
         scores_EH: Tensor | None = None,
@@ -284,13 +285,13 @@ class _Attention:
 
 
 def attend_forward(
-    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Any
+    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask
 ) -> tuple[Tensor, ...]:
     return _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH).forward()
 
 
 def attend_backward(
-    grad_NHC: Tensor, scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Any, *kept: Tensor
+    grad_NHC: Tensor, scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask, *kept: Tensor
 ) -> tuple[Tensor, Tensor]:
     found = _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH)
     found.backward(grad_NHC, *kept)
@@ -304,7 +305,7 @@ def attend_linear_forward(
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
 ) -> tuple[Tensor, ...]:
     return _linear(x_SHC, dst_HC, src_HC, factor_NH, graph, slope, dropout).forward()
 
@@ -316,7 +317,7 @@ def _linear(
     factor: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
 ) -> _Attention:
     vectors = {"dst_HC": dst, "vector_HC": src, "factor_NH": factor}
     return _Attention(LINEAR, graph, dropout, x, slope=slope, **vectors)
@@ -330,7 +331,7 @@ def attend_linear_backward(
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
     *kept: Tensor,
 ) -> tuple[Tensor | None, ...]:
     found = _linear(x_SHC, dst_HC, src_HC, factor_NH, graph, slope, dropout)
@@ -347,7 +348,7 @@ def attend_additive_forward(
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
 ) -> tuple[Tensor, ...]:
     return _additive(x_NHC, z_SHC, att_HC, factor_NH, graph, slope, dropout).forward()
 
@@ -359,7 +360,7 @@ def _additive(
     factor: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
 ) -> _Attention:
     return _Attention(ADDITIVE, graph, dropout, z, x, vector_HC=att, factor_NH=factor, slope=slope)
 
@@ -372,7 +373,7 @@ def attend_additive_backward(
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: Any,
+    dropout: Mask,
     *kept: Tensor,
 ) -> tuple[Tensor | None, ...]:
     found = _additive(x_NHC, z_SHC, att_HC, factor_NH, graph, slope, dropout)
@@ -431,7 +432,7 @@ def sizes_backward(
     return x_NHC * (grad_NH / size)[..., None], grad_z
 
 
-def drop_by_hash(x: Tensor, dropout: Any) -> Tensor:
+def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     count = x.numel()
     given = dropout.seed, dropout.threshold, x, y, count

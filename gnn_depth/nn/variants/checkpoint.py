@@ -7,7 +7,7 @@ A snapshot of what the computation depends on lets the backward pass repeat it e
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Blocks, Hidden, States
 from gnn_depth.ranges import Count
 
+T = TypeVar("T")
 CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
 
 
@@ -75,8 +76,8 @@ def _run(
 
 
 def recomputed(
-    function: Callable[..., Any], modules: Sequence[nn.Module], graph: Graph, *args: Any
-) -> Any:
+    function: Callable[..., T], modules: Sequence[nn.Module], graph: Graph, *args: Any
+) -> T:
     """Call a function on a graph whose activations the backward pass recomputes.
 
     Args:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn import native
-from gnn_depth.nn.block import Block
+from gnn_depth.nn.block import Block, Hidden, States
 from gnn_depth.nn.parts import Layer
 
 log = logging.getLogger("gnn_depth")
@@ -46,7 +46,7 @@ class CompiledFunction:
     """
 
     def __init__(
-        self, function: Callable[..., Any], only: Graph | None = None, in_training: bool = True
+        self, function: Callable[..., Tensor], only: Graph | None = None, in_training: bool = True
     ) -> None:
         self.function = function
         self.only = only
@@ -55,7 +55,7 @@ class CompiledFunction:
         self._removed: set[Path] = set()
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
         # Isolated: stacks do not share compiled code or its limit.
-        self.compiled: Callable[..., Any] = compile_as(
+        self.compiled: Callable[..., Tensor] = compile_as(
             function,
             dynamic=False,
             recompile_limit=MAX_VARIANTS,
@@ -82,7 +82,7 @@ class CompiledFunction:
                 os.environ.get(CACHE_VARIABLE, "torch's cache"),
             )
 
-    def run(self, *args: Any) -> Any:
+    def run(self, *args: Any) -> Tensor:
         """Call the compiled form; libraries that are damaged on the disk are compiled anew."""
         try:
             return self.compiled(*args)
@@ -111,7 +111,7 @@ class CompiledCall:
         # run compiled stays compiled when another block fails.
         self._has_worked = False
 
-    def __call__(self, x: Any, graph: Graph, rest: Any) -> Any:
+    def __call__(self, x: Hidden, graph: Graph, rest: States | Tensor | None) -> Tensor:
         shared, block = self.shared, self.block
         if self._inside is None:  # walking the module tree in every pass would be slow
             self._inside = [module for module in block.modules() if module is not block]
