@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.hooks import uncompiled
-from gnn_depth.diagnostics.moments import sum_of_squares
+from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.graph import Graph
 
 
@@ -187,7 +187,7 @@ class Call:
 
     def __init__(self, module: nn.Module, forward_pass: int) -> None:
         self.module, self.forward_pass = module, forward_pass
-        self.state: Any = None
+        self.state: list[RowMoments | Tensor] | None = None
         self.gradient: StateGradient | None = None
         self.without_autograd = self.is_input = False
         self.recorded: RecordedCall | None = None
@@ -232,8 +232,8 @@ class CallRecorder:
         root: nn.Module,
         inputs: Sequence[nn.Module],
         layers: Sequence[nn.Module],
-        of_state: Callable[[Tensor, CallArguments], Any] | None = None,
-        of_gradient: Callable[[Tensor], Any] | None = None,
+        of_state: Callable[[Tensor, CallArguments], list[RowMoments | Tensor]] | None = None,
+        of_gradient: Callable[[Tensor], RowMoments] | None = None,
         keeps_calls: bool = False,
         training_only: bool = False,
     ) -> None:
@@ -522,7 +522,7 @@ class CallRecorder:
         """True if there were backward passes, and none of the loss."""
         return self._saw_backward and not self.had_loss
 
-    def total(self, gradient: StateGradient) -> Any:
+    def total(self, gradient: StateGradient) -> RowMoments | Literal["lost"] | None:
         """The statistics of a state's gradient, the sum over all backward passes of the loss.
 
         None if the loss does not depend on the state so far, "lost" if a part is not kept.

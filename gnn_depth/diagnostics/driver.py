@@ -310,7 +310,7 @@ class LayerDriver:
             factor = factor / loss_scale
         return moments.times(factor)
 
-    def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[Any]:
+    def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[RowMoments | Tensor]:
         """All statistics of the hidden state that a layer is called with."""
         edges, sources = None, x
         if self._needs_edges:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from gnn_depth.graph import Graph
 from gnn_depth.measurements import MeasureValues
 from gnn_depth.registry import unknown
 
+Of = TypeVar("Of")  # a statistic of one matrix
+Whole = TypeVar("Whole")  # those of all layers, as measures take them
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
 
 
@@ -61,25 +63,25 @@ class Processes:
         return known
 
 
-class Statistic(ABC):
+class Statistic(ABC, Generic[Of, Whole]):
     """A statistic of a matrix's rows that merges over batches and processes."""
 
     needs_edges: bool = False
 
     @abstractmethod
-    def compute(self, x: Tensor, edges: Edges | None) -> Any:
+    def compute(self, x: Tensor, edges: Edges | None) -> Of:
         """The statistic of a matrix."""
 
     @abstractmethod
-    def merge(self, parts: Sequence[Any], device: torch.device | str) -> Any:
+    def merge(self, parts: Sequence[Of], device: torch.device | str) -> Of:
         """The statistic of all rows of several parts; without parts, that of no rows."""
 
     @abstractmethod
-    def gather(self, layers: Sequence[Any], processes: Processes) -> Any:
+    def gather(self, layers: Sequence[Of], processes: Processes) -> Whole:
         """The statistics of every layer over all processes, in the form that measures take."""
 
 
-class Moments(Statistic):
+class Moments(Statistic[RowMoments, RowMoments]):
     """Row moments."""
 
     def compute(self, x: Tensor, edges: Edges | None) -> RowMoments:
@@ -103,7 +105,7 @@ class Moments(Statistic):
         return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
 
 
-class Totals(Statistic):
+class Totals(Statistic[Tensor, Tensor]):
     """A numerator and a denominator, which are both sums over nodes."""
 
     def __init__(
@@ -134,7 +136,7 @@ class Totals(Statistic):
         return totals
 
 
-class Triangles(Statistic):
+class Triangles(Statistic[Tensor, list[Tensor]]):
     """A triangular matrix with the same singular values."""
 
     def compute(self, x: Tensor, edges: Edges | None) -> Tensor:
@@ -225,7 +227,7 @@ class Measure:
     log10: bool = True
     reads: Literal["states", "gradients", "parameters", "updates"] | None = None
     compute: Callable[[Any], Tensor] | None = None
-    statistic: Statistic = MOMENTS
+    statistic: Statistic[Any, Any] = MOMENTS
     between: bool = False
     around_zero: bool = False
 
@@ -410,7 +412,7 @@ def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, "
     return (torch.stack(changes).sum() / torch.stack(sizes).sum()).sqrt()
 
 
-def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
+def of_parameter_gradients(module: nn.Module, statistic: Statistic[Of, Any]) -> Of:
     """A statistic of the gradients of all parameters of a module, their entries as rows of one
     column."""
     device = next(module.parameters(), torch.empty(0)).device

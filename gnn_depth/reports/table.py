@@ -34,7 +34,7 @@ ROUNDING = 1e-6
 EXACT = 13  # number of pairs up to which every assignment of signs is tried
 
 
-def t_half_width(deviation: float | np.ndarray, n: int | np.ndarray) -> Any:
+def t_half_width(deviation: float | np.ndarray, n: int | np.ndarray) -> float | np.ndarray:
     r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values.
 
     Both may be arrays.

@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Client, KilledWorker, Security, rpc
 
 from gnn_depth.sweeps.pool import FIRST, FreshProcess, Pool, PoolError, WorkerDied
 
+T = TypeVar("T")
 #: Seconds in which a scheduler must answer, and in which a killed worker should be back.
 PATIENCE = 10
 # Raised by Dask when a scheduler does not answer, or a worker has no nanny to restart it.
@@ -54,8 +55,8 @@ class DaskPool(Pool):
             f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again."
         )
 
-    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
-        future: Future[Any] = Future()
+    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
+        future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         inner = self._executor.submit(call, self._preload, function, args)
         inner.add_done_callback(partial(self._settle, future))
@@ -98,7 +99,7 @@ class DaskPool(Pool):
 _STARTING = threading.Lock()
 
 
-def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[object, ...]) -> Any:
+def call(preload: Sequence[str], function: Callable[..., T], args: tuple[object, ...]) -> T:
     """Make a call in a fresh process of this worker, which imports the modules once for all."""
     with _STARTING:
         multiprocessing.set_forkserver_preload([FIRST, *preload])
@@ -106,13 +107,13 @@ def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[objec
         config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
         daemon = config.pop("daemon", None)
         try:
-            process = FreshProcess(_call_and_follow, (function, args))
+            process: FreshProcess[T] = FreshProcess(_call_and_follow, (function, args))
         finally:
             config["daemon"] = daemon
     return process.result()
 
 
-def _call_and_follow(function: Callable[..., Any], args: tuple[object, ...]) -> Any:
+def _call_and_follow(function: Callable[..., T], args: tuple[object, ...]) -> T:
     """Make a call in this process, and exit when the worker that asked for it dies."""
     threading.Thread(target=_follow, daemon=True).start()
     return function(*args)

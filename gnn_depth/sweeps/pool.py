@@ -18,8 +18,9 @@ from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+T = TypeVar("T")
 # OMP_NUM_THREADS is the one that torch reads; the BLAS libraries read theirs when they are loaded.
 # Inductor would otherwise start one compiler process per core in every worker.
 THREADS = (
@@ -58,7 +59,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
     def workers(self) -> int:
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
-    def submit(self, function: Callable[..., Any], *args: object) -> "Future[Any]":
+    def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
         """Start a call of a function that the worker can import.
 
         Its arguments and its result are pickled.
@@ -78,7 +79,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         self.stop(0)
 
     @abstractmethod
-    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
+    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
         """Start a call in a worker."""
 
     @abstractmethod
@@ -118,7 +119,7 @@ class LocalPool(Pool):
             if gpus:
                 environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
             self._environments.put(environment)
-        self._processes: set[FreshProcess] = set()
+        self._processes: set[FreshProcess[Any]] = set()
         self._starting = threading.Lock()
         _start_server(preload, limits)
         # Each thread waits for one process. Interrupts are left to the main thread.
@@ -130,10 +131,10 @@ class LocalPool(Pool):
     def workers(self) -> int:
         return self._number
 
-    def _submit(self, function: Callable[..., Any], args: tuple[object, ...]) -> "Future[Any]":
+    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
         return self._threads.submit(self._call, function, args)
 
-    def _call(self, function: Callable[..., Any], args: tuple[object, ...]) -> Any:
+    def _call(self, function: Callable[..., T], args: tuple[object, ...]) -> T:
         environment = self._environments.get()
         try:
             with self._starting:
@@ -164,7 +165,7 @@ class LocalPool(Pool):
         self._threads.shutdown()
 
 
-class FreshProcess:
+class FreshProcess(Generic[T]):
     """A process that makes one call and exits; an EOFError if the server of processes has died."""
 
     # multiprocessing polls all its children whenever one is started, which two threads must not do
@@ -173,7 +174,7 @@ class FreshProcess:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., T],
         args: tuple[object, ...],
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -191,7 +192,7 @@ class FreshProcess:
         with contextlib.suppress(ValueError):  # it has ended, and has been closed
             self._process.kill()
 
-    def result(self) -> Any:
+    def result(self) -> T:
         """Wait for the call, and return what it returned or raise what it raised."""
         connection.wait([self._answer, self._process.sentinel])
         answer = None
