@@ -123,7 +123,9 @@ COLUMNS = (
 )
 
 
-def identity_of(job: TrainingJob, model: Any, data: Any, others: Any) -> str:
+def identity_of(
+    job: TrainingJob, model: dict[str, Any], data: dict[str, Any], others: list[Any]
+) -> str:
     """Digest of everything that a training consists of."""
     return digest(json.dumps([asdict(job), model, data, others], sort_keys=True))[:12]
 

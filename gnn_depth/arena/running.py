@@ -313,7 +313,7 @@ class ProbeMoments(Callback):
         self._began = time.process_time()
 
     def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: NodeBatch, batch_idx: int
     ) -> None:
         step = trainer.global_step
         if self.probes and step in STEPS:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import is_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gnn_depth
 from gnn_depth import registry
@@ -22,6 +22,7 @@ from gnn_depth.part_specs import Option, PartSpec, imported_parts
 from gnn_depth.ranges import Range
 from gnn_depth.runs import write_atomically
 
+T = TypeVar("T")
 PACKAGE = Path(gnn_depth.__file__).parent
 
 
@@ -64,7 +65,7 @@ def _options(content: Any) -> dict[str, Option]:
     return found
 
 
-def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
+def cached(plugins: Collection[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
     """Keep on disk what ``build`` makes of the imported package and plugins, until a source file
     changes.
 

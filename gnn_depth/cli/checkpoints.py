@@ -2,7 +2,7 @@
 arguments."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -106,7 +106,9 @@ class Checkpoint:
         if result.get("status") == "diverged":
             raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
 
-    def check_data(self, hparams: Any, data: dict[str, Any], data_sha256: str | None) -> None:
+    def check_data(
+        self, hparams: Mapping[str, Any], data: dict[str, Any], data_sha256: str | None
+    ) -> None:
         """Refuse data of another shape than the model was trained on and, with a checksum, other
         data at another path.
 

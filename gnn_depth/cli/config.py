@@ -134,7 +134,7 @@ def _names_edges(path: str) -> bool:
     return re.search(r"edge|link|cites|adjacency", path.rpartition("/")[2].lower()) is not None
 
 
-def add_own_options(add: Callable[..., Any]) -> None:
+def add_own_options(add: Callable[..., object]) -> None:
     """Add the options of every run that no config has."""
     about = "Config file, or name of a shipped one."
     add("-c", "--config", action="append", default=[], metavar="FILE", help=about)
@@ -350,7 +350,9 @@ def _changed(value: Any, current: Any) -> Any:
     return {**current, "init_args": {**(current.get("init_args") or {}), **given}}
 
 
-def flags(argv: list[str], known: KnownToCommand) -> Iterator[tuple[str, str, Any]]:
+def flags(
+    argv: list[str], known: KnownToCommand
+) -> Iterator[tuple[str, str, bool | str | list[str]]]:
     """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
     while remaining:

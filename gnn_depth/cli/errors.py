@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from gnn_depth import registry
 
@@ -90,7 +89,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 @contextmanager
-def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
+def explained(where: Callable[[], Path | str | None] | None = None) -> Iterator[None]:
     """Turn exceptions into usage errors and, once ``where`` names a run's folder, run errors."""
     try:
         yield
@@ -102,10 +101,10 @@ def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
             raise RunError(f"stopped: {place} ends the program: {_line(frame, line)}") from stop
         raise
     except Exception as error:
-        place = None
+        folder: Path | str | None = None
         if where is not None:
-            place = where()
-        known = in_words(error, place)
+            folder = where()
+        known = in_words(error, folder)
         if known is error or known is None:
             raise
         raise known from error

@@ -3,13 +3,13 @@
 import io
 import logging
 import shutil
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.data.columns import flag
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.source import GraphSource
@@ -17,7 +17,7 @@ from gnn_depth.data.source import GraphSource
 NARROWEST, WIDEST = 60, 120
 
 
-def inspect_command(cli: Any) -> Inspection:
+def inspect_command(cli: CommandLineInterface) -> Inspection:
     """Read the data of a command line, and look at it."""
     data = cli.datamodule
     logging.disable(logging.WARNING)  # the notes are part of the answer

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.diagnostics.probe import Report, probe
@@ -16,7 +17,7 @@ from gnn_depth.training.run import title
 from gnn_depth.training.summary import NEAR_CHANCE
 
 
-def probe_command(cli: Any) -> str:
+def probe_command(cli: CommandLineInterface) -> str:
     """Probe the model of a command line, write the web page if requested, and return the report's
     text."""
     report = probe_config(cli)
@@ -46,7 +47,7 @@ def _failure(model: NodeClassifier, batch: NodeBatch) -> str:
     )
 
 
-def probe_config(cli: Any) -> Report:
+def probe_config(cli: CommandLineInterface) -> Report:
     """Probe the model of an assembled command line."""
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
     if cli.checkpoint:

@@ -7,13 +7,16 @@ is not imported.
 import importlib.util
 import sys
 from collections.abc import Container, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
 from gnn_depth.part_specs import Where, load_class
 from gnn_depth.yaml_limits import PLAIN, value_in
+
+if TYPE_CHECKING:
+    from gnn_depth.cli.checkpoints import Checkpoint
 
 FLAG = "--trusted-only"
 # Packages whose classes are accepted, or single classes.
@@ -56,7 +59,7 @@ def _names_plugins(where: Where) -> bool:
     return where[-2:-1] != ("trainer",) or len(where) == 4
 
 
-def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
+def check_checkpoint(checkpoint: "Checkpoint", arguments: Any) -> None:
     """Refuse a checkpoint whose options would import something unknown, unless the user has named
     or allowed it.
 

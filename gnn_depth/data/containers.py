@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch.utils.data import DataLoader
@@ -12,6 +12,9 @@ from torch.utils.data import DataLoader
 from gnn_depth.data.checks import DataError, refuse_pointer
 from gnn_depth.data.graph_files import NETWORKX, Rows, read_networkx, rows_of
 from gnn_depth.data.user_arrays import SUFFIXES, read_arrays
+
+if TYPE_CHECKING:
+    import networkx
 
 Arrays: TypeAlias = Mapping[str, Any]
 
@@ -107,7 +110,7 @@ def _arrays(data: Any, where: str, notes: list[str]) -> Arrays:
     return dict(data.to_dict())
 
 
-def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
+def _of_networkx(graph: "networkx.Graph", where: str, notes: list[str]) -> Arrays:
     """Attributes of nodes and edges as arrays."""
     nodes, edges = rows_of(graph)
     names = [name for name, _ in nodes]

@@ -5,13 +5,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.registry import unknown
+
+if TYPE_CHECKING:
+    import networkx
 
 #: Formats of NetworkX that have attributes of nodes; and SciPy's format of arrays by name.
 NETWORKX = (".gml", ".gml.gz", ".graphml", ".graphml.gz", ".json")
@@ -28,7 +31,7 @@ LABELS = ("y", "label", "labels", "gnd", "group", "class", "truth")
 Rows: TypeAlias = list[tuple[Any, Mapping[str, Any]]]
 
 
-def read_networkx(path: Path) -> Any:
+def read_networkx(path: Path) -> "networkx.Graph":
     """Read a file of NetworkX.
 
     Raises:
@@ -49,7 +52,7 @@ def read_networkx(path: Path) -> Any:
         raise DataError(f"it cannot be read by NetworkX: {error}") from error
 
 
-def rows_of(graph: Any) -> tuple[Rows, Rows]:
+def rows_of(graph: "networkx.Graph") -> tuple[Rows, Rows]:
     """The nodes and the edges of a graph of NetworkX; edges of an undirected one run both ways."""
     if not graph.is_directed():
         graph = graph.to_directed()
@@ -59,7 +62,7 @@ def rows_of(graph: Any) -> tuple[Rows, Rows]:
     return list(graph.nodes(data=True)), edges
 
 
-def _read_gml(path: Path) -> Any:
+def _read_gml(path: Path) -> "networkx.Graph":
     import networkx
 
     opened = gzip.open if path.suffix == ".gz" else open
@@ -75,7 +78,7 @@ def _read_gml(path: Path) -> Any:
         return networkx.parse_gml(several, label="id")
 
 
-def _read_node_link(path: Path) -> Any:
+def _read_node_link(path: Path) -> "networkx.Graph":
     import networkx
 
     content = json.loads(path.read_text(encoding="utf-8"))

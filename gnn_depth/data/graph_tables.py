@@ -5,7 +5,7 @@ The options and checks of tables hold for them.
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.data.graph_files import Rows, read_networkx, rows_of
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.data.table_roles import EdgeColumns
+
+if TYPE_CHECKING:
+    import networkx
 
 #: Formats with edges only, which need a table of nodes.
 EDGES_ONLY = (".edgelist", ".edgelist.gz", ".mtx", ".mtx.gz")
@@ -71,7 +74,7 @@ class MatrixTable(FrameTable):
         return self.frame[["source", "target"]].to_numpy(np.int64).T
 
 
-def tables_of(graph: Any, path: Path) -> tuple[FrameTable, FrameTable]:
+def tables_of(graph: "networkx.Graph", path: Path) -> tuple[FrameTable, FrameTable]:
     """The nodes and the edges of a graph of NetworkX as tables."""
     nodes, edges = rows_of(graph)
     names, of_nodes = _as_columns(nodes)
@@ -91,7 +94,7 @@ def _as_columns(rows: Rows) -> tuple[list[Any], pd.DataFrame]:
     return names, pd.DataFrame.from_records(attributes, index=range(len(rows)))
 
 
-def _read_edge_list(path: Path) -> Any:
+def _read_edge_list(path: Path) -> "networkx.Graph":
     import networkx
 
     # As a table has its rows: each once, in its direction, repeated ones too.

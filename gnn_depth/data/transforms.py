@@ -1,9 +1,9 @@
 """Transforms, applied to the graph of any data set: registered ones and PyTorch Geometric's."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.part_specs import PartsOf
 from gnn_depth.registry import described, name_of
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
 #: Transforms by name, with options or as objects; a single one stands for a list of one.
 Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
 NUMBER = "number_of_node"  # an attribute that follows each node: its number from 1 on
@@ -23,7 +26,10 @@ READ = ("x", "y", "edge_index", "num_nodes", NUMBER, LABELLED, *OF_EDGES, *MASKS
 
 
 def transformed(
-    batch: NodeBatch, transforms: Sequence[Any], labelled: Tensor | None, seed: int
+    batch: NodeBatch,
+    transforms: "Sequence[Callable[[Data], Data]]",
+    labelled: Tensor | None,
+    seed: int,
 ) -> tuple[NodeBatch, Tensor, list[str]]:
     """Apply transforms to each graph of a batch, one after another.
 

@@ -9,6 +9,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
+from torch.optim import Optimizer
 
 from gnn_depth.data.base import FullBatch, NodeBatch
 from gnn_depth.data.shards import division, shard_batch
@@ -111,7 +112,9 @@ class GraphStrategy(DDPStrategy):
             self._shards[batch] = shard_batch(batch, division(self.nodes, batch, self.world_size))
         return FullBatch(self._shards[batch])
 
-    def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def backward(
+        self, closure_loss: Tensor, optimizer: Optimizer | None, *args: Any, **kwargs: Any
+    ) -> Tensor:
         self.pre_backward(closure_loss)
         module: Any = self.lightning_module
         closure_loss = self.precision_plugin.pre_backward(closure_loss, module)

@@ -221,7 +221,7 @@ def resume_epoch(trainer: L.Trainer) -> None:
             loop.epoch_loop._batches_that_stepped -= 1
 
 
-def keep_order_of_gradients(model: Any) -> None:
+def keep_order_of_gradients(model: nn.Module | None) -> None:
     """Sum gradients over processes in the same order in every step.
 
     Otherwise a resumed training differs in its last bits. ``DistributedDataParallel`` repacks the

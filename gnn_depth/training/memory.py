@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> N
 
 
 def check_weights(
-    in_channels: Any, num_classes: int, num_layers: NumLayers = 2, **stack_options: Any
+    in_channels: int | Sequence[int],
+    num_classes: int,
+    num_layers: NumLayers = 2,
+    **stack_options: Any,
 ) -> None:
     """Refuse a stack whose parameters would not fit into memory, before they are allocated.
 

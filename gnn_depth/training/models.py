@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from lightning import Trainer
@@ -16,6 +17,7 @@ from gnn_depth.builder import (
     with_options,
     written_options,
 )
+from gnn_depth.data.base import GraphDataModule
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
 from gnn_depth.ranges import Range
@@ -45,12 +47,15 @@ RANGES = {
 }
 
 
-def build_model(options: Mapping[str, Any], data: Any) -> NodeClassifier:
+def build_model(
+    options: Mapping[str, Any], data: GraphDataModule | SimpleNamespace
+) -> NodeClassifier:
     """Build the model of a config.
 
     Args:
         options: The section ``model``: parts by name, as a config writes them, or as objects.
-        data: The data set, whose numbers of features and classes and task are read.
+        data: The data set, or what a model needs to know of it: the numbers of features and
+            classes, the task, the schema.
 
     Raises:
         PartError: An option does not exist or does not fit.

@@ -10,6 +10,11 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.types import (
+    LRSchedulerConfigType,
+    LRSchedulerTypeUnion,
+    OptimizerLRScheduler,
+)
 from torch import Tensor
 
 from gnn_depth.builder import Named, build
@@ -294,7 +299,7 @@ class NodeClassifier(PlainModule):
             for parameter in group["params"]:
                 parameter.grad = None
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         try:
             # Decay and rates are those of the groups, which the fused form takes over.
             optimizer = self.optimizer(self.parameters())
@@ -310,7 +315,7 @@ class NodeClassifier(PlainModule):
         if self.scheduler is None:
             return optimizer
         schedule = self.scheduler(optimizer)
-        config: dict[str, Any] = {"scheduler": schedule}
+        config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             metrics = []
             for name in self.task.metric_names():
@@ -326,7 +331,7 @@ class NodeClassifier(PlainModule):
                 config["frequency"] = self.trainer.check_val_every_n_epoch or 1
         return {"optimizer": optimizer, "lr_scheduler": config}
 
-    def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:
+    def lr_scheduler_step(self, scheduler: LRSchedulerTypeUnion, metric: Tensor | None) -> None:
         # A plateau would count an epoch without a value as one that is no better.
         if not is_undefined(metric):
             super().lr_scheduler_step(scheduler, metric)

@@ -5,6 +5,7 @@ divided by it in its outgoing weights and attention parameters: see :mod:`gnn_de
 The outputs stay the same, and gradients change, so the later course of the training does.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import lightning as L
@@ -14,6 +15,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
 from gnn_depth.nn.neurons import Link, WeightRole
+from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Count, in_range
 
 Criterion: TypeAlias = Literal["norms", "gradients"]
@@ -83,7 +85,7 @@ class Rebalance(L.Callback):
 
 
 @torch.no_grad()
-def rebalance(stack: Any, criterion: Criterion = "norms", sweeps: int = 1) -> None:
+def rebalance(stack: DeepGNN, criterion: Criterion = "norms", sweeps: int = 1) -> None:
     """Rescale the neurons of a ``DeepGNN`` once: see :class:`Rebalance`.
 
     Gradients of the parameters are rescaled too, inversely, so they stay those of the same loss.
@@ -103,14 +105,18 @@ def rebalance(stack: Any, criterion: Criterion = "norms", sweeps: int = 1) -> No
                 _multiply(role, 1 / factor)
 
 
-def _factor(link: Link, entries: Any, power: float) -> Float[Tensor, "neurons"]:
+def _factor(
+    link: Link, entries: Callable[[Tensor], Tensor], power: float
+) -> Float[Tensor, "neurons"]:
     """A power of the ratio of what leaves each neuron to what enters it."""
     leaves = _sum(entries, (*link.attention, *link.outgoing))
     enters = _sum(entries, link.incoming)
     return (leaves / enters).pow(power)
 
 
-def _sum(entries: Any, roles: tuple[WeightRole, ...]) -> Float[Tensor, "neurons"]:
+def _sum(
+    entries: Callable[[Tensor], Tensor], roles: tuple[WeightRole, ...]
+) -> Float[Tensor, "neurons"]:
     return torch.stack([role.by_neuron(entries(role.parameter)) for role in roles]).sum(0)
 
 

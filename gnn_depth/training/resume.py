@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from gnn_depth.data.base import NodeBatch
 from gnn_depth.part_specs import items_of
 from gnn_depth.signals import LATE, Kept
 from gnn_depth.training.lightning_internals import (
@@ -66,7 +67,7 @@ class SeededSteps(L.Callback):
         keep_order_of_gradients(trainer.strategy.model)
 
     def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: NodeBatch, batch_idx: int
     ) -> None:
         assert self.seed is not None
         rank = trainer.global_rank
