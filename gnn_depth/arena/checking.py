@@ -11,6 +11,7 @@ from gnn_depth.arena.definition import Arena, ArenaRemedy
 from gnn_depth.arena.records import TrainingRecord
 from gnn_depth.arena.results import Results, prediction_half_width, score_of
 from gnn_depth.arena.running import belongs, perform
+from gnn_depth.training.identity import plugin_version
 
 #: The option of the model that takes a part of each kind.
 OPTIONS = {
@@ -109,7 +110,7 @@ def remedies_of(plugin: str) -> dict[str, ArenaRemedy]:
     for kind, option in OPTIONS.items():
         for name in registry.registered(kind):
             if name not in before[kind]:
-                found[name] = ArenaRemedy({option: name})
+                found[name] = ArenaRemedy({option: name}, code=plugin_version(plugin))
     if not found:
         raise ValueError(
             f"plugin {plugin!r} registers no part that the arena could compare: a "

@@ -19,11 +19,13 @@ class ArenaRemedy:
         model: Options of the model; its layer is a GCN where none is named.
         transforms: Transforms of the data, one after another.
         callbacks: Callbacks of the trainer.
+        code: Digest of the code of its part; empty for parts of this package.
     """
 
     model: Mapping[str, Any] = field(default_factory=dict)
     transforms: tuple[Mapping[str, Any], ...] = ()
     callbacks: tuple[Mapping[str, Any], ...] = ()
+    code: str = ""
 
     def options(self) -> dict[str, Any]:
         """The options as a config writes them, without empty sections."""

@@ -148,8 +148,10 @@ def data_of(arena: Arena, job: TrainingJob) -> dict[str, Any]:
 
 def training_identity(arena: Arena, job: TrainingJob) -> str:
     """The identity of a training: digest of all that it consists of."""
-    others: list[Any] = [arena.every, _patience(arena, job)]
-    others += arena.remedies[job.remedy].callbacks
+    remedy = arena.remedies[job.remedy]
+    others: list[Any] = [arena.every, _patience(arena, job), *remedy.callbacks]
+    if remedy.code:  # only then: it is part of the identity of every record
+        others.append(remedy.code)
     return identity_of(job, model_of(arena, job), data_of(arena, job), others)
 
 

@@ -339,6 +339,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
+            transforms_seed=self.seed if self.transforms else None,
         )
         if self.transforms:  # a model's data is checked before its transforms
             return found

@@ -164,6 +164,7 @@ class Schema:
         normalize_features: True if each node's features are divided by their sum.
         make_features: The features that are made from the edges; empty for none.
         transforms: The transforms of PyTorch Geometric that are applied, as a config has them.
+        transforms_seed: Determines what they draw at random; None without transforms.
     """
 
     num_features: int | tuple[int, ...]
@@ -195,6 +196,7 @@ class Schema:
     normalize_features: bool = False
     make_features: str = ""
     transforms: tuple[object, ...] = ()
+    transforms_seed: int | None = None
 
     def check_like(self, other: "Schema") -> None:
         """Refuse data of another shape, or with other classes, than a model was trained on.

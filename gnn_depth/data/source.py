@@ -252,6 +252,7 @@ class GraphSource(GraphSet):
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
+            transforms_seed=self.seed,
         )
 
     def read_as(
@@ -267,6 +268,9 @@ class GraphSource(GraphSet):
         other.make_features = schema.make_features or "none"
         other.transforms = list(schema.transforms)
         other._transforms = build("transform", other.transforms)
+        if schema.transforms_seed is not None:
+            # Another seed would draw another graph than the one that the model knows.
+            other.seed = schema.transforms_seed
         for name in ("make_features", "transforms"):
             own, trained = getattr(self, name), getattr(other, name)
             if own not in ("none", [], trained):

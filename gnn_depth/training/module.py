@@ -1,5 +1,6 @@
 """The LightningModule that trains a stack of parts."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn
@@ -41,6 +42,8 @@ from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare
 from gnn_depth.training.optimizers import decay_apart, fused, scale_by_depth
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
+
+log = logging.getLogger(__name__)
 
 ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
 
@@ -232,6 +235,16 @@ class NodeClassifier(PlainModule):
         # Lightning replaces the patience that is asked for by that of the checkpoint.
         for callback, patience in self._patience:
             callback.patience = patience
+        accumulated = self.trainer.accumulate_grad_batches
+        batches = self.trainer.num_training_batches
+        if batches < accumulated:
+            log.warning(
+                "trainer.accumulate_grad_batches is %d, and an epoch has %s: each epoch ends with "
+                "a step, of gradients divided by %d. Leave the option out.",
+                accumulated,
+                "one batch" if batches == 1 else f"{batches} batches",
+                accumulated,
+            )
         self.kernel_path.fix(self.trainer.strategy.root_device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
@@ -314,7 +327,14 @@ class NodeClassifier(PlainModule):
             ) from error
         if self.scheduler is None:
             return optimizer
+        rates = [group["lr"] for group in optimizer.param_groups]
         schedule = self.scheduler(optimizer)
+        # A schedule that multiplies the rates keeps those that it found as the initial ones.
+        if self.depth_lr and rates != [group["initial_lr"] for group in optimizer.param_groups]:
+            raise MisconfigurationException(
+                f"depth_lr would change nothing, because {type(schedule).__name__} sets learning "
+                "rates of its own: divide those of the schedule, or choose another schedule."
+            )
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             metrics = []

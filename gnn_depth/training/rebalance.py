@@ -78,7 +78,23 @@ class Rebalance(L.Callback):
         except ValueError as error:
             raise MisconfigurationException(f"Rebalance: {error}") from None
 
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        # Validation comes before the end of the epoch, and frees the gradients.
+        if self.criterion == "gradients" and trainer.is_last_batch:
+            self._rebalance(trainer, pl_module)
+
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.criterion == "norms":
+            self._rebalance(trainer, pl_module)
+
+    def _rebalance(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if (trainer.current_epoch + 1) % self.every_n_epochs == 0:
             stack: Any = pl_module.get_submodule(self.stack)
             rebalance(stack, self.criterion, self.sweeps)
@@ -89,7 +105,12 @@ def rebalance(stack: DeepGNN, criterion: Criterion = "norms", sweeps: int = 1) -
     """Rescale the neurons of a ``DeepGNN`` once: see :class:`Rebalance`.
 
     Gradients of the parameters are rescaled too, inversely, so they stay those of the same loss.
+
+    Raises:
+        ValueError: The criterion is ``gradients``, and no parameter has a gradient.
     """
+    if criterion == "gradients" and all(one.grad is None for one in stack.parameters()):
+        raise ValueError("no parameter has a gradient: rebalance by gradients after a backward().")
     for _ in range(sweeps):
         for link in stack.links():
             if criterion == "norms":

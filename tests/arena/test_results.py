@@ -12,10 +12,11 @@ from gnn_depth.arena.checking import Again, remedies_of, train_again
 from gnn_depth.arena.court import write_court
 from gnn_depth.arena.definition import Arena, ArenaRemedy, Round
 from gnn_depth.arena.pages import terminal_summary, write_arena
-from gnn_depth.arena.records import Records
+from gnn_depth.arena.records import Records, TrainingJob, TrainingRecord
 from gnn_depth.arena.results import Results
-from gnn_depth.arena.running import belongs, perform
+from gnn_depth.arena.running import belongs, perform, training_identity
 from gnn_depth.cli import main
+from gnn_depth.training.identity import plugin_version
 from tests.arena.made import GAINS, final, finals, probed
 
 ROOT = Path(__file__).parents[2]
@@ -243,6 +244,21 @@ def test_a_part_of_ones_own_is_trained_alone_and_placed_among_the_others(
     (row,) = [line for line in printed.splitlines() if line.startswith("| halved |")]
     assert "| plain |" in printed
     assert "%" not in row
+
+
+def test_an_edited_plugin_is_trained_again(tiny, tmp_path):
+    plugin = tmp_path / "thirds.py"
+    plugin.write_text(NORM.replace("halved", "thirds"))
+    found = remedies_of(str(plugin))
+    assert found["thirds"].code == plugin_version(str(plugin))
+    plugin.write_text(plugin.read_text().replace("x / 2", "x / 3"))
+    edited = dataclasses.replace(found["thirds"], code=plugin_version(str(plugin)))
+    job = TrainingJob("final", "tiny", "thirds", 2, 4, 0, 0, 6)
+    arenas = [tiny.with_remedies(one) for one in (found, {"thirds": edited})]
+    one, other = (training_identity(arena, job) for arena in arenas)
+    assert one != other
+    record = TrainingRecord(job, one, "finished")
+    assert [belongs(arena, record) for arena in arenas] == [True, False]
 
 
 def test_a_plugin_without_a_part_of_a_model_cannot_be_added(tmp_path):

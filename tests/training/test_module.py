@@ -229,3 +229,14 @@ def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer,
     before = process()
     make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)
     assert process() == before
+
+
+@pytest.mark.parametrize("accumulated", [1, 4])
+def test_more_accumulated_batches_than_an_epoch_has_are_said(
+    tiny, make_trainer, caplog, accumulated
+):
+    model = NodeClassifier(4, 2, hidden_channels=8)
+    with caplog.at_level("WARNING", logger="gnn_depth"):
+        make_trainer(1, accumulate_grad_batches=accumulated).fit(model, datamodule=tiny)
+    said = "accumulate_grad_batches is 4, and an epoch has one batch: each epoch ends with a step"
+    assert (said in caplog.text) == (accumulated == 4)

@@ -190,6 +190,24 @@ def test_learning_rates_fall_with_depth_as_the_exponent_says_and_schedules_start
         assert halved == pytest.approx([wanted / 2] * len(rates))
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"name": "OneCycleLR", "max_lr": 0.01, "total_steps": 6},
+        {"name": "CyclicLR", "base_lr": 0.001, "max_lr": 0.01, "cycle_momentum": False},
+    ],
+    ids=lambda schedule: schedule["name"],
+)
+def test_a_schedule_with_rates_of_its_own_is_refused_beside_rates_that_fall_with_depth(schedule):
+    options = {"hidden_channels": 8, "num_layers": 4, "scheduler": schedule}
+    NodeClassifier(4, 2, **options).configure_optimizers()
+    model = NodeClassifier(4, 2, depth_lr=1.5, **options)
+    with pytest.raises(MisconfigurationException, match=f"because {schedule['name']} sets"):
+        model.configure_optimizers()
+    warm = {"name": "LinearLR", "start_factor": 0.1}
+    NodeClassifier(4, 2, depth_lr=1.5, **(options | {"scheduler": warm})).configure_optimizers()
+
+
 def test_an_exponent_that_depth_cannot_have_is_refused():
     with pytest.raises(ValueError, match="depth_lr of NodeClassifier must be from 0 to 10, not -1"):
         NodeClassifier(4, 2, depth_lr=-1)

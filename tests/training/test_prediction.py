@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
+from torch_geometric.utils import to_undirected
 
 import gnn_depth
 from gnn_depth.data import (
@@ -496,6 +497,22 @@ def test_transforms_are_part_of_the_model():
     pd.testing.assert_frame_equal(predictions_of(model, raw), predictions_of(model, data))
     with pytest.raises(DataError, match="trained with transforms .*AddSelfLoops.*leave transforms"):
         predictions_of(model, GraphSource(raw, transforms=["AddSelfLoops"]))
+
+
+@pytest.mark.parametrize(
+    "transform", [{"name": "half_hop", "p": 0.5}, {"name": "sdrf", "steps": 5}]
+)
+def test_new_data_gets_the_graph_that_the_seed_of_the_model_draws(transform):
+    edge_index = to_undirected(arrays().edge_index)
+    raw = arrays(x=torch.rand(12, 3) + 1, edge_index=edge_index)
+    data = GraphSource(raw, transforms=[transform], seed=7)
+    torch.manual_seed(0)
+    model = build_model({"layer": "sage", "num_layers": 2, "hidden_channels": 8}, data)
+    assert Schema.from_dict(data.schema.as_dict()).transforms_seed == 7
+    expected = predictions_of(model, data)
+    for seed in (0, 3):
+        found = predictions_of(model, GraphSource(raw, seed=seed))
+        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_a_model_that_knows_names_refuses_columns_without_them(trained, folder):

@@ -65,9 +65,38 @@ def test_a_parameter_without_gradient_or_with_zeros_leaves_its_neuron_defined():
     stack = drawn(STACKS["gat"])
     with torch.no_grad():
         stack.layers[0].lin.weight.zero_()
+    with pytest.raises(ValueError, match=r"no parameter has a gradient: .* after a backward"):
+        rebalance(stack, "gradients")
+    stack.layers[1].lin.weight.grad = torch.ones_like(stack.layers[1].lin.weight)
     rebalance(stack, "gradients")
     rebalance(stack)
     assert all(parameter.isfinite().all() for parameter in stack.parameters())
+
+
+class Weights(L.Callback):
+    """The parameters after every epoch."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.seen.append(torch.nn.utils.parameters_to_vector(pl_module.parameters()).detach())
+
+
+@pytest.mark.parametrize("criterion", ["norms", "gradients"])
+@pytest.mark.parametrize("validated_every", [1, 2])
+def test_the_callback_acts_whether_an_epoch_is_validated_or_not(
+    tiny, make_trainer, criterion, validated_every
+):
+    weights = []
+    for rebalancing in ([], [Rebalance(criterion, sweeps=2)]):
+        torch.manual_seed(0)
+        look, model = Weights(), NodeClassifier(4, 2, num_layers=3, hidden_channels=8)
+        options = {"check_val_every_n_epoch": validated_every}
+        make_trainer(2, callbacks=[*rebalancing, look], **options).fit(model, datamodule=tiny)
+        weights.append(look.seen)
+    for plain, rebalanced in zip(*weights, strict=True):
+        assert not torch.allclose(plain, rebalanced)
 
 
 class Look(L.Callback):
