@@ -205,6 +205,11 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for result in found.values():
         per_seed |= dict.fromkeys(result.get("per_seed") or [])
     frame.attrs["per_seed"] = [name.replace(".init_args.", ".") for name in per_seed]
+    # What options do not tell: the content of the data, and of the plugins. Older runs lack it.
+    frame.attrs["data"] = {folder: result.get("data_sha256") for folder, result in found.items()}
+    frame.attrs["plugins"] = {
+        folder: ", ".join(map(str, result.get("plugins") or [])) for folder, result in found.items()
+    }
     return frame
 
 

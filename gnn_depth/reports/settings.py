@@ -317,6 +317,19 @@ def _check_group(
                 f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
                 "choose one with --where, or move the other into a folder called archive."
             )
+    drawn_anew = any(name.startswith("data.") for name in frame.attrs["per_seed"])
+    for what in ("plugins",) if drawn_anew else ("data", "plugins"):
+        contents: dict[str, str] = {}  # the first run of each
+        for folder in averaged["folder"]:
+            content = frame.attrs[what].get(folder)
+            if content:
+                contents.setdefault(content, folder)
+        if len(contents) > 1:
+            first, second, *_ = contents.values()
+            raise ReportError(
+                f"{first!r} and {second!r} have equal options, but their {what} had changed in "
+                "between: move those that no longer count into a folder called archive."
+            )
 
 
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:

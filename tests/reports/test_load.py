@@ -34,6 +34,8 @@ def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
         "hparams": ["model.layer", "seed_everything", "model.depth"],
         "axes": ["depth", "norm"],
         "per_seed": [],
+        "data": {str(folder): None},
+        "plugins": {str(folder): ""},
     }
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, read_runs
-from gnn_depth.reports.settings import choose_runs, full_name, label, number, same
+from gnn_depth.reports.settings import choose_runs, full_name, grouped, label, number, same
 
 
 def test_a_label_is_the_value_as_yaml_writes_it_and_a_number_has_several_spellings():
@@ -59,3 +59,30 @@ def test_what_no_run_has_is_answered(run: Callable, runs: Path):
         choose_runs(frame, {"norm": ["pari"]})
     with pytest.raises(ReportError, match=r"depth=2 and norm=none"):
         choose_runs(frame, {"depth": ["2"], "norm": ["none"]})
+
+
+@pytest.mark.parametrize(
+    ("what", "first", "second"),
+    [
+        ("data", {"data_sha256": "a"}, {"data_sha256": "b"}),
+        ("plugins", {"plugins": ["my_norm.py a"]}, {"plugins": ["my_norm.py b"]}),
+    ],
+)
+def test_runs_of_changed_data_or_plugins_are_not_averaged(
+    run: Callable, runs: Path, what, first, second
+):
+    for seed, content in enumerate((first, first)):
+        run(seed=seed, result=content)
+    run(seed=2)  # of an older version, which does not know
+    assert len(grouped(read_runs(runs), [], "use")) == 1
+    run(seed=3, result=second)
+    with pytest.raises(ReportError, match=f"equal options, but their {what} had changed"):
+        grouped(read_runs(runs), [], "use")
+    grouped(read_runs(runs), ["seed"], "use")
+
+
+def test_each_seed_may_have_data_of_its_own(run: Callable, runs: Path):
+    for seed in range(2):
+        content = {"data_sha256": str(seed), "per_seed": ["data.init_args.split_index"]}
+        run(seed=seed, result=content)
+    assert len(grouped(read_runs(runs), [], "use")) == 1
