@@ -329,8 +329,10 @@ class NodeClassifier(PlainModule):
             return optimizer
         rates = [group["lr"] for group in optimizer.param_groups]
         schedule = self.scheduler(optimizer)
-        # A schedule that multiplies the rates keeps those that it found as the initial ones.
-        if self.depth_lr and rates != [group["initial_lr"] for group in optimizer.param_groups]:
+        # A schedule that multiplies the rates keeps those that it found as the initial ones; one
+        # that waits for a plateau keeps none, and changes nothing yet.
+        initial = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
+        if self.depth_lr and initial != rates:
             raise MisconfigurationException(
                 f"depth_lr would change nothing, because {type(schedule).__name__} sets learning "
                 "rates of its own: divide those of the schedule, or choose another schedule."

@@ -205,7 +205,10 @@ def test_a_schedule_with_rates_of_its_own_is_refused_beside_rates_that_fall_with
     with pytest.raises(MisconfigurationException, match=f"because {schedule['name']} sets"):
         model.configure_optimizers()
     warm = {"name": "LinearLR", "start_factor": 0.1}
-    NodeClassifier(4, 2, depth_lr=1.5, **(options | {"scheduler": warm})).configure_optimizers()
+    for other in (warm, {"name": "ReduceLROnPlateau", "monitor": "val/loss"}):
+        NodeClassifier(
+            4, 2, depth_lr=1.5, **(options | {"scheduler": other})
+        ).configure_optimizers()
 
 
 def test_an_exponent_that_depth_cannot_have_is_refused():
