@@ -183,8 +183,7 @@ def _in_short(results: Results) -> list[str]:
 
 def _verdict_in_short(compared: Sequence[Compared]) -> str:
     """The sets on which the first cell is better or worse, or what could have been found."""
-    better = [one.cell.set for one in compared if one.is_better]
-    worse = [one.cell.set for one in compared if one.is_worse]
+    better, worse = _better_and_worse(compared)
     said = []
     if better:
         said.append(f"yes on {_listed(better)}")
@@ -197,6 +196,13 @@ def _verdict_in_short(compared: Sequence[Compared]) -> str:
         return "no difference found"
     limit = _point(100 * float(np.median(limits)))
     return f"no difference found; one of {limit} points could have been"
+
+
+def _better_and_worse(compared: Sequence[Compared]) -> tuple[list[str], list[str]]:
+    """The sets on which the first cell is better, and those on which it is worse."""
+    better = [one.cell.set for one in compared if one.is_better]
+    worse = [one.cell.set for one in compared if one.is_worse]
+    return better, worse
 
 
 def _percent(value: float) -> str:
@@ -333,9 +339,8 @@ def _planned_answers(
 
 
 def _verdict(answers: Sequence[Compared]) -> str:
-    """The sets on which the first cell is better, and those on which it is worse."""
-    better = [one.cell.set for one in answers if one.is_better]
-    worse = [one.cell.set for one in answers if one.is_worse]
+    """Where the first cell is better or worse, or what could have been found, in full."""
+    better, worse = _better_and_worse(answers)
     verdict = f"yes, on {_listed(better)}" if better else _none_found(answers)
     if worse:
         verdict += f". It is worse on {_listed(worse)}"

@@ -345,14 +345,18 @@ class Results:
         return found
 
     def depth_answers(self, sets: Sequence[str]) -> list[Compared]:
-        """Of each set that has enough trainings, the best deep cell against the best shallow one,
-        with Holm's correction over the sets."""
+        """Compare the best deep cell of each set with its best shallow one.
+
+        Holm's correction is over the sets; those without enough trainings are left out.
+        """
         pairs = [self._depth_pair(name) for name in sets]
         return self.compare([pair for pair in pairs if pair is not None])
 
     def sufficiency_answers(self, sets: Sequence[str]) -> list[Compared]:
-        """Of each set that has enough trainings, the best other deep cell against the best skip
-        with a norm, with Holm's correction over the sets."""
+        """Compare the best other deep cell of each set with its best skip with a norm.
+
+        Holm's correction is over the sets; those without enough trainings are left out.
+        """
         pairs = [self._sufficiency_pair(name) for name in sets]
         return self.compare([pair for pair in pairs if pair is not None])
 

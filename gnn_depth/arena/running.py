@@ -63,8 +63,10 @@ def missing(arena: Arena, records: Records) -> Iterator[TrainingJob]:
         while small:
             yield from small.pop(0)
         first = last
-        for name in arena.sets:
-            yield from _planned(arena, records, name, range(first, arena.portions[-1]))
+        others = range(first, arena.portions[-1])
+        if others:
+            for name in arena.sets:
+                yield from _planned(arena, records, name, others)
     if arena.deepest is not None:
         for name in arena.deepest_sets:
             for remedy in arena.remedies:

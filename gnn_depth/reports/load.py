@@ -36,7 +36,8 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run
     too, with the axis ``run``. The columns are `gnn_depth.runs.COLUMNS`, then metrics by name,
     hyperparameters by dotted key and the axes of a sweep by name; ``frame.attrs`` lists them as
-    ``metrics``, ``hparams`` and ``axes``. Folders called ``archive`` are skipped. Of runs with the
+    ``metrics``, ``hparams`` and ``axes``, and has, by folder, the checksum of the ``data`` and the
+    versions of the ``plugins``. Folders called ``archive`` are skipped. Of runs with the
     same config, data and seed only the newest with a result is kept.
 
     Args:

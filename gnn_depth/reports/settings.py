@@ -317,10 +317,17 @@ def _check_group(
                 f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
                 "choose one with --where, or move the other into a folder called archive."
             )
-    drawn_anew = any(name.startswith("data.") for name in frame.attrs["per_seed"])
-    for what in ("plugins",) if drawn_anew else ("data", "plugins"):
+    _check_contents(frame, averaged["folder"])
+
+
+def _check_contents(frame: pd.DataFrame, folders: Iterable[str]) -> None:
+    """Refuse runs with equal options whose data or plugins had changed in between."""
+    fixed = ["data", "plugins"]
+    if any(name.startswith("data.") for name in frame.attrs["per_seed"]):
+        fixed.remove("data")  # each seed has data of its own
+    for what in fixed:
         contents: dict[str, str] = {}  # the first run of each
-        for folder in averaged["folder"]:
+        for folder in folders:
             content = frame.attrs[what].get(folder)
             if content:
                 contents.setdefault(content, folder)
