@@ -25,6 +25,7 @@ from gnn_depth.arena.results import (
     ArenaCell,
     BestCell,
     Compared,
+    Failures,
     Family,
     Results,
 )
@@ -319,7 +320,22 @@ def _depth_question(results: Results) -> list[str]:
         "correction: the real sets, and the constructed sets.",
     ]
     heads = (f"{DEEP} layers", f"{SHALLOW} or fewer")
-    return text + _planned_answers(results, results.depth_answers, heads)
+    text += _planned_answers(results, results.depth_answers, heads)
+    return text + _deepest_answers(results)
+
+
+def _deepest_answers(results: Results) -> list[str]:
+    """Do the deepest stacks beat those with fewer layers? Nothing as long as there are none."""
+    deepest, answers = results.arena.deepest, results.deepest_answers()
+    if not answers:
+        return []
+    names = _listed([one.cell.set for one in answers])
+    return [
+        f"**And {deepest} layers?** On {names}, the best settled model with {deepest} layers "
+        "against the best with fewer, chosen and compared in the same way, over the few splits of "
+        f"the deepest. One family: {_verdict(answers)}.",
+        _answers_table(answers, (f"{deepest} layers", "fewer layers"), deepest),
+    ]
 
 
 def _planned_answers(
@@ -334,7 +350,7 @@ def _planned_answers(
             text.append(f"{words.capitalize()} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
             continue
         text.append(f"A family of {_family_of(words, answers)}: {_verdict(answers)}.")
-        text.append(_answers_table(answers, heads))
+        text.append(_answers_table(answers, heads, DEEP))
     return text
 
 
@@ -347,7 +363,8 @@ def _verdict(answers: Sequence[Compared]) -> str:
     return verdict
 
 
-def _answers_table(answers: Sequence[Compared], heads: tuple[str, str]) -> str:
+def _answers_table(answers: Sequence[Compared], heads: tuple[str, str], stated: int | None) -> str:
+    """A row for each comparison; the number of layers that a head states is not repeated."""
     rows = [
         f"| set | {heads[0]} | {heads[1]} | difference (points) | detectable (points) | "
         "p | p (Holm) | splits |",
@@ -356,16 +373,17 @@ def _answers_table(answers: Sequence[Compared], heads: tuple[str, str]) -> str:
     for one in answers:
         mean, other = one.means
         rows.append(
-            f"| {one.cell.set} | {_named(one.cell, mean)} | {_named(one.reference, other)} | "
+            f"| {one.cell.set} | {_named(one.cell, mean, stated)} | "
+            f"{_named(one.reference, other, stated)} | "
             f"{100 * one.test.difference:+.1f} | {_points([one.detectable])} | "
             f"{probability(one.test.p)} | {probability(one.adjusted)} | {one.test.count} |"
         )
     return "\n".join(rows)
 
 
-def _named(cell: ArenaCell, mean: float) -> str:
-    """The remedy of a cell, its depth where it is not the deep one, and a mean."""
-    depth = "" if cell.depth == DEEP else f", {cell.depth} layers,"
+def _named(cell: ArenaCell, mean: float, stated: int | None) -> str:
+    """The remedy of a cell, its depth where it is not stated, and a mean."""
+    depth = "" if cell.depth == stated else f", {cell.depth} layers,"
     return f"{cell.remedy}{depth} {_percent(mean)}"
 
 
@@ -494,27 +512,12 @@ def _better(families: Mapping[str, Family]) -> dict[str, list[str]]:
 
 def _failures(results: Results) -> list[str]:
     """Do models that fail on the test nodes also fail on the training nodes?"""
-    found = results.failures(DEEP)
-    if not found.cells:
+    asked = [results.failures(DEEP)]
+    if results.arena.deepest is not None:
+        asked.append(results.failures(results.arena.deepest))
+    asked = [found for found in asked if found.cells]
+    if not asked:
         return []
-    count, untrained = len(found.failed), len(found.untrained)
-    do = "does" if count == 1 else "do"
-    text = (
-        f"{count or 'None'} of the {len(found.cells)} cells with {DEEP} layers {do} no better than "
-        "always predicting one class."
-    )
-    fitted = "they learn the training nodes and do not generalise."
-    if 0 < untrained == count:
-        who = "It also fails" if count == 1 else f"All {count} also fail"
-        it = "it" if count == 1 else "they"
-        text += f" {who} on the training nodes: {it} could not be trained, rather than overfitting."
-    elif untrained:
-        text += (
-            f" Of these, {untrained} also fail on the training nodes: they could not be trained. "
-            f"The others ({count - untrained}) do not: {fitted}"
-        )
-    elif count:
-        text += f" None of them fails on the training nodes: {fitted}"
     exactly = (
         f"A cell fails on the test nodes if its mean score is at most {100 * NEAR_CHANCE:.0f} "
         "points above that of predicting the most frequent class of the test nodes. It fails on "
@@ -523,9 +526,36 @@ def _failures(results: Results) -> list[str]:
         "which is nearly equal in a random split. The training score is that of the last epoch, "
         "with dropout."
     )
-    if found.unknown:
-        exactly += f" Sets without a training score are not asked: {_listed(found.unknown)}."
-    return [text, exactly]
+    unknown = [name for name in results.sets if any(name in found.unknown for found in asked)]
+    if unknown:
+        exactly += f" Sets without a training score are not asked: {_listed(unknown)}."
+    return [*map(_failed_in_words, asked), exactly]
+
+
+def _failed_in_words(found: Failures) -> str:
+    """How many cells of a depth fail on the test nodes, and on the training nodes too."""
+    count, untrained = len(found.failed), len(found.untrained)
+    do = "does" if count == 1 else "do"
+    text = (
+        f"{count or 'None'} of the {len(found.cells)} cells with {found.cells[0].depth} layers "
+        f"{do} no better than always predicting one class."
+    )
+    fitted = "they learn the training nodes and do not generalise."
+    if 0 < untrained == count:
+        who = "It also fails" if count == 1 else f"All {count} also fail"
+        it = "it" if count == 1 else "they"
+        return (
+            f"{text} {who} on the training nodes: {it} could not be trained, rather than "
+            "overfitting."
+        )
+    if untrained:
+        return (
+            f"{text} Of these, {untrained} also fail on the training nodes: they could not be "
+            f"trained. The others ({count - untrained}) do not: {fitted}"
+        )
+    if count:
+        return f"{text} None of them fails on the training nodes: {fitted}"
+    return text
 
 
 def _tables(results: Results) -> list[str]:
@@ -550,9 +580,10 @@ def _tables(results: Results) -> list[str]:
         if name in results.silent:
             text.append("Nothing learns on this set, so nothing is ranked.")
         head = [f"{depth} layers" for depth in depths]
-        deepest = depths[-1]
+        # The deepest stacks are trained with fewer remedies and on fewer sets.
+        costly = max([depth for depth in depths if depth <= DEEP], default=depths[-1])
         rows = [
-            f"| remedy | {' | '.join(head)} | seconds, {deepest} | MB, {deepest} |",
+            f"| remedy | {' | '.join(head)} | seconds, {costly} | MB, {costly} |",
             f"|---|{'---|' * (len(depths) + 2)}",
         ]
         for remedy in _ordered(results, name, depths):
@@ -560,7 +591,7 @@ def _tables(results: Results) -> list[str]:
             for depth in depths:
                 cell = results.cells.get((name, remedy, depth))
                 entries.append(_entry(results, cell, ranked[depth]))
-            cell = results.cells.get((name, remedy, deepest))
+            cell = results.cells.get((name, remedy, costly))
             cost = "|  |  |"
             if cell is not None and not cell.failed:
                 seconds = "on a GPU" if math.isnan(cell.seconds) else f"{cell.seconds:.3g}"

@@ -349,7 +349,19 @@ class Results:
 
         Holm's correction is over the sets; those without enough trainings are left out.
         """
-        pairs = [self._depth_pair(name) for name in sets]
+        pairs = [self._depth_pair(name, DEEP, SHALLOW) for name in sets]
+        return self.compare([pair for pair in pairs if pair is not None])
+
+    def deepest_answers(self) -> list[Compared]:
+        """Compare the best cell of the deepest stacks of each set with its best cell of fewer
+        layers.
+
+        Holm's correction is over the sets; those without enough trainings are left out.
+        """
+        deepest = self.arena.deepest
+        if deepest is None:
+            return []
+        pairs = [self._depth_pair(name, deepest, deepest - 1) for name in self.telling]
         return self.compare([pair for pair in pairs if pair is not None])
 
     def sufficiency_answers(self, sets: Sequence[str]) -> list[Compared]:
@@ -363,16 +375,17 @@ class Results:
     def planned(self, name: str) -> list[ArenaCell]:
         """The cells of a set that these two comparisons are about."""
         found = []
-        for pair in (self._depth_pair(name), self._sufficiency_pair(name)):
+        for pair in (self._depth_pair(name, DEEP, SHALLOW), self._sufficiency_pair(name)):
             found += [cell for cell in pair or () if cell not in found]
         return found
 
-    def _depth_pair(self, name: str) -> CellPair | None:
-        """The best deep cell of a set and the best shallow one; None without enough trainings."""
-        deep = self.ranked(name, DEEP)
+    def _depth_pair(self, name: str, layers: int, most: int) -> CellPair | None:
+        """The best cell of a set with some layers, and the best one with at most so many; None
+        without enough trainings."""
+        deep = self.ranked(name, layers)
         shallow = []
         for depth in self.depths(name):
-            if depth <= SHALLOW:
+            if depth <= most:
                 shallow += self.ranked(name, depth)
         if min(self.splits(deep), self.splits(shallow)) < FEWEST:
             return None

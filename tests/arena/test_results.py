@@ -74,6 +74,34 @@ def test_a_cell_is_not_chosen_nor_passed_over_for_its_further_splits():
     assert again.against_best("cora", 32).reference.remedy == "gcnii"
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_the_deepest_stacks_are_compared_with_the_best_of_fewer_layers(tmp_path):
+    arena = Arena()
+    records = finals(arena, ["cora", "photo"], splits=3)
+    assert Results(arena, records).deepest_answers() == []
+    for split in range(3):
+        records.append(final(arena, "cora", "plain", 128, split, 0.3 + split / 100, train=0.3))
+        records.append(final(arena, "cora", "gated", 128, split, 0.6 + split / 100, train=0.6))
+    results = Results(arena, records)
+    (answer,) = results.deepest_answers()
+    assert (answer.cell.remedy, answer.cell.depth) == ("gated", 128)
+    shallow = results.depth_answers(["cora"])[0]
+    assert answer.reference is shallow.cell or answer.reference is shallow.reference
+    assert answer.test.difference == pytest.approx(answer.means[0] - answer.means[1])
+    # The planned comparison of 32 layers is what it was.
+    assert shallow == Results(arena, finals(arena, ["cora"], splits=3)).depth_answers(["cora"])[0]
+    write_arena(results, tmp_path)
+    page = (tmp_path / "arena.md").read_text()
+    assert "**And 128 layers?** On cora, the best settled model" in page
+    assert "| cora | gated 61.0 | " in page
+    assert "of the 2 cells with 128 layers" in page
+    # Costs are those of 32 layers, which more remedies have.
+    assert "| 128 layers | seconds, 32 | MB, 32 |" in page
+    assert "seconds, 128" not in page
+    # Without them the page says nothing of them.
+    assert "And 128" not in terminal_summary(Results(arena, finals(arena, ["cora"], splits=3)))
+
+
 def test_the_best_other_remedy_is_compared_with_the_best_skip_with_a_norm_once_a_set():
     arena = Arena()
     records = []
