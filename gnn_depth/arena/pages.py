@@ -43,12 +43,13 @@ SETS_IN_WORDS = {
     "cora": "2,708 papers that cite each other: classify a paper by its words and citations. "
     "Most remedies were published with results on it.",
     "transfer": "{num_graphs:,} {shapes}, {nodes} nodes each: one node must learn which of "
-    "{num_classes} classes another node has, {distance} edges away. With fewer layers it cannot.",
+    "{num_classes} classes another node has, {distance} edges away. Fewer layers cannot see it, if "
+    "each reaches one edge.",
     "transfer_crossed": "{num_graphs:,} {shapes}, {nodes} nodes each: the same task over "
     "{distance} edges, where nodes have more neighbours whose features are noise.",
     "eccentricity": "A planar graph of {num_nodes:,} random points: sort the nodes into "
     "{num_classes} classes by how far the shortest paths within {hops} edges of them lead. A "
-    "network needs {hops} layers to see all of it.",
+    "network needs {hops} layers to see all of it, if each reaches one edge.",
     "cora_cold": "Cora's 2,708 papers without the words of {rate:.0%} of the papers outside the "
     "training set: features must come from training nodes, however far away.",
     "squirrel_filtered": "2,223 Wikipedia pages that link to each other, without duplicates: "
@@ -688,6 +689,12 @@ def _definition(arena: Arena) -> list[str]:
         changes += (
             " Controls, which give the plain model another graph or a smaller step size: "
             f"{', '.join(controls)}."
+        )
+    unitary = arena.remedies.get("unitary")
+    if unitary is not None:
+        changes += (
+            f" A layer of unitary reaches {unitary.model['layer']['terms']} edges, so a few of "
+            "them see as far as many others."
         )
     rounds = []
     for step in arena.tuning:
