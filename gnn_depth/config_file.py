@@ -164,10 +164,6 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         raise
     except TooLargeError as error:
         raise ConfigError(f"{name}:1: {error}") from None
-    except RecursionError:
-        raise ConfigError(
-            f"{name}:1: an alias (*name) stands inside the value that it repeats."
-        ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or error

@@ -54,7 +54,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
     "at": (
-        "scatter: the layer of each measure; last first by default",
+        "scatter: the layer of each measure; by default first of gradients, last of others",
         {"nargs": "+", "choices": PLACES},
     ),
 }

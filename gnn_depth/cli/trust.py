@@ -6,14 +6,14 @@ is not imported.
 
 import importlib.util
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
 from gnn_depth.part_specs import Where, load_class
-from gnn_depth.yaml_limits import PLAIN, value_in
+from gnn_depth.yaml_limits import contents
 
 if TYPE_CHECKING:
     from gnn_depth.cli.checkpoints import Checkpoint
@@ -38,7 +38,7 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
     """Refuse configs that would import or run something unknown, before any of them takes
     effect."""
     for source in sources:
-        for where, value in _walk(source.data, ()):
+        for where, value in contents(source.data):
             if value and _names_plugins(where):
                 raise UsageError(
                     f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses "
@@ -69,10 +69,10 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any) -> None:
         return
     own = [*(source.data for source in arguments.sources), *arguments.argv]
     own += [argument.partition("=")[2] for argument in arguments.argv]
-    named = {text for _, text in _walk(own, ()) if isinstance(text, str)}
+    named = {text for _, text in contents(own) if isinstance(text, str)}
     content = {"model": checkpoint.hparams, "data": checkpoint.data}
     source = Source(str(checkpoint.path), content)
-    for where, text in _walk(content, ()):
+    for where, text in contents(content):
         if not isinstance(text, str) or _is_registered(text):
             continue
         # A package that cannot be imported is named when the model is built.
@@ -144,18 +144,3 @@ def _is_importable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ValueError:  # not a name
         return False
-
-
-def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """A value and everything inside it, including YAML inside text, which options may read too."""
-    yield where, value
-    if isinstance(value, str):
-        inner = value if PLAIN.fullmatch(value) else value_in(value)
-        if inner != value:
-            yield from _walk(inner, where)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk(item, (*where, key))
-    elif isinstance(value, list | tuple | set):
-        for position, item in enumerate(value):
-            yield from _walk(item, (*where, position))

@@ -35,11 +35,9 @@ SHORT = [
 DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
 #: A few hundred characters of YAML that stand for ten million entries.
-BOMB = (
-    "[&a0 [x]"
-    + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8))
-    + "]"
-)
+_TENFOLD = "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8))
+BOMB = f"[&a0 [x]{_TENFOLD}]"
+EMPTY_BOMB = f"[&a0 []{_TENFOLD}]"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -335,6 +336,38 @@ def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
     np.testing.assert_allclose(points.colour, [50, 60, np.nan])
     mean = scatter(read_runs(tmp_path), at=["mean", "last"]).panels[0].points[0]
     assert mean.x[0] == pytest.approx(made[0][1].values[-1].mean())
+
+
+def test_each_measure_of_a_scatter_is_taken_where_its_own_signal_arrives_last(tmp_path):
+    made = make_points(tmp_path, "hidden", "rank", "gradients")
+    frame = read_runs(tmp_path)
+    (points,) = scatter(frame, ["hidden", "rank"]).panels[0].points
+    assert points.x.tolist() == [hidden.values[-1, -1] for hidden, _, _ in made]
+    assert points.y.tolist() == [rank.values[-1, -1] for _, rank, _ in made]
+    drawn = scatter(frame, ["gradients", "hidden"])
+    (points,) = drawn.panels[0].points
+    assert points.x.tolist() == [gradients.values[-1, 0] for _, _, gradients in made]
+    assert points.y.tolist() == [hidden.values[-1, -1] for hidden, _, _ in made]
+    assert drawn.x.label.endswith("first layer")
+    assert drawn.y.label.endswith("last layer")
+
+
+def test_a_scatter_does_not_mix_units(tmp_path):
+    for seed, unit in enumerate(("mu", "bits")):
+        one = replace(similarity("hidden", seed), unit=unit)
+        make_run(tmp_path, {"norm": "gat"}, seed, 0.5, measures=[one])
+    with pytest.raises(ReportError, match="'hidden' has several units: log₁₀ bits, log₁₀ mu"):
+        scatter(read_runs(tmp_path))
+
+
+@pytest.mark.parametrize(("when", "is_said"), [("start", False), ("end", True), ("both", True)])
+def test_a_run_that_ended_earlier_is_counted_where_its_end_is_shown(tmp_path, when, is_said):
+    for seed, count in enumerate((5, 3)):
+        one = similarity("hidden", seed)
+        one = replace(one, steps=one.steps[:count], values=one.values[:count])
+        make_run(tmp_path, {"norm": "gat"}, seed, 0.5, measures=[one])
+    caption = layers(read_runs(tmp_path), when=when).caption
+    assert ("Ended earlier than other seeds: 1 run." in caption) == is_said
 
 
 def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):

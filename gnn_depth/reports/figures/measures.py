@@ -103,7 +103,8 @@ class MeasuredRuns:
             place = len(self.steps) - 1 - self.reached[:, ::-1].argmax(axis=1)
         values = self.values[np.arange(self.runs), place][:, None]
         reached = np.ones((self.runs, 1), dtype=bool)
-        return replace(self, steps=self.steps[:1], values=values, reached=reached)
+        steps = np.full(1, np.nan)  # each run has its own
+        return replace(self, steps=steps, values=values, reached=reached)
 
 
 def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
@@ -144,9 +145,14 @@ def measured(folders: Iterable[str], name: str) -> MeasuredRuns | None:
 
 
 def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """The measures of a figure of so many: the requested ones, or all of the runs if they fit.
+    """The measures that a figure shows: the requested ones, or all of the runs if it can show them.
 
     A figure of one shows the first that the runs have, with a warning that names the others.
+
+    Args:
+        frame: The runs.
+        wanted: The requested measures.
+        counts: How many measures the figure can show, such as 1 or 2.
     """
     names: set[str] = set()
     for folder in frame["folder"]:
@@ -189,10 +195,11 @@ def measured_groups(
         if one is None:
             without += len(group.runs)
             continue
+        without += len(group.runs) - one.runs
+        if when != "start":
+            early += int((~one.reached[:, -1]).sum())
         one = one.at(when)
         made.append((group, one))
-        without += len(group.runs) - one.runs
-        early += int((~one.reached[:, -1]).sum())
         # Steps that a run never came to are not lost.
         there = one.values[one.reached]
         is_lost, is_zero = measurements.lost_and_zero(there, one.log10)
@@ -201,10 +208,7 @@ def measured_groups(
         lost += int(is_lost.sum())
     if not made:
         raise ReportError(f"no run came to a step at which {name!r} was measured.")
-    # By versions that measured otherwise, say: one axis would show two quantities.
-    labels = sorted({one.label for _, one in made})
-    if len(labels) > 1:
-        raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
+    _check_unit(name, [one for _, one in made])
     said = []
     if zeros:
         said.append(f"Exactly zero, without a logarithm: {zeros} of {total} values.")
@@ -215,6 +219,13 @@ def measured_groups(
     if without:
         said.append(f"Without this measure: {plural(without)}.")
     return made, sentences(*said, tally(frame))
+
+
+def _check_unit(name: str, made: Sequence[MeasuredRuns]) -> None:
+    """Refuse a measure of several units: one axis cannot show both."""
+    labels = sorted({one.label for one in made})
+    if len(labels) > 1:
+        raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
 
 
 def heatmap(
@@ -326,7 +337,7 @@ def _pooled(made: Sequence[MeasuredRuns]) -> str:
     runs = span(one.runs for one in made)
     origin = f"neurons of {runs} runs"
     if all(one.neurons == 1 for one in made):
-        origin = "one of each run"
+        origin = "one value per run"
     elif runs == "1":
         origin = "neurons of 1 run"
     return f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
@@ -365,43 +376,40 @@ def scatter(
     if not measure:  # in the order of x and y
         chosen.sort(key=lambda name: "grad" in name)
     layers = _layers_of_scatter(chosen, at)
-    labels: list[str] = []
-    rows, kept = [], []
+    rows: dict[int, list[MeasuredRuns]] = {}  # by run, its measures
     for run, folder in results["folder"].items():
-        named, row = [], []
-        for name, layer in zip(chosen, layers, strict=True):
+        known = []
+        for name in chosen:
             one = measured([folder], name)
             if one is not None:
-                named.append(one.label)
-                row.append(_at_layer(one, layer))
-        if len(row) == len(chosen):
-            labels = labels or named
-            rows.append(row)
-            kept.append(run)
+                known.append(one)
+        if len(known) == len(chosen):
+            rows[run] = known
     if not rows:
         both = "both " if len(chosen) == 2 else ""
         raise ReportError(f"no run has {both}{' and '.join(chosen)}.")
-    results = results.loc[kept]
-    places = np.array(rows)
-    reached = scale(metric) * results[metric].to_numpy(dtype=float)
-    axes = []
-    for label, layer in zip(labels, layers, strict=True):
+    results = results.loc[list(rows)]
+    scores = scale(metric) * results[metric].to_numpy(dtype=float)
+    axes, coordinates = [], []
+    for name, layer, made in zip(chosen, layers, zip(*rows.values(), strict=True), strict=True):
+        _check_unit(name, made)
         where = "mean of layers" if layer == "mean" else f"{layer} layer"
-        axes.append(Axis(f"{label}, {where}"))
-    x = places[:, 0]
+        axes.append(Axis(f"{made[0].label}, {where}"))
+        coordinates.append(np.array([_at_layer(one, layer) for one in made]))
+    x = coordinates[0]
     if len(chosen) == 2:
-        y, y_axis = places[:, 1], axes[1]
+        y, y_axis = coordinates[1], axes[1]
         colour: Axis | None = Axis(metric_words(metric))
         what = "a measure is not finite"
     else:
-        y, y_axis, colour = reached, metric_axis(metric), None
+        y, y_axis, colour = scores, metric_axis(metric), None
         what = "the measure or the metric is not finite"
     by = choose_grouping(frame, panel, line)
     drawn = []
     # Unchecked, as each run is a point of its own: nothing is averaged.
     for group in groups(results, by, check=False):
         runs = results.index.get_indexer(group.runs.index)
-        points = Points(group.line, x[runs], y[runs], reached[runs], group.style)
+        points = Points(group.line, x[runs], y[runs], scores[runs], group.style)
         drawn.append((group.panel, points))
     caption = "A point is a run at its last measured step."
     hidden = int((~np.isfinite(x + y)).sum())
@@ -412,11 +420,9 @@ def scatter(
 
 
 def _layers_of_scatter(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
-    """The layer of each measure."""
+    """The layer of each measure; by default the one that its signal reaches last."""
     if at is None:
-        if len(measures) == 2:
-            return ("last", "first")
-        return ["first" if "grad" in measures[0] else "last"]
+        return ["first" if "grad" in name else "last" for name in measures]
     for layer in at:
         if layer not in PLACES:
             raise ReportError(unknown("layer", layer, PLACES))
