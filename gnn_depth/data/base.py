@@ -30,6 +30,7 @@ from gnn_depth.data.checks import (
     task_of,
 )
 from gnn_depth.data.node_order import NodeOrder, ordered
+from gnn_depth.data.repeated_edges import edge_keys, ends_of
 from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
@@ -488,6 +489,4 @@ def coalesce(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
     """The distinct edges; with ``undirected``, in both directions."""
     if undirected:
         edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
-    # One number for each pair of nodes is compared at once; a column of two is not.
-    key = torch.unique(edge_index[0] * num_nodes + edge_index[1])
-    return torch.stack([key.div(num_nodes, rounding_mode="floor"), key % num_nodes])
+    return ends_of(torch.unique(edge_keys(edge_index, num_nodes)), num_nodes)

@@ -11,9 +11,10 @@ from scipy.sparse.csgraph import connected_components
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import MAX_LISTED, class_counts, task_of
 from gnn_depth.data.columns import share_of
-from gnn_depth.data.repeated_edges import count_repeated
+from gnn_depth.data.repeated_edges import count_repeated, edge_keys
 from gnn_depth.data.schema import Schema
 from gnn_depth.data.targets import positive_class
+from gnn_depth.graph import Graph
 
 RARE = 0.1  # a class with fewer of the rows makes accuracy a poor measure
 ONE_WAY = 0.1  # from this share of edges without a reverse on, both directions are proposed
@@ -43,8 +44,7 @@ class Inspection:
         """Add the facts of a graph that was read, and options that follow from them."""
         self.facts |= graph_facts(batch)
         self.facts |= target_facts(batch, schema)
-        source, target = batch.graph.source, batch.graph.target
-        if directed and len(source) and _share_one_way(source, target) >= ONE_WAY:
+        if directed and _share_without_reverse(batch.graph) >= ONE_WAY:
             self.options["data.undirected"] = "true"
         counts = class_counts(batch.y, batch.train_mask | batch.val_mask | batch.test_mask)
         total = sum(counts)
@@ -81,9 +81,9 @@ def graph_facts(batch: NodeBatch) -> dict[str, str]:
         said += f"; {loops:,} from a node to itself"
     if repeated:
         said += f"; {repeated:,} repeat an earlier one"
-    one_way = _share_one_way(graph.source, graph.target)
-    if one_way:
-        said += f"; {100 * one_way:.3g}% have no reverse"
+    without_reverse = _share_without_reverse(graph)
+    if without_reverse:
+        said += f"; {100 * without_reverse:.3g}% have no reverse"
     elif edges:
         said += "; every edge has its reverse"
     return {
@@ -133,10 +133,10 @@ def target_facts(batch: NodeBatch, schema: Schema) -> dict[str, str]:
     return facts
 
 
-def _share_one_way(source: torch.Tensor, target: torch.Tensor) -> float:
+def _share_without_reverse(graph: Graph) -> float:
     """The share of the edges whose reverse is no edge."""
-    if not len(source):
+    if not graph.num_edges:
         return 0.0
-    nodes = int(torch.maximum(source.max(), target.max())) + 1
-    has_reverse = torch.isin(target * nodes + source, source * nodes + target)
-    return float((~has_reverse).double().mean())
+    keys = edge_keys(graph.edge_index, graph.num_nodes)
+    reverse = edge_keys(graph.edge_index.flip(0), graph.num_nodes)
+    return float((~torch.isin(reverse, keys)).double().mean())

@@ -14,22 +14,33 @@ from gnn_depth.graph import OF_EDGES, Graph
 RepeatedEdges: TypeAlias = Literal["none", "sum", "mean"]
 
 
-def merged(
+def edge_keys(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """One number for each edge, which is far faster to compare than two; :func:`ends_of` reads it
+    back."""
+    return edge_index[0] * num_nodes + edge_index[1]
+
+
+def ends_of(keys: Tensor, num_nodes: int) -> Tensor:
+    """The ``edge_index`` of :func:`edge_keys`, shape (2, edges)."""
+    return torch.stack([keys // num_nodes, keys % num_nodes])
+
+
+def merge_repeated(
     arrays: Mapping[str, Any],
     num_nodes: int,
-    rule: RepeatedEdges,
+    rule: Literal["sum", "mean"],
     undirected: bool,
     notes: list[str],
 ) -> dict[str, Any]:
-    """Arrays with one edge for all rows of the same ends, with the sum or mean of their values.
+    """Merge all rows with the same ends into one edge, with the sum or mean of their values.
 
     Args:
         arrays: ``edge_index`` of shape (2, edges), ``edge_weight`` and ``edge_attr`` with a row for
             each edge, and others, which stay as they are.
         num_nodes: Number of nodes.
         rule: ``sum`` or ``mean``.
-        undirected: Rows from a to b and from b to a are the same edge; unless all edges are there
-            both ways with the same values, which are the two directions of each.
+        undirected: Also merge a row from b to a into one from a to b. Edges that are all there in
+            both directions with equal values stay as they are: merging them would double each sum.
         notes: Gets a sentence on what was merged.
 
     Raises:
@@ -49,18 +60,17 @@ def merged(
         pairs, found = _merged_rows(low_first, values, num_nodes, rule)
     if pairs.shape[1] < rows:
         notes.append(
-            f"{rows:,} rows of edges are {pairs.shape[1]:,} edges: repeated_edges {rule} makes one "
-            "of those with the same ends."
+            f"repeated_edges {rule}: {rows:,} rows of edges are merged into {pairs.shape[1]:,} "
+            "edges."
         )
     return {**arrays, **found, "edge_index": pairs}
 
 
 def _merged_rows(
-    edge_index: Tensor, values: Mapping[str, Tensor], num_nodes: int, rule: RepeatedEdges
+    edge_index: Tensor, values: Mapping[str, Tensor], num_nodes: int, rule: Literal["sum", "mean"]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The different columns of ``edge_index``, and the sums or means of their values."""
-    source, target = edge_index
-    keys, edge_of = torch.unique(source * num_nodes + target, return_inverse=True)
+    keys, edge_of = torch.unique(edge_keys(edge_index, num_nodes), return_inverse=True)
     counts = torch.bincount(edge_of, minlength=len(keys)).double()
     found = {}
     for name, each in values.items():
@@ -69,13 +79,12 @@ def _merged_rows(
         if rule == "mean":
             total = total / counts.view(-1, *[1] * (exact.dim() - 1))
         found[name] = total
-    return torch.stack([keys // num_nodes, keys % num_nodes]), found
+    return ends_of(keys, num_nodes), found
 
 
 def _is_mirrored(pairs: Tensor, values: Mapping[str, Tensor], num_nodes: int) -> bool:
     """True if the reverse of each edge is an edge too, with the same values."""
-    source, target = pairs
-    keys, reverse = source * num_nodes + target, target * num_nodes + source
+    keys, reverse = edge_keys(pairs, num_nodes), edge_keys(pairs.flip(0), num_nodes)
     order = reverse.argsort()  # the keys are in order already
     if not torch.equal(reverse[order], keys):
         return False
@@ -86,7 +95,7 @@ def _is_mirrored(pairs: Tensor, values: Mapping[str, Tensor], num_nodes: int) ->
 def once_each_way(
     edge_index: Tensor, of_edges: Mapping[str, Tensor], num_nodes: int
 ) -> tuple[Tensor, dict[str, Tensor], tuple[int, str] | None]:
-    """Both directions of each edge once, and the first row that contradicts an earlier one.
+    """Each edge once in both directions, and the first row that contradicts an earlier one.
 
     Args:
         edge_index: Source and target of each row, shape (2, rows).
@@ -94,27 +103,25 @@ def once_each_way(
         num_nodes: Number of nodes.
 
     Returns:
-        The edges; their values, of several rows those of the first; and the row whose value is
-        another than that of an earlier row with the same edge, with the name of the value, or None.
+        The ``edge_index``; the values of the first row of each edge; and the first row whose values
+        are not those of the first row of its edge, with the name of the value, or None.
     """
-    source, target = edge_index
-    keys = torch.cat([source * num_nodes + target, target * num_nodes + source])
+    keys = edge_keys(torch.cat([edge_index, edge_index.flip(0)], 1), num_nodes)
     # What agrees is one edge, however often and in whichever direction the table has it.
     key, edge_of = torch.unique(keys, return_inverse=True)
-    rows = torch.arange(len(source)).repeat(2)
+    rows = torch.arange(edge_index.shape[1]).repeat(2)
     # Of several equal edges the first row counts.
     first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
-    conflict = None
+    conflicts = []
     for name, values in of_edges.items():
         differs = (values[rows] != values[first[edge_of]]).view(len(rows), -1).any(1)
-        if differs.any() and conflict is None:
-            conflict = int(rows[differs][0]), name
+        if differs.any():
+            conflicts.append((int(rows[differs].min()), name))
     once = {name: values[first] for name, values in of_edges.items()}
-    return torch.stack([key // num_nodes, key % num_nodes]), once, conflict
+    return ends_of(key, num_nodes), once, min(conflicts, default=None)
 
 
 def count_repeated(graph: Graph) -> int:
     """How many edges have the source and target of an earlier one."""
-    # One number for each pair of nodes, which is far faster to compare than two.
-    keys = graph.source * graph.num_nodes + graph.target
+    keys = edge_keys(graph.edge_index, graph.num_nodes)
     return graph.num_edges - len(torch.unique(keys))

@@ -23,7 +23,7 @@ from gnn_depth.data.made_features import MakeFeatures
 from gnn_depth.data.misplaced_tables import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.notation import Notation
-from gnn_depth.data.repeated_edges import RepeatedEdges, merged, once_each_way
+from gnn_depth.data.repeated_edges import RepeatedEdges, merge_repeated, once_each_way
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.schema import Column, Method, Schema, Unknown
 from gnn_depth.data.source import Given, GraphSource, ValShare
@@ -505,7 +505,7 @@ class UserGraph(GraphSource):
     ) -> Mapping[str, Any]:
         if self.repeated_edges == "none":
             return arrays
-        return merged(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
+        return merge_repeated(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
 
 
 def _kept(given: Any) -> Any:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import config
 
 from gnn_depth.data import DataError, MissingFeatures, UserGraph
+from gnn_depth.data.repeated_edges import once_each_way
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predictions_of
 from tests.data.conftest import noted
@@ -542,7 +543,7 @@ def test_rows_with_the_same_ends_are_one_edge_with_their_sum_or_mean(
     for edge, weight, features in zip(edges, found.edge_weight, found.edge_attr, strict=True):
         expected = getattr(np.array(rows_of[edge], float), rule)(0)
         assert [weight.item(), features.item()] == pytest.approx(expected.tolist())
-    assert noted(data.notes, "6 rows of edges are")
+    assert noted(data.notes, "6 rows of edges are merged into")
 
 
 def test_features_of_repeated_edges_are_scaled_after_they_are_added(graph: Callable):
@@ -694,3 +695,16 @@ def test_decisions_about_a_table_of_pandas_name_no_command_that_cannot_be_run(gr
     data = UserGraph(pd.DataFrame({"a": [1], "b": [2]}), nodes=nodes, label="topic")
     with pytest.raises(DataError, match="inspect`, on tables saved as files, shows"):
         _ = data.batch
+
+
+def test_the_first_row_that_contradicts_an_earlier_one_is_named_whatever_its_value_is():
+    edge_index = torch.tensor([[0, 1, 1, 2, 0], [1, 2, 0, 1, 2]])
+    of_edges = {
+        "edge_weight": torch.tensor([1.0, 2.0, 1.0, 5.0, 1.0]),  # row 3 contradicts row 1
+        "edge_attr": torch.tensor([[1.0], [1.0], [7.0], [1.0], [1.0]]),  # row 2 contradicts row 0
+    }
+    edges, once, conflict = once_each_way(edge_index, of_edges, 3)
+    assert conflict == (2, "edge_attr")
+    assert sorted(map(tuple, edges.T.tolist())) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    weight = dict(zip(map(tuple, edges.T.tolist()), once["edge_weight"].tolist(), strict=True))
+    assert weight[1, 2] == weight[2, 1] == 2.0
