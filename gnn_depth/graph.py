@@ -12,6 +12,7 @@ from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
+G = TypeVar("G", bound="Graph")
 #: The attributes that hold a row for each edge, where they are given.
 OF_EDGES = ("edge_weight", "edge_attr")
 # The graphs of Graph.of: edge_index -> its graph, and what _state_of said when the graph was made.
@@ -94,7 +95,7 @@ class Graph:
         # Stable, so that repeated edges keep the order of their weights and features.
         return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
 
-    def _replace(self, **changes: Any) -> Any:
+    def _replace(self: G, **changes: Any) -> G:
         """Copy the graph with some attributes replaced, and nothing derived from it yet."""
         # Not through the constructor, which would check and sort the edges again.
         graph = type(self).__new__(type(self))
@@ -103,12 +104,12 @@ class Graph:
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
-        """Return a graph itself, or that of an ``edge_index``, which is made once and kept.
+        """Return the graph as it is, or make one of an ``edge_index`` and keep it.
 
-        It is kept while the tensor lives and is unchanged. In the memory of the CPU every entry is
-        compared at each call, so a change is seen whoever made it, NumPy and ``.data`` included.
-        On other devices torch's operations count changes, and one made through ``.data`` is not
-        seen: give a new tensor, ``edge_index.clone()``, or a ``Graph``.
+        It is kept while the tensor lives and is unchanged. On the CPU every entry is compared in
+        each call, so any change is seen, also one made through NumPy or ``.data``. On other devices
+        torch's operations count changes, and one made through ``.data`` is not seen: give a new
+        tensor, ``edge_index.clone()``, or a ``Graph``.
         """
         if isinstance(graph, Graph):
             return graph
@@ -161,7 +162,8 @@ class Graph:
 
     @property
     def weighted_in_degree(self) -> Tensor:
-        """Sum of the weights of the edges into each node, in float64; without, their number."""
+        """Sum of the weights of the edges into each node, in float64; without weights the
+        in-degree."""
         return self.once("weighted_in_degree", self._weighted_in_degree)
 
     def _weighted_in_degree(self) -> Tensor:
@@ -182,8 +184,9 @@ class Graph:
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.
 
-        One that is added has weight 1. The features of every self-loop are the mean of those of the
-        node's other incoming edges, as in PyTorch Geometric; zero if there are none.
+        One that is added has weight 1; of several at a node the last one stays. The features of
+        every self-loop are the mean of those of the node's other incoming edges, as in PyTorch
+        Geometric; zero if there are none.
         """
         return self.once("self_loops", self._add_self_loops)
 
@@ -196,16 +199,20 @@ class Graph:
         edge_index = torch.cat([self.edge_index[:, is_proper], loops], 1)
         weight = features = None
         if self.edge_weight is not None:
-            of_loops = self.edge_weight.new_ones(self.num_nodes)
-            # Of several loops at a node, one weight stays.
-            of_loops[self.target[~is_proper]] = self.edge_weight[~is_proper]
+            # Place 0 is the weight of a loop that is added; of several, the last place is largest.
+            known = torch.cat([self.edge_weight.new_ones(1), self.edge_weight])
+            places = torch.arange(1, self.num_edges + 1, device=self.device)
+            place = places.new_zeros(self.num_nodes).scatter_reduce(
+                0, self.target, places.masked_fill(is_proper, 0), "amax"
+            )
+            of_loops = known[place]
             weight = torch.cat([self.edge_weight[is_proper], of_loops])
         if self.edge_attr is not None:
             proper, ends = self.edge_attr[is_proper], self.target[is_proper]
             total = proper.new_zeros(self.num_nodes, self.edge_channels).index_add_(0, ends, proper)
             count = torch.bincount(ends, minlength=self.num_nodes).clamp_min(1)
             features = torch.cat([proper, total / count[:, None]])
-        graph: Graph = self._replace()
+        graph = self._replace()
         graph._set_edges(edge_index, weight, features)  # sorts them anew
         return graph
 
@@ -239,15 +246,19 @@ class Graph:
         return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
 
     def sum_weights(self, dtype: torch.dtype) -> Tensor:
-        """Weight :math:`w_{ij}` of each edge, shape (edges,); 1 where edges have none."""
+        """Weight :math:`w_{ij}` of each edge in a sum over neighbours, shape (edges,); 1 without
+        weights."""
         if self.edge_weight is None:
             return torch.ones(self.num_edges, dtype=dtype, device=self.device)
         return self.edge_weight.to(dtype)
 
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge, shape (edges,)."""
+        r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge in a mean over neighbours, shape
+        (edges,); w is 1 where edges have none."""
         if self.edge_weight is None:
-            fraction = self.in_degree.clamp_min(1).to(dtype).reciprocal()
+            # A degree may be too large for float16, and its reciprocal is not.
+            exact = torch.promote_types(dtype, torch.float32)
+            fraction = self.in_degree.clamp_min(1).to(exact).reciprocal().to(dtype)
             return fraction.index_select(0, self.target)
         degree = self.weighted_in_degree
         fraction = torch.where(degree > 0, degree.reciprocal(), 0)
@@ -256,8 +267,8 @@ class Graph:
     def prefix(self, num_nodes: int) -> "Graph":
         """The block of all edges into the first ``num_nodes`` nodes; the graph itself for all.
 
-        Its sources are the nodes up to the last one that sends along these edges. What it derives
-        is that of the whole graph, restricted to the block.
+        Its sources are the nodes up to the last one that sends along these edges. Its weights are
+        those of the whole graph, restricted to these edges.
 
         Raises:
             ValueError: There are fewer nodes.
@@ -277,7 +288,7 @@ class Graph:
         num_sources = num_nodes
         if num_edges:
             num_sources = max(num_nodes, int(source.max()) + 1)
-        block: Graph = self._replace(
+        block = self._replace(
             num_nodes=num_nodes,
             num_sources=num_sources,
             source=source,
@@ -298,17 +309,11 @@ class Graph:
         assert self._whole is None, "a block takes derived tensors from the whole graph"
         source, target = self.source[kept], self.target[kept]
         ptr = pointers(target, self.num_nodes)
-        graph: Graph = self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
-        return graph
+        return self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
 
     def dropping_messages(self, p: float) -> "Graph":
         """The same graph for a pass in which layers drop entries of messages with probability p."""
-
-        def make() -> Graph:
-            graph: Graph = self._replace(message_dropout=p)
-            return graph
-
-        return self.once(("dropping_messages", p), make)
+        return self.once(("dropping_messages", p), lambda: self._replace(message_dropout=p))
 
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
@@ -324,7 +329,7 @@ class Graph:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
         return self.once(
             "edge_ids",
-            lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr),
+            lambda: torch.arange(self.num_edges, device=self.device, dtype=self.rows(1).ptr.dtype),
         )
 
     @property
@@ -336,7 +341,7 @@ class Graph:
         if self.num_sources != self.num_nodes:
             return None
         order = self.rows(1).transposed_order
-        # Sorted by source, the edges of an undirected graph are those sorted by target, mirrored.
+        # The edges of an undirected graph, sorted by source, mirror those sorted by target.
         if not torch.equal(self.source[order], self.target):
             return None
         if not torch.equal(self.target[order], self.source):
@@ -344,15 +349,15 @@ class Graph:
         return order
 
     @property
-    def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
+    def edge_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Each edge and its :attr:`reverse` as one pair: sources, targets, and every edge's pair.
 
         Sources and targets have the shape (pairs,), and sources are not above targets. Only for a
         graph whose edges all have a reverse.
         """
-        return self.once("one_way", self._one_way)
+        return self.once("edge_pairs", self._edge_pairs)
 
-    def _one_way(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _edge_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         assert self.reverse is not None
         kept = self.source <= self.target  # a self-loop is its own reverse
         pair = kept.cumsum(0).to(self.reverse) - 1
@@ -365,7 +370,7 @@ class Graph:
         if self.reverse is None:
             self.padded(transposed=True)
         else:
-            _ = self.one_way
+            _ = self.edge_pairs
         if self.node_to_graph is not None:
             _ = self.graph_sizes
         # A copy: they may derive something from this graph in turn.
@@ -392,7 +397,8 @@ class Graph:
         return None
 
     def fetch(self, x: Tensor) -> Tensor:
-        """The rows of all sources, of which other processes send a shard theirs."""
+        """The rows of all sources, shape (sources, ...), given those of the nodes, (nodes, ...): a
+        shard receives the others from other processes."""
         return x
 
     def all_reduce(self, sums: Tensor) -> Tensor:
@@ -400,7 +406,8 @@ class Graph:
         return sums
 
     def collect(self, x: Tensor) -> Tensor:
-        """Sums for each node over all edges, given those over the edges here: fetch's adjoint."""
+        """Sums for each node over all edges, given those over the edges here: the adjoint of
+        :meth:`fetch`."""
         return x
 
     def max(self, x: Tensor) -> float:
@@ -423,7 +430,7 @@ class Graph:
         return self.once(("to", device), lambda: self._moved(device, non_blocking))
 
     def _moved(self, device: torch.device, non_blocking: bool) -> "Graph":
-        moved: Graph = self._replace()
+        moved = self._replace()
         for name in (*self.tensors_on_device, "_whole"):
             value = getattr(self, name)
             if value is not None:
@@ -512,7 +519,7 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
         raise ValueError(
             f"{name} must be floats of shape {wanted}, not {values.dtype} {tuple(values.shape)}."
         )
-    # A weight below zero has no root of a degree, and no share in a mean.
+    # Weights below zero can make a degree negative, which has no square root.
     is_allowed = values.isfinite()
     if name == "edge_weight":
         is_allowed &= values >= 0

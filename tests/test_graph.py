@@ -121,10 +121,10 @@ def test_the_reverse_of_an_edge_swaps_its_ends_and_leads_back(drawn):
 
 
 @given(edge_lists())
-def test_one_way_edges_stand_for_both_ways(drawn):
+def test_a_pair_of_edges_stands_for_both_directions(drawn):
     edge_index, num_nodes = drawn
     graph = Graph(torch.cat([edge_index, edge_index.flip(0)], 1), num_nodes)
-    source, target, place = graph.one_way
+    source, target, place = graph.edge_pairs
     assert torch.equal(torch.stack([source, target])[:, place], graph.edge_index.sort(0).values)
     assert 2 * len(source) == graph.num_edges + (graph.source == graph.target).sum()
 
@@ -208,7 +208,7 @@ def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_
     both_ways = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
     both_ways.derive()
     assert ("padded", True) not in both_ways._derived  # the neighbours are the same
-    assert "one_way" in both_ways._derived
+    assert "edge_pairs" in both_ways._derived
     several = Graph(graph.edge_index, 9, torch.arange(9) % 2)
     several.derive()
     assert "graph_sizes" in several._derived
@@ -330,3 +330,18 @@ def test_making_a_graph_leaves_the_memory_of_its_edge_index_resizable(graph):
     edges = graph.edge_index.clone()
     Graph.of(edges, 9)
     assert edges.untyped_storage().resizable()
+
+
+def test_of_several_self_loops_at_a_node_the_last_weight_stays():
+    edge_index = torch.tensor([[1, 0, 1, 0, 1, 1], [1, 1, 1, 0, 0, 1]])
+    weight = torch.tensor([5.0, 2.0, 6.0, 3.0, 4.0, 7.0])
+    looped = Graph(edge_index, 3, edge_weight=weight).with_self_loops()
+    found = dict(zip(zip(*looped.edge_index.tolist(), strict=True), looped.edge_weight.tolist()))
+    assert found == {(0, 0): 3.0, (1, 1): 7.0, (2, 2): 1.0, (0, 1): 2.0, (1, 0): 4.0}
+
+
+def test_a_mean_in_float16_is_right_above_its_largest_number():
+    senders = torch.arange(1, 70_001)
+    star = Graph(torch.stack([senders, torch.zeros_like(senders)]), 70_001)
+    weights = star.mean_weights(torch.float16)
+    assert weights[0].item() == pytest.approx(1 / 70_000, rel=2e-3)

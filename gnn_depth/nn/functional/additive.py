@@ -61,7 +61,7 @@ class _SharedAdditive(Function):
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
         if kernels.serve(graph, x_NHC, att_HC):
             return kernels.additive_scores(x_NHC, x_NHC, att_HC, graph, slope)
-        source, target, pair = graph.one_way
+        source, target, pair = graph.edge_pairs
         return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, pair)
 
     @staticmethod
