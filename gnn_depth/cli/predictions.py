@@ -1,6 +1,7 @@
 """Write the predictions for all nodes or graphs to a file."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,26 +13,20 @@ from gnn_depth.training.tasks import Task
 
 
 def write(table: pd.DataFrame, task: Task, output: str) -> str:
-    """Write a table of predictions, and return a description."""
+    """Write a table of predictions, and return a description.
+
+    A ``.npz`` file holds ``nodes`` or ``graphs`` (rows,), ``classes`` (outputs,), and
+    ``probabilities`` or ``values`` (rows, outputs). ``.parquet`` and all others, which are CSV,
+    hold the whole table.
+    """
     path = Path(output)
-    words, prefix = WORDS[task.targets]
-    row = table.columns[0]
+    words, _ = WORDS[task.targets]
 
     def write_to(part: Path) -> None:
         if path.suffix == ".npz":
-            ids = table[row].to_numpy()
-            if ids.dtype == object:  # plain text is read without unpickling
-                ids = ids.astype(str)
-            name = "probabilities"
-            if task.targets == "numbers":
-                name = "values"
-            columns = [column for column in table.columns[1:] if column.startswith(f"{prefix}_")]
-            classes = np.array([column.removeprefix(f"{prefix}_") for column in columns], str)
-            arrays = {f"{row}s": ids, "classes": classes, name: table[columns].to_numpy()}
             with part.open("wb") as file:
-                np.savez(file, **arrays)
-            return
-        if path.suffix == ".parquet":
+                np.savez(file, **_arrays(table, task))
+        elif path.suffix == ".parquet":
             table.to_parquet(part, engine="pyarrow", index=False)
         else:
             # Nine significant digits restore every float32.
@@ -40,4 +35,17 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
             )
 
     write_whole(path, write_to)
-    return f"{words} of {plural(len(table), row)}"
+    return f"{words} of {plural(len(table), table.columns[0])}"
+
+
+def _arrays(table: pd.DataFrame, task: Task) -> dict[str, Any]:
+    """The arrays of a ``.npz`` file."""
+    _, prefix = WORDS[task.targets]
+    kind = table.columns[0]  # node or graph
+    ids = table[kind].to_numpy()
+    if ids.dtype == object:  # plain text is read without unpickling
+        ids = ids.astype(str)
+    columns = [column for column in table.columns[1:] if column.startswith(f"{prefix}_")]
+    outputs = np.array([column.removeprefix(f"{prefix}_") for column in columns], str)
+    name = "values" if task.targets == "numbers" else "probabilities"
+    return {f"{kind}s": ids, "classes": outputs, name: table[columns].to_numpy()}

@@ -61,7 +61,7 @@ def _inspect(cli: CommandLineInterface) -> int:
 
 
 def _answer(command: str, cli: CommandLineInterface) -> str:
-    """Do what a command asks for, and return what it prints; only the first process prints."""
+    """Run a command, and return what it prints; only the first process prints."""
     if command == "partition":
         return f"{_partition(cli)}\n"
     if command == "probe":
@@ -69,15 +69,17 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
 
         check_parts(cli.model.stack, cli.model.hparams["in_channels"])
         return f"{probe_command(cli)}\n"
-    if command != "fit":
-        return _evaluation(command, cli)
+    if command == "predict":
+        return _predict(cli)
+    if command in ("validate", "test"):
+        return _measure(command, cli)
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
         return f"{cli.checkpoint.said_complete}\n"
     try:
         finished = train_in_command(cli)
     except SIGTERMException as stop:
         if cli.trainer.is_global_zero:
-            print(_how_to_go_on(stop, cli), file=sys.stderr)
+            print(_requeue_or_explain(stop, cli), file=sys.stderr)
         raise
     except KeyboardInterrupt as stop:
         # main says whether something was saved.
@@ -92,55 +94,66 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     """Train the model of a command line, in a process that is prepared for it.
 
     Raises:
-        UsageError: Something that was asked for does not fit.
-        RunError: The training diverged, its files cannot be written, or another process of it is
-            gone.
+        UsageError: The options contradict each other, or do not fit the data.
+        RunError: The training diverged, its files cannot be written, or another process of it
+            died.
         SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
-    # Who recomputes activations is short of memory: freed pages go back to the system.
+    # A user who recomputes activations is short of memory, so freed pages go back to the system.
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
 
     def folder() -> Path | str | None:
         """The run's folder as messages name it; None before the training has begun."""
-        has_begun = cli.trainer.state.status != TrainerStatus.INITIALIZING
-        return cli.recorder.shown or (cli.recorder.root if has_begun else None)
+        if cli.trainer.state.status == TrainerStatus.INITIALIZING:
+            return cli.recorder.shown
+        return cli.recorder.shown or cli.recorder.root
 
-    with keeping() as kept, explained(folder):
-        SafeStop(kept).replace(cli.trainer)
+    with keeping() as signals, explained(folder):
+        SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         return run(cli.run_config(origin), cli.datamodule)
 
 
-def _evaluation(command: str, cli: CommandLineInterface) -> str:
-    """Validate, test or predict, and describe the result."""
-    model, data = cli.model, cli.datamodule
-    path = cli.resolved["ckpt_path"]
+def _checked(cli: CommandLineInterface) -> dict[str, Any]:
+    """Check that a model can be evaluated here, and return the checkpoint as options of Lightning's
+    trainer."""
+    check_processes(cli.trainer)
+    check_parts(cli.model.stack, cli.model.hparams["in_channels"])
     # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
-    options: dict[str, Any] = {"ckpt_path": path, "weights_only": True}
+    return {"ckpt_path": cli.resolved["ckpt_path"], "weights_only": True}
+
+
+def _predict(cli: CommandLineInterface) -> str:
+    """Write the predictions of a model, and describe the file."""
 
     def forward(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
         found: Any = cli.trainer.predict(model, datamodule=data, **options)
         return found or []
 
     with keeping(), explained():
-        check_processes(cli.trainer)
-        check_parts(model.stack, model.hparams["in_channels"])
-        if command == "predict":
-            folder = run_folder_of(path)
-            table = predictions_of(model, data, forward=forward, folder=folder)
-        else:
-            begin = getattr(cli.trainer, command)
-            result = begin(model, datamodule=data, verbose=False, **options)
+        options = _checked(cli)
+        folder = run_folder_of(options["ckpt_path"])
+        table = predictions_of(cli.model, cli.datamodule, forward=forward, folder=folder)
     if not cli.trainer.is_global_zero:
         return ""
-    if command == "predict":
-        output = cli.resolved["output"]
-        return f"{predictions.write(table, model.task, output)}: {output}\n"
+    output = cli.resolved["output"]
+    return f"{predictions.write(table, cli.model.task, output)}: {output}\n"
+
+
+def _measure(command: str, cli: CommandLineInterface) -> str:
+    """Validate or test a model, and return its metrics as text."""
+    model, data = cli.model, cli.datamodule
+    with keeping(), explained():
+        options = _checked(cli)
+        evaluate = getattr(cli.trainer, command)
+        result = evaluate(model, datamodule=data, verbose=False, **options)
+    if not cli.trainer.is_global_zero:
+        return ""
     measured = rows({"": result[0]}, model)
     if model.confusion is not None:
         measured = "\n".join([measured, *confusion_lines(model.confusion, model)])
-    return f"{title(model, data)}, {path or 'untrained'}\n{measured}\n"
+    return f"{title(model, data)}, {options['ckpt_path'] or 'untrained'}\n{measured}\n"
 
 
 def _partition(cli: CommandLineInterface) -> str:
@@ -148,7 +161,7 @@ def _partition(cli: CommandLineInterface) -> str:
     data, parts = cli.datamodule, cli.resolved["parts"]
     if not cli.resolved["output"]:
         raise UsageError("partition needs a new folder for its files: --output DIR.")
-    # Now, and not when the parts are trained on.
+    # Before writing parts that this model could not train on.
     cli.model.stack.check_shards()
     data.prepare_data()
     data.setup("fit")
@@ -171,8 +184,9 @@ def _partition(cli: CommandLineInterface) -> str:
     )
 
 
-def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
-    """Say where a stopped training was saved and how it goes on; SIGUSR1 of SLURM requeues it."""
+def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
+    """Say where a stopped training was saved and how it goes on; after SIGUSR1 of SLURM, queue its
+    job again."""
     folder = cli.recorder.shown
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."
@@ -191,14 +205,18 @@ def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
             f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume "
             "from there."
         )
+    return f"{saved}; {_requeue(job)}."
+
+
+def _requeue(job: str) -> str:
+    """Queue a job of SLURM again, and say whether that worked."""
     command = ["scontrol", "requeue", job]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"{saved}; job {job} could not be queued again: {error}."
+        return f"job {job} could not be queued again: {error}"
     if done.returncode:
-        said = done.stderr.strip()
-        return f"{saved}; job {job} could not be queued again: scontrol said {said!r}."
-    return f"{saved}; job {job} is queued again."
+        return f"job {job} could not be queued again: scontrol said {done.stderr.strip()!r}"
+    return f"job {job} is queued again"

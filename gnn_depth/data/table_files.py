@@ -261,6 +261,10 @@ class TableFile:
             raise self.error(f"column {repeated!r} has several roles, and {ONE_ROLE}")
         return list(names)
 
+    def texts(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Some columns as text; see :meth:`read`."""
+        return self.read(columns, columns)
+
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
         """Some columns, of which ``text`` come without surrounding spaces, and empty where the
         value is missing.

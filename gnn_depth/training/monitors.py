@@ -1,11 +1,11 @@
 """Callbacks that watch a metric: their mode, and epochs in which the metric is undefined.
 
 Early stopping, saved checkpoints and ``ReduceLROnPlateau`` name a metric to watch, and by default
-look for its smallest value. The task knows better: of an accuracy the largest is the best.
+look for its smallest value. The task knows the right direction: an accuracy is best at its largest.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -23,7 +23,7 @@ from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
 
 WATCHERS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau")
-DEFAULT, LARGEST = "min", "max"
+DEFAULT_MODE, OTHER_MODE = "min", "max"
 
 
 def mode_of(monitor: str, task: Task | None = None) -> str | None:
@@ -31,14 +31,14 @@ def mode_of(monitor: str, task: Task | None = None) -> str | None:
 
     Without a task all registered ones are asked, and must agree.
     """
-    of_set, _, name = monitor.partition("/")
-    if of_set not in SPLITS:
+    split, _, name = monitor.partition("/")
+    if split not in SPLITS:
         return None
     if task is not None:
         return task.directions().get(name)
     modes = set()
     for cls in registered("task").values():
-        made: Task = cls(2)
+        made: Task = cls(2)  # two outputs, which every task can have
         modes.add(made.directions().get(name))
     modes.discard(None)  # of tasks without this metric
     if len(modes) != 1:
@@ -61,17 +61,26 @@ def with_modes(chosen: Any) -> Any:
         return {key: with_modes(each) for key, each in chosen.items()}
     if not isinstance(chosen, Chosen):
         return chosen
-    given, watcher = chosen.options, chosen.part.class_name
-    for cls in getattr(chosen.part.cls, "__mro__", ()):  # it may be a class of the user's own
-        if cls.__name__ in WATCHERS:
-            watcher = cls.__name__
+    given = chosen.options
+    # Without its class, which is not imported for --help, the written name has to do.
+    classes = getattr(chosen.part.cls, "__mro__", ())
+    watcher = _watcher_name(classes) or chosen.part.class_name
     mode = mode_to_use(watcher, given.get("monitor"), given.get("mode"))
     if mode is None or "mode" not in chosen.part.options:
         return chosen
     return Chosen(chosen.part, {**given, "mode": mode})
 
 
-def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = None) -> str | None:
+def _watcher_name(classes: Iterable[type]) -> str:
+    """The first of :data:`WATCHERS` among a class and its bases, which may be a user's own; empty
+    if none is."""
+    names = (cls.__name__ for cls in classes if cls.__name__ in WATCHERS)
+    return next(names, "")
+
+
+def mode_to_use(
+    watcher: str, monitor: Any, written: str | None, task: Task | None = None
+) -> str | None:
     """The mode in which a callback or schedule must watch a metric; None if that is not known.
 
     Args:
@@ -85,10 +94,10 @@ def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = No
     """
     if watcher not in WATCHERS or not isinstance(monitor, str):
         return None
-    of_set, underscore, name = monitor.partition("_")
-    if underscore and of_set in SPLITS:  # as other libraries write it
+    split, underscore, name = monitor.partition("_")
+    if underscore and split in SPLITS:  # as other libraries write it
         raise MisconfigurationException(
-            f"{watcher}: there is no metric {monitor!r}. Did you mean '{of_set}/{name}'?"
+            f"{watcher}: there is no metric {monitor!r}. Did you mean '{split}/{name}'?"
         )
     right = mode_of(monitor, task)
     if right is not None and written not in (None, right):
@@ -109,17 +118,17 @@ def prepare_callbacks(trainer: L.Trainer, task: Task) -> None:
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if not isinstance(callback, EarlyStopping | ModelCheckpoint) or callback.monitor is None:
             continue
-        changes = _is_to_change(callback, task)
-        if changes:
-            callback.mode = LARGEST
+        is_wrong = _has_wrong_mode(callback, task)
+        if is_wrong:
+            callback.mode = OTHER_MODE
         if isinstance(callback, EarlyStopping):
-            if changes:
+            if is_wrong:
                 callback.min_delta = -callback.min_delta  # it has the sign of the mode
                 callback.best_score = torch.tensor(-math.inf)
             for hook in ("on_train_epoch_end", "on_validation_end"):
                 setattr(callback, hook, _where_defined(getattr(callback, hook), callback.monitor))
         else:
-            if changes:
+            if is_wrong:
                 callback.kth_value = torch.tensor(-math.inf)
             _save_where_defined(callback)
 
@@ -130,27 +139,34 @@ def prepare_schedule(schedule: ReduceLROnPlateau, task: Task) -> None:
     Raises:
         MisconfigurationException: It has the wrong mode.
     """
-    if _is_to_change(schedule, task):
-        schedule.load_state_dict(schedule.state_dict() | {"mode": LARGEST, "best": -math.inf})
+    if _has_wrong_mode(schedule, task):
+        schedule.load_state_dict(schedule.state_dict() | {"mode": OTHER_MODE, "best": -math.inf})
 
 
 def is_new(monitor: str, trainer: L.Trainer) -> bool:
-    """False in epochs without validation for a metric of it, whose last value is an old one."""
+    """True if a metric was computed in this epoch: those of validation, which measures the test
+    rows too, are old in epochs without it."""
     every = trainer.check_val_every_n_epoch
     is_of_validation = monitor.partition("/")[0] in ("val", "test")
     return not is_of_validation or every is None or (trainer.current_epoch + 1) % every == 0
 
 
-def _is_to_change(watcher: Any, task: Task) -> bool:
-    """True if a watcher has the default mode, and it is the wrong one."""
-    kind = next(cls for cls in type(watcher).__mro__ if cls.__name__ in WATCHERS)
-    written = watcher.mode
-    if written == DEFAULT:  # in Python nobody can tell a default from the same value, written
-        written = None
-    right = mode_to_use(kind.__name__, watcher.monitor, written, task)
+def _has_wrong_mode(
+    watcher: EarlyStopping | ModelCheckpoint | ReduceLROnPlateau, task: Task
+) -> bool:
+    """True if a watcher has the default mode, and its metric is best at its largest; this is also
+    told to the user.
+
+    Raises:
+        MisconfigurationException: It has another wrong mode.
+    """
+    kind, monitor = _watcher_name(type(watcher).__mro__), watcher.monitor
+    # In Python nobody can tell a default from the same value, written.
+    written = None if watcher.mode == DEFAULT_MODE else watcher.mode
+    right = mode_to_use(kind, monitor, written, task)
     if right in (None, watcher.mode):
         return False
-    rank_zero_info(f"{kind.__name__} watches {watcher.monitor} in mode {right}: larger is better.")
+    rank_zero_info(f"{kind} watches {monitor} in mode {right}: larger is better.")
     return True
 
 
@@ -170,6 +186,8 @@ def _where_defined(hook: Callable[..., None], monitor: str) -> Callable[..., Non
 
 
 def _save_where_defined(callback: ModelCheckpoint) -> None:
+    """Replace the check whether a checkpoint is among the best ones: it never is in epochs in which
+    its metric is undefined, or an old one."""
     check = callback.check_monitor_top_k
 
     def is_among_best(trainer: L.Trainer, current: Tensor | None = None) -> bool:
@@ -179,6 +197,6 @@ def _save_where_defined(callback: ModelCheckpoint) -> None:
     callback.check_monitor_top_k = is_among_best  # type: ignore[method-assign]
 
 
-def is_undefined(value: Any) -> bool:
+def is_undefined(value: Tensor | float | None) -> bool:
     """True if the value of a metric is NaN."""
     return isinstance(value, Tensor | float) and math.isnan(value)
