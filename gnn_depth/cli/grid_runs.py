@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +29,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.signals import take
-from gnn_depth.sweeps.grid import Combination, Grid
+from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, options_in
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
 from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
@@ -171,34 +171,57 @@ def line_of(
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
+    set_before: dict[str, None] = {}  # by an option, which wins over every config
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
                 layers.append(read_config(str(folder / value)))
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
-            elif isinstance(value, dict) and key in ("model", "data", "trainer"):
+            elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
+                _check_order(combination, options_in({key: value}), set_before)
                 layers.append(Source(INLINE, {key: value}))
             else:
                 text = value if isinstance(value, str) else json.dumps(value)
                 options.append(f"--{key}={text}")
+                set_before |= dict.fromkeys(options_in({key: value}))
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])
 
 
+def _check_order(
+    combination: Combination, of_section: Iterable[str], set_before: Iterable[str]
+) -> None:
+    """Refuse a section that would change an option which was set before it, and would lose.
+
+    Raises:
+        PlanError: It sets such an option.
+    """
+    for name in of_section:
+        for before in set_before:
+            if covers(name, before) or covers(before, name):
+                raise PlanError(
+                    f"{combination.group}: {name} stands in a section of the grid, and {before} "
+                    "was set before it as an option, which would win. Write both as options, as "
+                    f"in {name}: VALUE."
+                )
+
+
 def best_trials(
     plan: SearchPlan, folder: Path, arguments: Arguments
 ) -> Iterator[tuple[Study, Trial, list[str]]]:
-    """The best trial of each study that has one, and the options of ``fit`` that it stands for."""
+    """The best trial of each study that has one, and the options of ``fit`` of its first run."""
     records = plan.store.records()
     for study in plan.studies:
         trial = study.best(records)
         if trial is None:
             continue
         combination = study.search.combined(study.combination, trial.labels)
-        line = line_of(combination, plan.grid.base, folder, arguments)
-        words = []
+        seed = plan.grid.seeds[0]
+        with_seed = plan.grid.with_seed(combination, seed)
+        line = line_of(with_seed, plan.grid.base, folder, arguments)
+        words = ["--seed_everything", str(seed)] if seed else []
         for source in line.sources:
             content = source.name if source.is_file else json.dumps(source.data)
             words += ["--config", content]

@@ -18,6 +18,7 @@ from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import (
     add_options,
     chosen_part,
+    grid_for,
     load_grid,
     open_pool,
     run_plan,
@@ -106,7 +107,13 @@ def parser() -> Options:
 
 def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
     item = load_item(options.item)
-    grid = chosen_part(load_grid(str(item.grid), arguments.trusted), options)
+    whole, folder = grid_for(str(item.grid), arguments)
+    if whole.search is not None:
+        raise UsageError(
+            f"{item.grid.name} has a search, whose runs are not known before: an item needs a grid "
+            "that lists its runs. Use gnn-depth sweep."
+        )
+    grid = chosen_part(whole, options)
     # Before hours of training: what cannot be shown afterwards is refused.
     _check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
@@ -115,7 +122,7 @@ def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
 
         absent: dict[str, str] = {}
         known = absent if options.available else None
-        plan = plan_of(grid, item.grid.parent, arguments, options.root, options.force, known)
+        plan = plan_of(grid, folder, arguments, options.root, options.force, known)
         if absent:
             reason = next(iter(absent.values())).splitlines()[0]
             print(f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")

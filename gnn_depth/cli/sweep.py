@@ -15,7 +15,14 @@ from gnn_depth.config_file import read_config
 from gnn_depth.runs import RESULTS, on_test_set
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import carry_out
-from gnn_depth.sweeps.grid import Grid, GridError, read_grid
+from gnn_depth.sweeps.grid import (
+    Grid,
+    GridAxis,
+    GridError,
+    covers,
+    options_in,
+    read_grid,
+)
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.search import LOCK, SearchPlan, best_value
@@ -31,8 +38,8 @@ def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, argv = split_overrides(argv)
     options, arguments = parser().parse_args(argv), read_arguments(overrides)
-    grid = chosen_part(load_grid(options.file, arguments.trusted), options)
-    folder = Path(options.file).parent
+    whole, folder = grid_for(options.file, arguments)
+    grid = chosen_part(whole, options)
     if grid.search is not None and not options.dry_run:
         prepare_search()
     # The workers begin to import while the plan is made.
@@ -121,6 +128,19 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
+def grid_for(name: str, arguments: Arguments) -> tuple[Grid, Path]:
+    """Read a grid file for runs with options of ``fit``; also returns the folder that its config
+    files are relative to.
+
+    Raises:
+        UsageError: It is no grid, or an option would override what it varies.
+    """
+    grid = load_grid(name, arguments.trusted)
+    folder = Path(read_config(name, labels=True).name).parent  # a shipped one is found elsewhere
+    _refuse_what_is_varied(grid, folder, arguments)
+    return grid, folder
+
+
 def load_grid(name: str, trusted: bool | None = None) -> Grid:
     """Read a grid file, with the value of ``--trusted-only``."""
     config = read_config(name, labels=True)
@@ -137,6 +157,50 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:
         raise UsageError(f"{config.at(error.where)}: {error}") from None
+
+
+def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> None:
+    """Refuse options of the command line to which a grid gives several values: its labels would be
+    wrong.
+
+    Raises:
+        UsageError: There is such an option.
+    """
+    varied: dict[str, str] = {}  # option -> what gives it values
+    for axis in grid.axes:
+        varied |= dict.fromkeys(_varied_by(axis, folder), f"the axis {axis.name}")
+    for of_seed in grid.per_seed.values():
+        varied |= dict.fromkeys(options_in(of_seed), "per_seed")
+    if grid.search is not None:
+        varied |= dict.fromkeys(grid.search.options, "the search")
+    for word in arguments.argv:
+        given = word.removeprefix("--").partition("=")[0]
+        for option, source in varied.items():
+            if word.startswith("--") and covers(given, option):
+                raise UsageError(
+                    f"--{given} would override {option}, to which {source} of the grid gives "
+                    "values: leave it out and choose values with --subset, or edit the grid."
+                )
+
+
+def _varied_by(axis: GridAxis, folder: Path) -> list[str]:
+    """The options that all labels of an axis set, to different values."""
+    of_labels = []
+    for settings in axis.values.values():
+        found = dict(settings)
+        if "config" in found:
+            found = {**read_config(str(folder / found.pop("config"))).data, **found}
+        of_labels.append(options_in(found))
+    first = of_labels[0]
+    varied = []
+    for name, value in first.items():
+        is_set = all(name in one for one in of_labels)
+        differs = is_set and any(one[name] != value for one in of_labels)
+        # How long is trained is no part of what a label says, unless it is the axis.
+        is_length = name.startswith("trainer.max_") and name != axis.name
+        if name == axis.name or (differs and not is_length):
+            varied.append(name)
+    return varied
 
 
 def chosen_part(grid: Grid, options: argparse.Namespace) -> Grid:
@@ -192,7 +256,9 @@ def say_best(plan: SearchPlan, folder: Path, arguments: Arguments) -> None:
             if value is not None:
                 values.append(f"{metric} {value:.4f}")
         where = f" ({study.combination.group})" if study.combination.labels else ""
-        seeds = f", means of {len(trial.runs)} seeds" if len(trial.runs) > 1 else ""
+        count, seeds = len(trial.runs), ""
+        if count > 1:
+            seeds = f", means of {count} seeds; the command trains the first of them"
         print(f"best of {len(study.trials)} trials{where}: {', '.join(values)}{seeds}")
         print(f"  {shlex.join(['gnn-depth', 'fit', *words])}")
         said = True

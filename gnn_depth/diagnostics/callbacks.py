@@ -43,6 +43,9 @@ class MeasuringCallback(L.Callback, ABC):
         **option: The option with the names of the modules: ``layers="stack.blocks.*.layer"``.
     """
 
+    #: Runs that differ in such callbacks alone learn the same, so tables may average them.
+    only_measures = True
+
     def __init__(self, measure_log: Any, **option: str) -> None:
         self.measure_log = measure_log
         self._option = option

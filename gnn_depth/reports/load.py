@@ -201,11 +201,11 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
         frame[name] = pd.to_numeric(frame[name].map(_number, na_action="ignore"))
     for part in PARTS:
         frame.attrs[part] = list(parts[part])
-    # Options that change with the seed: runs with other values of them are repeats.
-    per_seed: dict[str, None] = {}
-    for result in found.values():
-        per_seed |= dict.fromkeys(result.get("per_seed") or [])
-    frame.attrs["per_seed"] = [name.replace(".init_args.", ".") for name in per_seed]
+    # By folder, options that change with the seed: runs with other values of them are repeats.
+    frame.attrs["per_seed"] = {
+        folder: [name.replace(".init_args.", ".") for name in result.get("per_seed") or []]
+        for folder, result in found.items()
+    }
     # What options do not tell: the content of the data, and of the plugins. Older runs lack it.
     frame.attrs["data"] = {folder: result.get("data_sha256") for folder, result in found.items()}
     frame.attrs["plugins"] = {

@@ -19,7 +19,8 @@ from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
 ABSENT = "-"  # the text of a missing value
-MAY_DIFFER = ("seed_everything", "model.compile")  # runs that differ in these may be averaged
+# Runs that differ in these may be averaged: the last two change numbers by rounding alone.
+MAY_DIFFER = ("seed_everything", "model.compile", "trainer.accelerator")
 SHOWN = 3  # an error names at most so many settings, and so many values of each
 WORDS = {
     "acc": "accuracy",
@@ -263,7 +264,7 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     for name in varying(frame, settings(frame)):
         # The same data may lie elsewhere on another machine.
         is_folder = name.startswith("data.") and name.endswith(".root")
-        if name in (*MAY_DIFFER, *frame.attrs["per_seed"]) or is_folder:
+        if name in MAY_DIFFER or is_folder:
             continue
         is_axis = name in frame.attrs["axes"]
         not_recorded = frame[name].isna() if is_axis else has_no_hparams
@@ -298,8 +299,14 @@ def _check_group(
     frame: pd.DataFrame, runs: Sequence[int], apart: Mapping[str, Sequence[str]], remedy: str
 ) -> None:
     """Refuse runs that differ in more than their seed, and two runs with the same seed."""
+    group = frame.iloc[runs]
+    # Options that change with the seed in some of the runs alone are a difference between them.
+    lists = [set(frame.attrs["per_seed"].get(folder, ())) for folder in group["folder"]]
+    per_seed = set.intersection(*lists)
     mixed = {}
     for name, texts in apart.items():
+        if name in per_seed:
+            continue
         values = dict.fromkeys(texts[run] for run in runs)
         values.pop("", None)  # not recorded
         if len(values) > 1:
@@ -308,7 +315,6 @@ def _check_group(
     axes = {name: values for name, values in mixed.items() if name in frame.attrs["axes"]}
     if mixed:
         raise ReportError(_explain(axes or mixed, remedy))
-    group = frame.iloc[runs]
     averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
     for seed, repeated in averaged.groupby("seed"):
         if len(repeated) > 1:
@@ -317,14 +323,13 @@ def _check_group(
                 f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
                 "choose one with --where, or move the other into a folder called archive."
             )
-    _check_contents(frame, averaged["folder"])
+    has_own_data = any(name.startswith("data.") for name in per_seed)
+    fixed = ["plugins"] if has_own_data else ["data", "plugins"]
+    _check_contents(frame, averaged["folder"], fixed)
 
 
-def _check_contents(frame: pd.DataFrame, folders: Iterable[str]) -> None:
-    """Refuse runs with equal options whose data or plugins had changed in between."""
-    fixed = ["data", "plugins"]
-    if any(name.startswith("data.") for name in frame.attrs["per_seed"]):
-        fixed.remove("data")  # each seed has data of its own
+def _check_contents(frame: pd.DataFrame, folders: Iterable[str], fixed: Iterable[str]) -> None:
+    """Refuse runs with equal options whose data or plugins, if fixed, had changed in between."""
     for what in fixed:
         contents: dict[str, str] = {}  # the first run of each
         for folder in folders:

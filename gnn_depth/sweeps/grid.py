@@ -21,6 +21,7 @@ Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name", "metric")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "a word"}
+SECTIONS_OF_RUNS = ("data", "model", "trainer")
 RULE_KEYS = ("when", "set", "skip")
 SEARCH_KEYS = ("options", "trials", "sampler", "seed")
 RANGE_KEYS = ("low", "high", "log")
@@ -284,6 +285,25 @@ class Grid:
         return matches[0]
 
 
+def options_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of settings by dotted option, those in sections and in parts too."""
+    found = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            for name, inner in options_in(value).items():
+                found[f"{key}.{name}"] = inner
+        else:
+            found[key] = value
+    return {name.replace(".init_args", ""): value for name, value in found.items()}
+
+
+def covers(name: str, option: str) -> bool:
+    """True if an option is another one, or a part of it: ``model.norm`` covers
+    ``model.norm.scale``."""
+    name = name.replace(".init_args", "")
+    return f"{option}.".startswith(f"{name}.")
+
+
 def label_text(label: Label) -> str:
     """A label as YAML text."""
     if label is None:
@@ -319,6 +339,12 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
         _per_seed(content.get("per_seed"), seeds),
         _search(content["search"], axes) if "search" in content else None,
     )
+    if grid.search is not None and grid.metric is not None:
+        raise GridError(
+            "a search is judged by the validation metric that chooses the best epoch: set "
+            "model.best_metric in the base config, and leave metric out.",
+            ("metric",),
+        )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
     return grid

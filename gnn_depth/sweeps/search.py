@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOCK = "search"  # the claim of the process that proposes settings
 ATTEMPTS = 1000  # to find a setting that was not tried before
+MOST_REFUSED = 100  # settings in a row whose options do not go together
 
 # A resolved config -> the validation metric that chooses its best epoch, and whether the lowest
 # value of it is the best.
@@ -43,10 +44,7 @@ def best_value(metric: str) -> str:
 
 @dataclass
 class Trial:
-    """Values of the searched options, and the runs with them, one for each seed.
-
-    A trial without runs is one that could not be trained at all.
-    """
+    """Values of the searched options, and the runs with them, one for each seed."""
 
     labels: dict[str, Label]
     runs: list[PlannedRun]
@@ -78,6 +76,9 @@ class Study:
     metric: str  # that chooses, as in val/acc
     lower_is_better: bool
     trials: list[Trial] = field(default_factory=list)
+    # Proposals whose options do not go together. They are no trials: a search that goes on later
+    # makes the same ones again, and so comes to the same trials.
+    refused: list[dict[str, Label]] = field(default_factory=list)
     is_exhausted: bool = False  # no setting was found that had not been tried
 
     def value_of(self, trial: Trial, records: Mapping[str, Record]) -> float | None:
@@ -110,7 +111,7 @@ class Study:
                     state=state, value=value, params=drawn, distributions=distributions
                 )
             )
-        tried = [trial.labels for trial in self.trials]
+        tried = [*(trial.labels for trial in self.trials), *self.refused]
         for attempt in range(ATTEMPTS):
             study.sampler = self._sampler(attempt)
             params = study.ask(distributions).params
@@ -180,28 +181,34 @@ class SearchPlan(Plan):
 
     @property
     def metric(self) -> str | None:
-        """By default the one that chooses, rather than one of the test set."""
-        return self.grid.metric or best_value(self.studies[0].metric)
+        """The one that chooses, rather than one of the test set."""
+        return best_value(self.studies[0].metric)
 
     def next_runs(
         self, outcomes: Mapping[str, Record], say: Callable[[str], None]
     ) -> list[PlannedRun]:
         records = {**self.known, **outcomes}
         for study in self.studies:
+            in_a_row = 0
             while len(study.trials) < study.search.trials and not study.is_exhausted:
-                labels = study.propose(records)
+                labels = study.propose(records) if in_a_row < MOST_REFUSED else None
                 if labels is None:
                     study.is_exhausted = True
+                    reason = "no setting is left that was not tried"
+                    if in_a_row == MOST_REFUSED:
+                        reason = f"{MOST_REFUSED} settings in a row have options that do not fit"
                     say(
                         f"the search in {study.combination.group} ends after "
-                        f"{len(study.trials)} trials: no setting is left that was not tried."
+                        f"{len(study.trials)} trials: {reason}."
                     )
                     break
                 try:
                     runs = self.plan_trial(study, labels)
                 except ValueError as error:  # its options do not go together
                     say(f"not tried: {error}")
-                    runs = []
+                    study.refused.append(labels)
+                    in_a_row += 1
+                    continue
                 study.trials.append(Trial(labels, runs))
                 self.runs.extend(runs)
                 to_do = [run for run in runs if run.key.identity not in records]
@@ -230,10 +237,11 @@ def make_search_plan(
     search = grid.search
     assert search is not None
     studies = []
+    seen: dict[str, str] = {}
     for combination in grid.combinations():
         try:
             metric, lower_is_better = _checked_objective(
-                grid, combination, resolve, identity, objective
+                grid, combination, resolve, identity, objective, seen
             )
         except AbsentDataError as error:
             leave_out(combination, error, absent)
@@ -264,11 +272,18 @@ def _plan_trial(
 
 
 def _checked_objective(
-    grid: Grid, combination: Combination, resolve: Resolve, identity: Identity, objective: Objective
+    grid: Grid,
+    combination: Combination,
+    resolve: Resolve,
+    identity: Identity,
+    objective: Objective,
+    seen: dict[str, str],
 ) -> tuple[str, bool]:
-    """The objective that all trials of a combination share; see `make_search_plan`."""
+    """The objective that all trials of a combination share; see `make_search_plan`.
+
+    ``seen`` has the groups of all combinations so far by the identity of their runs.
+    """
     assert grid.search is not None
-    seen: dict[str, str] = {}
     found: dict[tuple[str, bool], str] = {}
     for labels in grid.search.examples():
         example = grid.search.combined(combination, labels)
@@ -276,8 +291,9 @@ def _checked_objective(
         other = seen.setdefault(run.key.identity, run.key.group)
         if other != run.key.group:
             raise PlanError(
-                f"{other!r} and {run.key.group!r} are the same run: the searched option in which "
-                "they differ has no effect, or is also set on the command line or under per_seed."
+                f"{other!r} and {run.key.group!r} are the same run: the option in which they "
+                "differ has no effect, or is also set on the command line, under per_seed or by "
+                "the search."
             )
         found.setdefault(objective(run.config), run.key.group)
     if len(found) > 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.builder import Chosen, PartError, choose, without_paths
+from gnn_depth.builder import LIVE, Chosen, PartError, choose, without_paths
 from gnn_depth.part_specs import (
     GIVEN_BY_DATA,
     SECTIONS,
@@ -16,6 +16,7 @@ from gnn_depth.part_specs import (
     items_of,
     load_class,
 )
+from gnn_depth.training.models import trainer_options
 from gnn_depth.training.source_code import (
     checksum_of_code,
     checksum_of_file,
@@ -31,8 +32,20 @@ SHOWN = (
     "profiler",
     "barebones",
 )
-# Those that change what is learned.
-LEARNING = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
+# Options of the trainer that are told of every run; others where they differ from their default.
+ALWAYS_TOLD = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
+# Lightning's callbacks that change nothing in a training, and so need not be told.
+WATCHING = (
+    "ModelCheckpoint",
+    "OnExceptionCheckpoint",
+    "LearningRateMonitor",
+    "DeviceStatsMonitor",
+    "ThroughputMonitor",
+    "ModelSummary",
+    "RichModelSummary",
+    "TQDMProgressBar",
+    "RichProgressBar",
+)
 
 
 def identity(config: dict[str, Any], data_sha256: str) -> str:
@@ -122,18 +135,40 @@ def _classes(kind: str, value: Any) -> Iterator[type]:
 def hparams(config: dict[str, Any]) -> dict[str, Any]:
     """The options of a resolved config as one row of dotted keys: ``model.layer.heads: 8``.
 
-    Of the trainer's options, those that change what is learned are in it. Each part of the model
-    also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
+    Of the trainer's options, those that may change what is learned are in it. Each part of the
+    model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
     """
-    trainer = config.get("trainer", {})
     model = config.get("model") or {}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
-    chosen["trainer"] = {key: value for key, value in trainer.items() if key in LEARNING}
+    chosen["trainer"] = _told_of_trainer(config.get("trainer") or {})
     row: dict[str, Any] = _flat(chosen, ())
     for kind, part in model.items():
         if kind in registry.KINDS:
             row[f"model.{kind}"] = _called(kind, part)
     return row
+
+
+def _told_of_trainer(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the trainer that may change what is learned and differ from their default."""
+    known = trainer_options()
+    told = {}
+    for key, value in trainer.items():
+        if key == "callbacks":
+            value = [one for one in items_of(value or []) if not _only_watches(one)] or None
+        is_default = key in known and value == known[key].default
+        if key in ALWAYS_TOLD or not (key in SHOWN or is_default):
+            told[key] = value
+    return told
+
+
+def _only_watches(callback: Any) -> bool:
+    """True if a callback, as a config writes it, changes nothing in a training."""
+    path = callback.get("class_path") if isinstance(callback, Mapping) else callback
+    try:
+        part = LIVE.find("callback", path)
+    except PartError:  # a class inside a function
+        return False
+    return part.class_name in WATCHING or getattr(part.cls, "only_measures", False)
 
 
 def _called(kind: str, part: Any) -> str:

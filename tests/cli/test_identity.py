@@ -132,7 +132,17 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
                 "init_args": {"lr": 0.1, "betas": [0.9, 0.999]},
             },
         },
-        "trainer": {"max_epochs": 5, "devices": "auto"},
+        "trainer": {
+            "max_epochs": 5,
+            "max_steps": -1,  # its default
+            "limit_train_batches": 0.5,
+            "default_root_dir": "elsewhere",
+            "callbacks": [
+                {"class_path": "GradientSimilarity", "init_args": {"every": 2}},
+                {"class_path": "lightning.pytorch.callbacks.LearningRateMonitor"},
+                {"class_path": "EarlyStopping", "init_args": {"monitor": "val/acc", "patience": 3}},
+            ],
+        },
         "plugins": [],
     }
     assert hparams(config) == {
@@ -149,6 +159,10 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model.optimizer.lr": 0.1,
         "model.optimizer.betas": "[0.9, 0.999]",
         "trainer.max_epochs": 5,
+        "trainer.limit_train_batches": 0.5,
+        "trainer.callbacks.0": "EarlyStopping",
+        "trainer.callbacks.0.monitor": "val/acc",
+        "trainer.callbacks.0.patience": 3,
     }
 
 

@@ -156,3 +156,11 @@ def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, sai
 def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "lipschitz/depth" in reproduce.item_files()
+
+
+def test_an_item_has_no_search(item, refused):
+    search = {"trials": 2, "options": {"model.dropout": [0.1, 0.2]}}
+    content = GRID | {"base": "../base.yaml", "search": search}
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(content))
+    message = refused("reproduce", "nobody/depth")
+    assert "grid.yaml has a search" in message

@@ -111,8 +111,101 @@ def test_options_that_do_not_go_together_are_said_and_the_search_goes_on(
     assert answer.code == 0
     (line,) = [line for line in answer.err.splitlines() if line.startswith("not tried: ")]
     assert "layer=gcn,norm=lipschitz" in line
-    assert "ends after 4 trials" in answer.err
+    assert "ends after 3 trials" in answer.err
+    assert "best of 3 trials" in answer.out
     assert len(results()) == 3
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_settings_that_cannot_be_built_are_no_trials_and_change_nothing_for_a_search_that_goes_on(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    pytest.importorskip("optuna")
+    base = yaml.safe_load(Path("base.yaml").read_text())
+    base["model"] = {"layer": {"name": "gat", "heads": 2, "split_heads": True}}
+    Path("base.yaml").write_text(yaml.safe_dump(base))
+    options = {"model.hidden_channels": {"low": 4, "high": 16}}
+    search = {"trials": 4, "options": options, "sampler": "random"}
+    answer = gnn_depth("sweep", grid(search=search))
+    assert answer.code == 0, answer.err
+    assert "not tried: " in answer.err
+    assert "4 finished" in answer.out
+    whole = values(results())
+    assert len(whole) == 4
+    again = gnn_depth("sweep", "grid.yaml")
+    assert again.code == 0
+    assert "not tried" not in again.err
+    assert values(results()) == whole
+
+    for trials in (1, 3, 4):  # stopped twice
+        grid(search=search | {"trials": trials})
+        assert gnn_depth("sweep", "grid.yaml", "--root", "parts").code == 0
+    assert values(results("parts")) == whole
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_search_ends_where_nothing_fits(gnn_depth, grid):  # noqa: F811
+    pytest.importorskip("optuna")
+    # Both ends fit, and nothing between them.
+    Path("ends_only_norm.py").write_text(ENDS_ONLY)
+    options = {"model.norm.scale": {"low": 1.0, "high": 2.0}}
+    words = ["--plugins", "ends_only_norm.py"]
+    base = yaml.safe_load(Path("base.yaml").read_text())
+    base["model"] |= {"norm": {"name": "ends_only"}}
+    Path("base.yaml").write_text(yaml.safe_dump(base))
+    answer = gnn_depth("sweep", grid(search={"trials": 2, "options": options}), *words)
+    assert "100 settings in a row" in answer.err
+    assert "no trial has a validation metric yet" in answer.out
+
+
+ENDS_ONLY = """
+from gnn_depth import FeatureNorm, register
+
+
+@register("norm", "ends_only")
+class EndsOnly(FeatureNorm):
+    def __init__(self, channels: int, scale: float = 1.0) -> None:
+        super().__init__(channels)
+        if scale not in (1.0, 2.0):
+            raise ValueError(f"scale is 1 or 2, not {scale}")
+
+    def forward(self, x, graph):
+        return x
+"""
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_the_command_of_the_best_trial_is_that_of_its_first_run(gnn_depth, grid):  # noqa: F811
+    pytest.importorskip("optuna")
+    name = grid(
+        search={"trials": 2, "options": {"model.dropout": {"low": 0.1, "high": 0.5}}},
+        seeds=[7, 8],
+        per_seed={"data.seed": [5, 6]},
+    )
+    answer = gnn_depth("sweep", name)
+    assert answer.code == 0, answer.err
+    report, command = answer.out.splitlines()[-3:-1]
+    assert report.endswith("means of 2 seeds; the command trains the first of them")
+    resolver = Resolver([])
+    config = resolver.resolve(read_arguments(shlex.split(command)[2:]))
+    assert config["seed_everything"] == 7
+    found = [result["identity"] for result in results() if result["seed"] == 7]
+    assert identity(config, resolver.data_of(config)[0]) in found
+
+
+def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # noqa: F811
+    axes = {"drop": {"a": {"model.dropout": 0.5}, "b": {}}}
+    options = {"model.dropout": {"low": 0.0, "high": 0.8}}
+    name = grid(axes=axes, search={"trials": 2, "options": options})
+    message = refused("sweep", name, "--dry-run")
+    assert "are the same run" in message
+    assert "by the search" in message
+
+
+def test_a_search_is_not_judged_by_another_metric(refused, grid):  # noqa: F811
+    name = grid(search={"trials": 2, "options": OPTIONS}, metric="val_loss_at_best_val")
+    assert "model.best_metric" in refused("sweep", name)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +215,7 @@ def test_options_that_do_not_go_together_are_said_and_the_search_goes_on(
         ({"model.dropout": {"low": 0, "high": 1.5}}, [], ["dropout=1.5"]),
         ({"model.norm": ["none", "par"]}, [], ["norm=par", "'pair'"]),
         ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml:5", "0.9 to 0.1"]),
-        ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["has no effect"]),
+        ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["the search", "--subset"]),
         ({"model.best_metric": ["acc", "loss"]}, [], ["val/acc", "val/loss", "one metric"]),
     ],
 )

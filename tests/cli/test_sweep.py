@@ -135,6 +135,93 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, conte
     assert all(text in message for text in said)
 
 
+DEPTH = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        ({"axes": DEPTH}, ["--model.num_layers", "4"], "the axis depth"),
+        ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "the axis depth"),
+        ({"axes": {"model.norm": ["none", "pair"]}}, ["--model.norm", "batch"], "the axis"),
+        (
+            {"axes": {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm": []}}}}},
+            ["--model.norm", "batch"],
+            "the axis norm",
+        ),
+        (
+            {"axes": {"norm": {"a": {"config": "a.yaml"}, "b": {"config": "b.yaml"}}}},
+            ["--model.norm.scale", "3"],
+            "the axis norm",
+        ),
+        ({"per_seed": {"data.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
+        ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
+        (
+            {"search": {"trials": 2, "options": {"model.norm.scale": [1.0, 2.0]}}},
+            ["--model.norm", "pair"],
+            "the search",
+        ),
+    ],
+)
+def test_what_a_grid_varies_is_not_overridden(refused, grid, content, words, said):
+    for name, scale in (("a", 1.0), ("b", 2.0)):
+        section = {"model": {"norm": {"name": "pair", "scale": scale}}}
+        Path(f"{name}.yaml").write_text(yaml.safe_dump(section))
+    message = refused("sweep", grid(**content), "--dry-run", *words)
+    option = next(word for word in words if word.startswith(("--model", "--data")))
+    assert f"{option.partition('=')[0]} would override" in message
+    assert said in message
+
+
+def test_what_a_grid_does_not_vary_is_overridden(gnn_depth, grid):
+    name = grid(axes={"layer": {"gcn": {"model.layer": "gcn", "trainer.max_epochs": 5}}})
+    words = ["--trainer.max_epochs", "1", "--model.num_layers", "3"]
+    answer = gnn_depth("sweep", name, "--dry-run", *words)
+    assert answer.code == 0, answer.err
+
+
+@pytest.mark.parametrize("late", [{"model": {"dropout": 0.9}}, {"model": {"norm": ["pair"]}}])
+def test_a_section_does_not_lose_to_an_option_before_it_without_a_word(refused, grid, late):
+    axes = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
+    axes["model.norm.scale"] = [1.0, 2.0]
+    Path("base.yaml").write_text(
+        yaml.safe_dump(BASE | {"model": {"hidden_channels": 8, "norm": "pair"}})
+    )
+    name = grid(axes=axes, rules=[{"when": {"depth": 3}, "set": late}])
+    message = refused("sweep", name, "--dry-run")
+    assert "was set before it as an option, which would win" in message
+    assert "depth=3" in message
+
+
+def test_a_shipped_grid_is_swept_from_any_folder(gnn_depth, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--subset", "data=Cora", "layer=GAT", "norm=none", "depth=2"]
+    answer = gnn_depth("sweep", "lipschitz_depth", "--dry-run", *words)
+    assert answer.code == 0, answer.err
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_runs_that_were_trained_otherwise_are_not_averaged(gnn_depth, grid):
+    axes = {"model.num_layers": [2, 3]}
+    assert gnn_depth("sweep", grid(axes=axes, seeds=[0])).code == 0
+    name = grid(axes=axes, seeds=[1])
+    assert gnn_depth("sweep", name, "--trainer.max_steps", "1").code == 0
+    answer = gnn_depth("table", "runs")
+    assert answer.code == 2
+    assert "trainer.max_steps" in answer.err
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_options_that_change_with_the_seed_in_some_runs_alone_are_a_difference(gnn_depth, grid):
+    axes = {"model.num_layers": [2, 3]}
+    per_seed = {"data.seed": [7, 8], "model.dropout": [0.1, 0.5]}
+    assert gnn_depth("sweep", grid(axes=axes, seeds=[0, 1], per_seed=per_seed)).code == 0
+    assert gnn_depth("sweep", grid(axes=axes, seeds=[2])).code == 0
+    answer = gnn_depth("table", "runs")
+    assert answer.code == 2
+    assert "model.dropout" in answer.err
+
+
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")

@@ -33,7 +33,7 @@ def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
         "metrics": [METRIC, "val/loss"],
         "hparams": ["model.layer", "seed_everything", "model.depth"],
         "axes": ["depth", "norm"],
-        "per_seed": [],
+        "per_seed": {str(folder): []},
         "data": {str(folder): None},
         "plugins": {str(folder): ""},
     }
