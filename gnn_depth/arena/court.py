@@ -1,6 +1,7 @@
 """The court: do measures before training, or soon after its start, tell how it will end?"""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from gnn_depth.training.summary import NEAR_CHANCE
 
 #: Moments at which a measure may predict: before the first step, and after ten.
 WHEN = {"0": "at initialisation", "10": "after 10 steps"}
-#: The measures in words; those that are no ratio are compared on a logarithmic scale.
+#: The measures in words; all but the zero rows are compared on a logarithmic scale.
 WORDS = {
     "norm": "‖X‖",
     "out": "‖F(X)‖",
@@ -58,8 +59,8 @@ LEGEND = {
     "stretch": ("largest singular value of the layer's Jacobian at X", "lipschitz-constant"),
     "bound": ("upper limit of that constant for any X", "lipschitz-constant"),
     "imbalance": (
-        "median over the neurons of c, the squared weights into a neuron minus those out of it, "
-        "without its sign and as a share of their sum",
+        "median over the neurons of the difference between the squared weights into a neuron and "
+        "those out of it, without its sign and as a share of their sum",
         "balance-c-and-delta",
     ),
     "defect": (
@@ -74,7 +75,7 @@ CLAIMS = {
     "gradients (arXiv 2506.04653)": ("gradient", "gradient_mu", "weight_gradient"),
 }
 SIMILARITY = ("mu", "share", "energy")
-NOTHING = "no measure at all (arXiv 2601.07419)"
+NOTHING = "nothing (arXiv 2601.07419)"
 FEWEST_RECORDS, FEWEST_SETS = 200, 3
 TINY = 1e-30  # in place of 0 on a logarithmic scale
 #: A correlation this small is of no use for a prediction, whatever its interval.
@@ -261,10 +262,10 @@ def write_court(records: Iterable[TrainingRecord], arena: Arena, folder: Path) -
         MADE.format("court"),
         "# The court",
         "Three papers disagree on what predicts whether a deep GNN will train: "
-        f"{', '.join(CLAIMS)}, or {NOTHING}.",
+        f"{', '.join(CLAIMS)}, or {NOTHING}. The records of [the arena](arena.md) decide.",
     ]
     if is_enough:
-        sections += _answer(found)
+        sections += _answer(frame, found)
     else:
         sections.append(
             f"{NOT_ENOUGH} The verdict takes {FEWEST_RECORDS} trainings on {FEWEST_SETS} sets."
@@ -277,7 +278,8 @@ def write_court(records: Iterable[TrainingRecord], arena: Arena, folder: Path) -
         sections += [
             "## The strongest measures",
             f"Depth alone correlates at {_text(depth_alone)} within sets. Of the measures of each "
-            "claim, at each moment, as values and as differences, this is the strongest:",
+            "claim, at each moment, as values and as differences, this has the largest |rho|, "
+            "whether it predicts or not:",
             _strongest(found),
         ]
         sections += _legend()
@@ -305,8 +307,10 @@ def _introduction(frame: pd.DataFrame, arena: Arena) -> list[str]:
     redrawn = [name for name, data_set in arena.sets.items() if data_set.is_redrawn]
     text = [
         "## What was asked",
-        "Each record of [the arena](arena.md) has all measures of `gnn-depth probe` before the "
-        "first step and after ten, and how the training ended. This page is made from "
+        "Each record of [the arena](arena.md) has the measures of `gnn-depth probe` before the "
+        "first step and after ten, and how the training ended. Some layers lack some measures: "
+        "imbalance needs two weight matrices in a row, a bound needs a part that has one. This "
+        "page is made from "
         f"{count} The outcome is the test score above chance as a share of the best on the same "
         "set; a training that diverged has 0. Small trainings have width "
         f"{arena.small_width}, {arena.small_epochs} epochs and {len(arena.small_settings)} "
@@ -322,13 +326,15 @@ def _introduction(frame: pd.DataFrame, arena: Arena) -> list[str]:
         "that a measure gets no credit for merely reflecting the depth.\n"
         "- *Overall* and *given depth*: of all trainings together; ranks are taken over all of "
         "them, or at each depth.\n"
-        "- Intervals: 95%. The sets are the sample, as the question is about the next data set. "
-        "Means over sets have a t interval of Fisher's z; a set with fewer than "
-        f"{FEWEST_PAIRS} trainings is left out. The others have a jackknife over the sets. "
-        "(A bootstrap over so few sets gives intervals that are too narrow.)\n"
+        "- Intervals: 95%. The sets are the sampling unit, as the question is about the next data "
+        "set. Means over sets have a t interval of Fisher's z; a set with fewer than "
+        f"{FEWEST_PAIRS} trainings is left out. The pooled columns, *overall* and *given depth*, "
+        "have a jackknife over the sets. (A bootstrap over so few sets gives intervals that are "
+        "too narrow.)\n"
         "- **Bold**: the interval excludes 0. Of measures without a relation to the outcome, one "
         "in 20 is bold by chance.\n"
-        f"- *Difference to {arena.reference} layers*: log of the measure minus the log of the same "
+        f"- *Difference to {arena.reference} layers*: log of the measure (of zero rows: the share) "
+        "minus that of the same "
         f"measure in a {arena.reference}-layer model with the same remedy, setting and data. For "
         f"the final trainings the {arena.reference}-layer model was trained on split 0 only: for "
         "other splits it is that of split 0. On sets that are drawn anew "
@@ -389,7 +395,7 @@ def judged(
     return sorted(judged, key=lambda one: -_size(one.found))
 
 
-def _answer(found: Mapping[Feature, Mapping[str, Correlation]]) -> list[str]:
+def _answer(frame: pd.DataFrame, found: Mapping[Feature, Mapping[str, Correlation]]) -> list[str]:
     """A line for each claim: whether the records support it."""
     lines = []
     for claim, measures in CLAIMS.items():
@@ -397,14 +403,38 @@ def _answer(found: Mapping[Feature, Mapping[str, Correlation]]) -> list[str]:
         support = "supported" if any(one.predicts for one in features) else "not supported"
         lines.append(_line(claim, support, features))
     features = judged(found, WORDS)
-    support = "not supported" if any(one.predicts for one in features) else "supported"
+    support = "refuted" if any(one.predicts for one in features) else "not refuted"
     lines.append(_line(NOTHING, support, features))
     return [
         "\n".join(lines),
         "All rho are rank correlations with the outcome, given set and depth. We say that a number "
-        f"can predict if its p is at most {LEVEL}, by Holm's correction over all numbers of the "
+        f"predicts if its p is at most {LEVEL}, by Holm's correction over all numbers of the "
         f"claim, and its |rho| at least {WEAK}, which is {WEAK**2:.0%} of the variance of the "
-        "ranks. None of this says that the measure is the reason.",
+        "ranks. The last line counts the numbers of all measures, so its correction is stricter. "
+        "These are correlations: none says that the measure is the reason.",
+        *_exceptions(frame, found),
+    ]
+
+
+def _exceptions(
+    frame: pd.DataFrame, found: Mapping[Feature, Mapping[str, Correlation]]
+) -> list[str]:
+    """The sets on which the strongest numbers have the opposite sign."""
+    counts: Counter[str] = Counter()
+    strongest = []
+    for measures in CLAIMS.values():
+        strongest += [one for one in judged(found, measures) if one.predicts]
+    for one in strongest:
+        for name, part in frame.groupby("set"):
+            here = _of_part(part, one.feature)
+            if here.value * one.found.value < 0 and abs(here.value) >= WEAK:
+                counts[str(name)] += 1
+    if not counts:
+        return []
+    said = [f"{name} ({count} of {len(strongest)})" for name, count in counts.most_common()]
+    return [
+        "**Before you rely on it for another data set:** numbers that predict over the sets point "
+        f"the other way, with |rho| of at least {WEAK}, on {', '.join(said)}."
     ]
 
 
@@ -416,8 +446,9 @@ def _line(claim: str, support: str, features: Sequence[Judged]) -> str:
     counted = [one for one in features if one.predicts]
     best = (counted or features)[0]
     return (
-        f"- **{claim}**: {support}. Of {len(features)} numbers {len(counted) or 'none'} can "
-        f"predict the outcome; the strongest is {best.name} {WHEN[best.feature.moment]}: "
+        f"- **{claim}**: {support}. Of {len(features)} numbers {len(counted) or 'none'} "
+        f"{'predicts' if len(counted) < 2 else 'predict'} the outcome; the strongest "
+        f"{'of them ' if len(counted) > 1 else ''}is {best.name} {WHEN[best.feature.moment]}: "
         f"rho = {_text(best.found)}, p (Holm) {probability(best.adjusted)}."
     )
 
@@ -449,8 +480,9 @@ def _legend() -> list[str]:
         "X is the input of a layer, with one row for each node, F(X) its output, G the gradient of "
         "the loss with respect to X. ‖ ‖ is the Frobenius norm. *Last layer*: the measure at "
         "the last layer. *Growth*: from the first layer to the last, as a difference of logs; "
-        "growth of ‖G‖ is positive if gradients shrink on their way back to the first layer. All "
-        "but the zero rows are compared on a logarithmic scale.",
+        "growth of ‖G‖ is positive if gradients shrink on their way back to the first layer, so a "
+        "rho below 0 means that the outcome is worse where they do. All but the zero rows are "
+        "compared on a logarithmic scale.",
         "\n".join(rows),
     ]
 
@@ -476,9 +508,9 @@ def _by_moment(
                 of_pair.setdefault(feature.words, {})[kind] = found[feature][GIVEN_BOTH]
             text.append(f"### {kind[0].upper()}{kind[1:]}s, {when}")
             text.append(_table(found, ordered))
-            text.append("Given depth (one column per data set):")
+            text.append("In each data set, ranks within each depth:")
             text.append(_by_group(frame, "set", ordered))
-            text.append("Within sets (one column per depth):")
+            text.append("At each depth, mean over the data sets:")
             text.append(_by_group(frame, "depth", ordered))
         rows = [pair for pair in of_pair.items() if len(pair[1]) == 2 and _is_known(pair[1])]
         if rows:
@@ -499,7 +531,7 @@ def _size(found: Correlation) -> float:
 
 def _table(found: Mapping[Feature, Mapping[str, Correlation]], ordered: Sequence[Feature]) -> str:
     rows = [
-        f"| measure | {' | '.join(COLUMNS)} | trainings | sets |",
+        f"| measure | {' | '.join(COLUMNS)} | trainings, overall | sets, {GIVEN_BOTH} |",
         f"|---|{'---|' * (len(COLUMNS) + 2)}",
     ]
     for feature in ordered:
@@ -508,6 +540,13 @@ def _table(found: Mapping[Feature, Mapping[str, Correlation]], ordered: Sequence
         pairs, sets = values["overall"].pairs, values[GIVEN_BOTH].sets
         rows.append(f"| {feature.words} | {' | '.join(entries)} | {pairs:,} | {sets} |")
     return "\n".join(rows)
+
+
+def _of_part(part: pd.DataFrame, feature: Feature) -> Correlation:
+    """The rank correlation in some trainings; of a single set, the mean over sets is its own."""
+    return mean_correlation(
+        part[feature.column], part["outcome"], part["set"], within=part["depth"]
+    )
 
 
 def _by_group(frame: pd.DataFrame, group: str, chosen: Sequence[Feature]) -> str:
@@ -519,10 +558,7 @@ def _by_group(frame: pd.DataFrame, group: str, chosen: Sequence[Feature]) -> str
     for feature in chosen:
         entries = []
         for part in parts:
-            # Of a single set, the mean over sets is its own.
-            found = mean_correlation(
-                part[feature.column], part["outcome"], part["set"], within=part["depth"]
-            )
+            found = _of_part(part, feature)
             entries.append("" if math.isnan(found.value) else f"{found.value:+.2f}")
         rows.append(f"| {feature.words} | {' | '.join(entries)} |")
     rows.append(f"| *trainings* | {' | '.join(f'{len(part):,}' for part in parts)} |")

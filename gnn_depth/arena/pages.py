@@ -44,13 +44,14 @@ SETS_IN_WORDS = {
     "Most remedies were published with results on it.",
     "transfer": "{num_graphs:,} {shapes}, {nodes} nodes each: one node must learn which of "
     "{num_classes} classes another node has, {distance} edges away. Fewer layers cannot see it, if "
-    "each reaches one edge.",
+    "each reaches one edge and no norm is over whole graphs, as `pair` is.",
     "transfer_crossed": "{num_graphs:,} {shapes}, {nodes} nodes each: the same task over "
     "{distance} edges, where nodes have more neighbours whose features are noise.",
-    "eccentricity": "A planar graph of {num_nodes:,} random points: sort the nodes into "
-    "{num_classes} classes by how far the shortest paths within {hops} edges of them lead. A "
-    "network needs {hops} layers to see all of it, if each reaches one edge.",
-    "cora_cold": "Cora's 2,708 papers without the words of {rate:.0%} of the papers outside the "
+    "eccentricity": "A planar graph of {num_nodes:,} random points: predict how far the "
+    "shortest paths within {hops} edges of a node lead (its eccentricity), as one of "
+    "{num_classes} classes. A network needs {hops} layers to see all of it, if each reaches one "
+    "edge.",
+    "cora_cold": "Cora's 2,708 papers without the words of all papers outside the "
     "training set: features must come from training nodes, however far away.",
     "squirrel_filtered": "2,223 Wikipedia pages that link to each other, without duplicates: "
     "classify a page by its traffic. Neighbours mostly have different classes.",
@@ -91,7 +92,7 @@ def write_arena(results: Results, folder: Path) -> Path:
         *_depth_question(results),
         *_group_question(results),
         *_sufficiency_question(results),
-        "## Accuracy against depth",
+        "## Test score against depth",
         *shown,
         *_tables(results),
         "## What was compared",
@@ -132,15 +133,19 @@ def _introduction(results: Results) -> str:
     missing = [name for name in arena.sets if name not in results.sets]
     if missing:
         state += f", none on {', '.join(missing)}"
-    compared = 0
-    for remedy in arena.remedies:
-        compared += any(arena.takes(remedy, name) for name in arena.sets)
+    compared = sum(_is_compared(arena, remedy) for remedy in arena.remedies)
     splits = _span(len(cell.records) for cell in results.cells.values())
     planned = f"{arena.portions[-1]} splits"
     if arena.deepest is not None:
-        planned += f" ({arena.portions[0]} with {arena.deepest} layers)"
+        planned += f" ({arena.portions[0]} of those with {arena.deepest} layers)"
+    left_out = [name for name in arena.remedies if not _is_compared(arena, name)]
+    without = ""
+    if left_out:
+        without = f" ({_listed(left_out)} would be too slow on every set)"
     return (
-        f"We compare {compared} remedies; each gets the same tuning budget. A cell is one remedy "
+        f"We compare {compared} remedies{without}; each gets the same tuning budget. "
+        "[Remedies](howto/remedies.md) says what each of them does and where it comes from; how "
+        "they are written here is [below](#the-remedies). A cell is one remedy "
         f"at one depth on one data set, trained on {splits} of the planned {planned}. "
         f"There are {len(arena.sets)} [data sets](#the-sets). {state}. This page is made from "
         f"{len(results.records):,} records, {finals:,} of them of final trainings.\n\n"
@@ -155,6 +160,11 @@ def _introduction(results: Results) -> str:
         "gnn-depth arena --add my_norm.py --sets cora  # your own part, placed among the others\n"
         "```"
     )
+
+
+def _is_compared(arena: Arena, remedy: str) -> bool:
+    """True if a remedy is trained on a set."""
+    return any(arena.takes(remedy, name) for name in arena.sets)
 
 
 def _in_short(results: Results) -> list[str]:
@@ -176,9 +186,11 @@ def _in_short(results: Results) -> list[str]:
     ranks = results.ranks(DEEP)
     if ranks is not None:
         largest = max((len(group) for group in ranks.groups), default=1)
+        best = _listed([f"`{name}`" for name in ranks.names[:5]])
         lines.append(
-            f"- Which remedies cannot be told apart? By their ranks over {ranks.sets} sets with "
-            f"{DEEP} layers, {largest} of {len(ranks.names)}."
+            f"- Which remedies are best? Over {ranks.sets} sets with {DEEP} layers {best} have the "
+            f"best mean ranks. The test separates little: {largest} of {len(ranks.names)} remedies "
+            "form a group in which no two can be told apart."
         )
     return ["## In short", "\n".join(lines)] if lines else []
 
@@ -196,8 +208,9 @@ def _verdict_in_short(compared: Sequence[Compared]) -> str:
     limits = [one.detectable for one in compared if not math.isnan(one.detectable)]
     if not limits:
         return "no difference found"
-    limit = _point(100 * float(np.median(limits)))
-    return f"no difference found; one of {limit} points could have been"
+    low, high = (_point(100 * limit) for limit in (min(limits), max(limits)))
+    size = low if low == high else f"{low} to {high}"
+    return f"no difference found (it would have taken {size} points)"
 
 
 def _better_and_worse(compared: Sequence[Compared]) -> tuple[list[str], list[str]]:
@@ -241,8 +254,8 @@ def _points(values: Iterable[float]) -> str:
 
 
 def _point(value: float) -> str:
-    """A difference in points, which is never above 100."""
-    return f"{value:.1f}" if value <= 100 else "over 100"
+    """The smallest difference in points that could be found, which is none if it is above 100."""
+    return f"{value:.1f}" if value <= 100 else "none"
 
 
 def _none_found(compared: Sequence[Compared]) -> str:
@@ -273,8 +286,8 @@ def _terms(results: Results) -> list[str]:
         "A few splits cannot decide much. *Detectable* is the smallest difference that a "
         f"comparison could have found: two-sided, at level {LEVEL} divided by the number of "
         "comparisons in its family, as in the first step of Holm's correction. Of several "
-        "comparisons it is the median, with the range in brackets. None found is no proof that "
-        "there is none.",
+        "comparisons it is the median, with the range in brackets; *none* where no difference "
+        "could have been found. Finding no difference does not prove that there is none.",
     ]
     for name, best in results.silent.items():
         text.append(
@@ -316,8 +329,8 @@ def _depth_question(results: Results) -> list[str]:
         f"### Do {DEEP} layers beat the best of {SHALLOW} or fewer?",
         f"For each set we take the best settled model with {DEEP} layers and the best with at most "
         f"{SHALLOW}, both chosen by validation score over the splits that all have, and compare "
-        f"their test scores. Once all cells have {arena.portions[0]} splits, these two are trained "
-        f"on all {arena.portions[-1]} before any other. There are two families of Holm's "
+        f"their test scores. These two are trained on all {arena.portions[-1]} splits before any "
+        f"other cell gets more than {arena.portions[0]}. There are two families of Holm's "
         "correction: the real sets, and the constructed sets.",
     ]
     heads = (f"{DEEP} layers", f"{SHALLOW} or fewer")
@@ -414,6 +427,8 @@ def _group_question(results: Results) -> list[str]:
             f"{ranks.critical:.2f} cannot be told apart. In the order of the picture the largest "
             f"groups are: {shown}."
         )
+        means = [f"{name} {mean:.1f}" for name, mean in zip(ranks.names, ranks.ranks, strict=True)]
+        text.append(f"Mean ranks: {', '.join(means)}.")
     text += _dropped(results)
     rows = []
     for name in results.sets:
@@ -529,7 +544,7 @@ def _failures(results: Results) -> list[str]:
     )
     unknown = [name for name in results.sets if any(name in found.unknown for found in asked)]
     if unknown:
-        exactly += f" Sets without a training score are not asked: {_listed(unknown)}."
+        exactly += f" Cells of sets without a training score are not counted: {_listed(unknown)}."
     return [*map(_failed_in_words, asked), exactly]
 
 
@@ -564,13 +579,15 @@ def _tables(results: Results) -> list[str]:
     redrawn = [name for name in results.sets if results.arena.sets[name].is_redrawn]
     text = [
         "Test score in percent (accuracy; area under the ROC curve where a set has two classes), "
-        "mean and 95% interval over the splits, at the epoch with the best validation score. Half "
-        "of the interval is the t quantile times the standard deviation times "
+        "mean and 95% interval over the splits, at the epoch with the best validation score. The "
+        "number after ± is the t quantile times the standard deviation times "
         "sqrt(1/n + n_test/n_train) for n splits of one graph, which are not independent, as in "
         "the tests; times sqrt(1/n) on sets that are drawn anew "
         f"({_listed(redrawn) or 'none yet'}). With 2 or 3 splits an interval may exceed 0 to 100. "
         "Cells with one split have no interval. In brackets the rank among the settled cells of "
-        "this number of layers, over the splits that all of them have. † not settled, so not "
+        "this number of layers, over the splits that all of them have, while the mean is over all "
+        "splits of the cell. The remedy with the best validation score at any depth comes first. "
+        "† not settled, so not "
         "ranked. Seconds of processor time (one thread) of a whole training; MB that a step keeps "
         "for its backward pass."
     ]
@@ -687,8 +704,8 @@ def _definition(arena: Arena) -> list[str]:
     )
     if controls:
         changes += (
-            " Controls, which give the plain model another graph or a smaller step size: "
-            f"{', '.join(controls)}."
+            " Controls, which give the plain model another graph or a learning rate that falls "
+            f"with the number of layers L (`depth_lr: 1.5`, as L^-1.5): {', '.join(controls)}."
         )
     unitary = arena.remedies.get("unitary")
     if unitary is not None:

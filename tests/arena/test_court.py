@@ -48,7 +48,7 @@ def test_the_court_finds_the_measure_that_tells_and_none_in_one_that_tells_the_d
     assert rank.endswith("unknown, as its measures do not vary.")
     assert "growth of ‖G‖ (value) at initialisation: rho = **+1.00" in gradients
     assert gradients.startswith("- **Gradients (arXiv 2506.04653)**: supported.")
-    assert nothing.startswith("- **No measure at all (arXiv 2601.07419)**: not supported.")
+    assert nothing.startswith("- **Nothing (arXiv 2601.07419)**: refuted.")
 
 
 def answer(text):
@@ -67,13 +67,13 @@ def test_the_short_answer_has_a_line_for_each_claim_and_names_rho_and_interval(t
             summary[4] = [5.0, 5.0, 1.0 + draws.random()]
     rank, gradients, nothing = answer(write_court(records, arena, tmp_path).read_text())
     assert rank.startswith("- **Rank (arXiv 2502.04591)**: not supported.")
-    assert "Of 8 numbers none can predict the outcome" in rank
+    assert "Of 8 numbers none predicts the outcome" in rank
     for line in (rank, gradients, nothing):
         assert re.search(r"rho = (\*\*)?[+-]\d\.\d\d \[[+-]\d\.\d\d, [+-]\d\.\d\d\]", line)
     unrelated = without_relation(records)
     lines = answer(write_court(unrelated, arena, tmp_path).read_text())
-    supported = [": supported." in line for line in lines]
-    assert supported == [False, False, True]
+    verdicts = [line.partition("**: ")[2].partition(".")[0] for line in lines]
+    assert verdicts == ["not supported", "not supported", "not refuted"]
 
 
 def test_a_set_on_which_nothing_learns_is_left_out_of_the_court_by_name(tmp_path):
@@ -107,13 +107,29 @@ def test_all_measures_are_in_every_table_and_the_tables_have_titles(tmp_path):
             record.probe[moment] = values.tolist()
     text = write_court(records, arena, tmp_path).read_text()
     count = len(features("0", False))
-    for title in ("Given depth (one column per data set):", "Within sets (one column per depth):"):
+    for title in (
+        "In each data set, ranks within each depth:",
+        "At each depth, mean over the data sets:",
+    ):
         tables = text.split(title)[1:]
         assert len(tables) == 4  # at two moments, as values and as differences
         for table in tables:
             rows = table.strip().split("\n\n")[0].splitlines()
             assert len(rows) == count + 3  # head, rule and numbers of trainings
             assert len({row.count("|") for row in rows}) == 1
+
+
+def test_sets_that_contradict_what_predicts_are_named(tmp_path):
+    arena = Arena()
+    records = probed(arena, [*arena.sets, *arena.small], settings=12)
+    assert "point the other way" not in write_court(records, arena, tmp_path).read_text()
+    for record in records:
+        if record.job.set == "photo":
+            for summary in record.probe.values():
+                summary[6] = summary[6][::-1]  # gradients grow where they shrank
+    page = write_court(records, arena, tmp_path).read_text()
+    (said,) = [line for line in page.splitlines() if "point the other way" in line]
+    assert re.search(r"on photo \(\d+ of \d+\)\.$", said)
 
 
 def test_every_measure_is_in_the_legend_with_a_section_that_exists():
@@ -134,7 +150,7 @@ def test_the_page_says_what_is_bold_what_symbols_mean_and_whose_reference_it_is(
         "**Bold**: the interval excludes 0",
         "G the gradient",
         "so that a measure gets no credit for merely reflecting the depth",
-        "log of the measure minus the log of the same measure in a 4-layer model",
+        "log of the measure (of zero rows: the share) minus that of the same measure in a 4-layer model",
         "trained on split 0 only: for other splits it is that of split 0",
         f"drawn anew ({', '.join(redrawn)}) it then saw other data",
         "no better than a constant prediction; none diverged.",
