@@ -1,7 +1,5 @@
 """A graph convolution with its bias, activation and residual in one kernel, and activations."""
 
-# N nodes, E edges, C channels
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -16,6 +14,7 @@ from gnn_depth.nn.native import kernels
 
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
+    # PyTorch's own is one kernel on a GPU.
     if not kernels.is_on_gpu(x) and kernels.serve_fused(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
@@ -26,9 +25,9 @@ def group_sort(x: Tensor) -> Tensor:
 
     .. math:: (x_{2c}, x_{2c+1}) \mapsto (\min(x_{2c}, x_{2c+1}), \max(x_{2c}, x_{2c+1}))
 
-    It permutes the channels of each row, so it keeps norms, and its gradient those of gradients.
-    The last one of an odd number of channels stays. Anil, Lucas & Grosse, *Sorting Out Lipschitz
-    Function Approximation*, ICML 2019.
+    It only permutes the channels of each row, so it keeps the norms of rows, and backwards those of
+    gradients. With an odd width the last channel is left unchanged. Anil, Lucas & Grosse, *Sorting
+    Out Lipschitz Function Approximation*, ICML 2019.
     """
     width = x.shape[-1]
     paired = width - width % 2
@@ -42,58 +41,60 @@ def group_sort(x: Tensor) -> Tensor:
 _elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)
 
 
-def fuses(x: Tensor, weight: Tensor, bias: Tensor | None, weights: Tensor, graph: Graph) -> bool:
+def fuses(
+    x: Tensor, weight: Tensor, bias: Tensor | None, edge_weights: Tensor, graph: Graph
+) -> bool:
     """True if :func:`convolution` is one kernel for these tensors."""
     # On a GPU matrix products are left to cuBLAS.
     if kernels.is_on_gpu(x):
         return False
     # The kernel returns no gradient of the edges' weights.
-    if x.dim() != 2 or x.dtype != torch.float32 or weights.requires_grad:
+    if x.dim() != 2 or x.dtype != torch.float32 or edge_weights.requires_grad:
         return False
     # It adds row i of x to row i of the output, and fetches no rows of other processes.
     if graph.is_shard or graph.num_sources != graph.num_nodes:
         return False
     if weight.shape[0] not in kernels.WIDTHS or weight.shape[1] not in kernels.WIDTHS:
         return False
-    return kernels.serve_fused(graph, x, weight, weights, bias)
+    return kernels.serve_fused(graph, x, weight, edge_weights, bias)
 
 
 def convolution(
     x: Float[Tensor, "nodes inputs"],
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, "outputs"] | None,
-    weights: Float[Tensor, "edges"],
+    edge_weights: Float[Tensor, "edges"],
     graph: Graph,
     relu: bool,
     residual: bool,
 ) -> Float[Tensor, "nodes outputs"]:
-    r"""A block of a convolution with fixed weights a of the edges.
+    r"""A graph convolution with fixed weights a of the edges, its bias, activation and residual.
 
     .. math:: y_i = [x_i +] \phi\Big(\sum_j a_{ij} W x_j + b\Big)
 
     Args:
         x: The features of the nodes.
         weight, bias: W and b.
-        weights: a.
-        graph: The graph, as large as x; not a block.
+        edge_weights: a.
+        graph: The graph.
         relu: Use ReLU as activation, or none.
-        residual: Add the features themselves.
+        residual: Add the features themselves, which then are as wide as the outputs.
     """
-    if fuses(x, weight, bias, weights, graph):
-        return _by_kernel(x, weight, bias, weights, graph, relu, residual)
-    return _convolution(x, weight, bias, weights, graph, relu, residual)
+    if fuses(x, weight, bias, edge_weights, graph):
+        return _by_kernel(x, weight, bias, edge_weights, graph, relu, residual)
+    return _convolution(x, weight, bias, edge_weights, graph, relu, residual)
 
 
 def _convolution(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    weights: Tensor,
+    edge_weights: Tensor,
     graph: Graph,
     relu: bool,
     residual: bool,
 ) -> Tensor:
-    y = aggregate(weights, linear(x, weight), graph)
+    y = aggregate(edge_weights, linear(x, weight), graph)
     if bias is not None:
         y = y + bias
     if relu:
