@@ -5,6 +5,7 @@ is not imported.
 """
 
 import importlib.util
+import re
 import sys
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
-from gnn_depth.part_specs import Where, load_class
+from gnn_depth.part_specs import Where, load_class, options_of
 from gnn_depth.yaml_limits import contents
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ KNOWN = (
     "lightning.pytorch.strategies",
     "lightning.fabric.plugins",
 )
+# The package whose transforms are accepted, except those that call what a config gives them.
+TRANSFORMS = "torch_geometric.transforms"
 
 
 def refuse_unknown(sources: Sequence[Source]) -> None:
@@ -70,7 +73,10 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any) -> None:
     own = [*(source.data for source in arguments.sources), *arguments.argv]
     own += [argument.partition("=")[2] for argument in arguments.argv]
     named = {text for _, text in contents(own) if isinstance(text, str)}
-    content = {"model": checkpoint.hparams, "data": checkpoint.data}
+    content: dict[str, Any] = {"model": checkpoint.hparams, "data": checkpoint.data}
+    if checkpoint.schema is not None:
+        # They are built for the data to predict. The schema's other text is not imported.
+        content["schema"] = {"transforms": list(checkpoint.schema.transforms)}
     source = Source(str(checkpoint.path), content)
     for where, text in contents(content):
         if not isinstance(text, str) or _is_registered(text):
@@ -97,7 +103,8 @@ def _check_text(source: Source, where: Where, text: str, also: Container[str]) -
     raise UsageError(
         f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and "
         f"{FLAG} does not import it.\n"
-        f"If you trust its source, use {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
+        f"If you trust its source, use {FLAG} false. Known are the classes of {', '.join(KNOWN)}, "
+        f"and the transforms of {TRANSFORMS} that take no function and no module."
     )
 
 
@@ -127,10 +134,24 @@ def _runs_foreign_code(text: str) -> bool:
 def _is_known(path: str) -> bool:
     """True if a known package defines this class itself rather than importing it from another
     package."""
+    if path.startswith(f"{TRANSFORMS}."):
+        return _is_known_transform(load_class(path))
     if not _is_of_known(path):
         return False
     found = load_class(path)
     return isinstance(found, type) and _is_of_known(registry.import_path(found))
+
+
+def _is_known_transform(found: Any) -> bool:
+    """True for a transform that PyTorch Geometric defines, and that gets only plain values."""
+    base = load_class(f"{TRANSFORMS}.BaseTransform")
+    if not isinstance(found, type) or not issubclass(found, base):
+        return False
+    if not registry.import_path(found).startswith(f"{TRANSFORMS}."):
+        return False
+    # Compose and AddGPSE call their argument. No transform takes a path.
+    options, _ = options_of(found)
+    return not any(re.search("Callable|Module", option.type) for option in options.values())
 
 
 def _is_of_known(path: str) -> bool:

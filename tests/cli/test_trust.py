@@ -50,6 +50,11 @@ CODE = {
     "what a known module imports": "trainer: {callbacks: gnn_depth.runs.subprocess.Popen}\n",
     "plugin that is added": "plugins+: [evil.py]\n",
     "function of a known package": "model: {optimizer: torch.optim.lr_scheduler.bisect}\n",
+    "what a module of transforms imports": "data: {transforms: torch_geometric.transforms.pad.EdgeType}\n",
+    "a transform that calls its argument": "data: {transforms: torch_geometric.transforms.Compose}\n",
+    "a transform that calls a module": "data: {transforms: torch_geometric.transforms.AddGPSE}\n",
+    "no transform": "data: {transforms: torch_geometric.transforms.ComposeFilters}\n",
+    "argument of a known transform": "data: {transforms: {class_path: torch_geometric.transforms.ToDevice, init_args: {device: evil.Mark}}}\n",
 }
 
 
@@ -61,7 +66,8 @@ def test_code_in_a_config_is_named_with_its_line_and_not_imported(
     answer = refused("fit", "--config", "c.yaml", "--trusted-only")
     assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: "))
     assert "--trusted-only false" in answer
-    assert any(word in answer for word in ("evil.Mark", "'evil.py'", "Popen", "bisect"))
+    named = ("evil.Mark", "'evil.py'", "Popen", "bisect", "'torch_geometric.transforms.")
+    assert any(word in answer for word in named)
     assert not mark.exists()
     assert "evil" not in sys.modules
 
@@ -107,6 +113,16 @@ def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
     )
     answer = gnn_depth("fit", "--config", "c.yaml", "--trusted-only", "--print_config")
     assert answer.code == 0, answer.err
+
+
+def test_every_transform_that_takes_plain_values_is_known():
+    from torch_geometric import transforms
+
+    refused = []
+    for name in transforms.__all__:
+        if not trust._is_known(f"torch_geometric.transforms.{name}"):
+            refused.append(name)
+    assert refused == ["Compose", "ComposeFilters", "AddGPSE"]
 
 
 def test_every_shipped_config_is_accepted():
@@ -202,6 +218,25 @@ def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(
     sys.modules.pop("evil")
     assert "is neither" not in gnn_depth(*words, "--trusted-only", "false").err
     assert mark.exists()
+
+
+def test_a_checkpoint_of_a_graph_with_transforms_imports_known_ones_alone(
+    gnn_depth: Callable, mark: Path
+):
+    words = ["--data.transforms", "[LargestConnectedComponents]", "--run.name", "largest"]
+    assert gnn_depth("fit", *SHORT, *words, "--trainer.max_epochs", "1").code == 0
+    predict = ["predict", *SHORT[-6:-2], "--output", "p.csv", "--ckpt_path"]
+    answer = gnn_depth(*predict, "runs/largest")
+    assert answer.code == 0, answer.err
+    (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
+    content = torch.load(best, weights_only=True)
+    content["schema"]["transforms"] = [{"class_path": "evil.Mark", "init_args": {}}]
+    torch.save(content, "else.ckpt")
+    Path("p.csv").unlink()
+    answer = gnn_depth(*predict, "else.ckpt")
+    assert answer.code == 2
+    assert "schema.transforms.0.class_path: 'evil.Mark' is neither" in answer.err
+    assert not mark.exists()
 
 
 # The package itself.
