@@ -47,6 +47,13 @@ class Repeated(NamedTuple):
     read: int  # how many of the first nodes are read out
 
 
+class Kept(NamedTuple):
+    """The nodes that transforms have kept of a graph."""
+
+    ids: np.ndarray  # of all nodes of the data: names, or numbers from 0 on
+    rows: np.ndarray  # the places in ids of the nodes of the batch, in its order
+
+
 class FullBatch:
     """A loader whose single batch is the whole graph, without the workers, collation and sampler of
     a DataLoader.
@@ -114,6 +121,11 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @property
     def node_ids(self) -> np.ndarray | None:
         """Names of the nodes, integers or text; None if they have no names."""
+        return None
+
+    @property
+    def kept_nodes(self) -> Kept | None:
+        """The nodes that transforms have kept; None if those of the batch are those of the data."""
         return None
 
     @property
@@ -257,6 +269,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
         self.transforms: list[object] = resolved("transform", items_of(transforms))
         self._transforms: list[Any] = build("transform", self.transforms)
         self.kept: Tensor | None = None
+        self._num_given = 0  # nodes before transforms
 
     @abstractmethod
     def load(self) -> NodeBatch:
@@ -284,6 +297,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
         with torch.inference_mode(False):
             batch = self.load()
             notes: list[str] = []
+            self._num_given = batch.graph.num_nodes
             if self._transforms:
                 with self.naming_origin():
                     batch, self.kept, notes = transformed(
@@ -301,6 +315,14 @@ class NodeDataModule(FullBatches, GraphDataModule):
         for note in self._notes:
             rank_zero_only(log.warning)(note)
         return batch
+
+    @property
+    def kept_nodes(self) -> Kept | None:
+        _ = self.loaded
+        every_row = torch.arange(self._num_given)
+        if self.kept is None or torch.equal(self.kept, every_row):
+            return None
+        return Kept(every_row.numpy(), self.kept.numpy())
 
     @property
     def labelled(self) -> Tensor | None:
@@ -403,6 +425,7 @@ class WrapsSource:
     num_edge_features: int = of_source("num_edge_features")
     class_names: list[str] = of_source("class_names")
     node_ids: np.ndarray | None = of_source("node_ids")
+    kept_nodes: Kept | None = of_source("kept_nodes")
     node_order: NodeOrder = of_source("node_order")
     task: str = of_source("task")
     notes: list[str] = of_source("notes")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.builder import build
-from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
+from gnn_depth.data.base import GraphDataModule, Kept, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     SPLITS,
     DataError,
@@ -332,6 +332,13 @@ class GraphSource(GraphSet):
             return ids
         # A transform such as LargestConnectedComponents has left nodes out.
         return ids[self.kept.numpy()]
+
+    @property
+    def kept_nodes(self) -> Kept | None:
+        found, ids = super().kept_nodes, self.record.node_ids
+        if found is None or ids is None:
+            return found
+        return found._replace(ids=ids)
 
     @property
     def labelled(self) -> Tensor | None:

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.base import FullBatch, GraphDataModule, Kept, NodeBatch
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
@@ -61,6 +61,7 @@ def predictions_of(
     Returns:
         A table with a row for each node, or graph, in the order of the data: its id; for classes
         the predicted class and its probability; then a column for each class, label or number.
+        The row of a node that transforms leave out is empty, and a warning counts these nodes.
         Where the ids are those of the training, a last column ``set`` says which nodes were to
         ``train``, ``val`` or ``test`` on.
 
@@ -192,11 +193,8 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
     row = "node"
     if data.per_graph:
         row = "graph"
-    ids = data.node_ids
-    if ids is None:
-        ids = np.arange(len(values))
     names = model.schema.outputs
-    columns: dict[str, np.ndarray] = {row: ids}
+    columns: dict[str, np.ndarray] = {}
     numbers = values
     if values.dtype != torch.float64:  # bfloat16, which NumPy does not have
         numbers = values.float()
@@ -219,7 +217,35 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
     word = WORDS[model.task.targets][1]
     for column, name in enumerate(names):
         columns[f"{word}_{name}"] = numbers[:, column].numpy()
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(columns)
+    ids = data.node_ids
+    if ids is None:
+        ids = np.arange(len(values))
+    kept = None if data.per_graph else data.kept_nodes
+    if kept is not None:
+        ids = kept.ids
+        # In the order of the data, and empty where there is no prediction.
+        table = table.set_axis(kept.rows).reindex(range(len(ids)))
+        _warn_of_left_out(kept)
+    table.insert(0, row, ids)
+    return table
+
+
+def _warn_of_left_out(kept: Kept) -> None:
+    """Warn of the nodes that have no prediction, because transforms leave them out."""
+    left_out = np.delete(kept.ids, kept.rows)
+    if not len(left_out):
+        return
+    first = ", ".join(map(str, left_out[:3]))
+    if len(left_out) > 3:
+        first += ", ..."
+    count, total = len(left_out), len(kept.ids)
+    rank_zero_only(log.warning)(
+        f"{count:,} of {total:,} {_word_for(total, 'node', 'nodes')} "
+        f"{_word_for(count, 'has', 'have')} no prediction: the transforms leave "
+        f"{_word_for(count, 'it', 'them')} out ({first}). "
+        f"{_word_for(count, 'Its row is', 'Their rows are')} empty."
+    )
 
 
 def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:

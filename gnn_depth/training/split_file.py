@@ -23,6 +23,11 @@ def write_split(folder: Path, data: GraphDataModule) -> None:
     sets = np.full(len(loader.batch.y), "", object)
     for name, mask in zip(SPLITS, loader.batch.masks, strict=True):
         sets[mask.numpy()] = name
+    kept = data.kept_nodes
+    if kept is not None:  # a node that transforms leave out is in no set
+        ids, of_kept = kept.ids, sets
+        sets = np.full(len(ids), "", object)
+        sets[kept.rows] = of_kept
     table = pd.DataFrame({"node": ids[: len(sets)], "set": sets})
     write_atomically(folder / FILE, table.to_csv(index=False, lineterminator="\n"))
 

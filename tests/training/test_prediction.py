@@ -499,6 +499,62 @@ def test_transforms_are_part_of_the_model():
         predictions_of(model, GraphSource(raw, transforms=["AddSelfLoops"]))
 
 
+LARGEST = ["LargestConnectedComponents"]
+
+
+def with_components() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables of a ring of 25 nodes; of the five others three are joined and two are alone."""
+    nodes, _ = tables()
+    nodes = nodes.sample(frac=1, random_state=0)
+    ids = nodes.id.to_numpy()
+    ring = pd.DataFrame({"from": ids[:25], "to": np.roll(ids[:25], 1)})
+    others = pd.DataFrame({"from": ids[25:27], "to": ids[26:28]})
+    return nodes, pd.concat([ring, others]).assign(times=1)
+
+
+def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(folder, caplog):
+    nodes, edges = with_components()
+    data = UserGraph(*written(nodes, edges), **ROLES, transforms=LARGEST)
+    options = {"num_layers": 2, "hidden_channels": 8}
+    run = gnn_depth.fit(options, data, max_epochs=1, progress=False)
+    again = UserGraph(*written(nodes.drop(columns="topic"), edges))
+    with caplog.at_level(logging.WARNING):
+        found = run.predict(again)
+    left_out = nodes.id.tolist()[25:]
+    names = ", ".join(left_out[:3])
+    said = (
+        f"5 of 30 nodes have no prediction: the transforms leave them out ({names}, ...). "
+        "Their rows are empty."
+    )
+    assert caplog.messages.count(said) == 1
+    assert found.node.tolist() == nodes.id.tolist()
+    without = found.iloc[:, 1:-1].isna()
+    assert without[25:].all(axis=None)
+    assert not without[:25].any(axis=None)
+    assert (found.set[:25] == nodes.part.to_numpy()[:25]).all()
+    assert (found.set[25:] == "").all()
+    pd.testing.assert_frame_equal(gnn_depth.load(run.folder).predict(again), found)
+    # The nodes that are left have the predictions of their own graph.
+    alone = UserGraph(*written(nodes[:25], edges[:25]))
+    expected = predictions_of(run.model, alone)
+    pd.testing.assert_frame_equal(found[:25].drop(columns="set"), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [GraphSource, lambda graph, **how: in_batches(graph, **how)])
+def test_predictions_without_ids_have_the_numbers_of_the_nodes_before_transforms(wrap):
+    ring = torch.tensor([[3, 4, 5, 6, 0], [4, 5, 6, 3, 1]])
+    graph = arrays(edge_index=torch.cat([ring, ring.flip(0)], 1))
+    data = wrap(graph, transforms=LARGEST)
+    model = build_model({"layer": "sage", "num_layers": 1, "hidden_channels": 4}, data)
+    found = predictions_of(model, data)
+    assert found.node.tolist() == list(range(12))
+    assert found.index[found.predicted.notna()].tolist() == [3, 4, 5, 6]
+
+
+def in_batches(graph, **options):
+    return MiniBatches(GraphSource(graph, **options), parts=1)
+
+
 @pytest.mark.parametrize(
     "transform", [{"name": "half_hop", "p": 0.5}, {"name": "sdrf", "steps": 5}]
 )
