@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gnn_depth import DeepGNN, FeatureNorm
+from gnn_depth.builder import build
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import plain
 from gnn_depth.nn.functional.additive import edge_additive
@@ -11,6 +12,7 @@ from gnn_depth.nn.functional.segments import at_source, segment_max, segment_sof
 from gnn_depth.nn.functional.sparse import aggregate, edge_dot
 from gnn_depth.nn.variants.export import ExportedGraph, export
 from gnn_depth.registry import registered
+from tests.nn.layers.variants import VARIANTS
 
 # Every layer with several skip connections and norms, so that each of them is in one of the stacks.
 SKIPS = sorted(registered("skip"))
@@ -66,6 +68,32 @@ def test_an_exported_stack_equals_the_stack_on_graphs_of_other_sizes(options):
 
 def test_every_skip_connection_is_in_one_of_these_stacks():
     assert {options["skip"] for options in stacks()} == set(SKIPS)
+
+
+#: Exported in every run; the others by the slow tests.
+PROMPT = ("reaction_with_source",)
+
+
+def export_of_variants():
+    for variant, (name, chosen) in VARIANTS.items():
+        options = {"layer": {"name": name, **chosen}}
+        marks = [pytest.mark.slow] * (variant not in PROMPT)
+        yield pytest.param(options, id=variant, marks=marks)
+    for name in registered("norm"):
+        options = {"layer": "gat", "norm": {"name": name}}
+        marks = [pytest.mark.slow] * (name not in PROMPT)
+        yield pytest.param(options, id=name, marks=marks)
+
+
+@pytest.mark.parametrize("options", list(export_of_variants()))
+def test_every_layer_and_norm_is_exported_whatever_its_parameters(options):
+    torch.manual_seed(0)
+    parts = {kind: build(kind, value) for kind, value in options.items()}
+    model = DeepGNN(5, 3, num_layers=2, hidden_channels=6, **parts).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    export(model, 5)  # which compares the outputs on three graphs
 
 
 def test_several_graphs_are_an_input():

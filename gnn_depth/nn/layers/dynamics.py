@@ -275,7 +275,7 @@ class ReactionDiffusion(_Step):
         elif first is None:  # alone, the layer's input is the first state
             reaction = own
         else:
-            reaction = padded(first[: len(own)], self.out_channels)
+            reaction = padded(first[: own.shape[0]], self.out_channels)
         # The sigmoid keeps the diffusion between none and full; the reaction may have either sign.
         change = torch.sigmoid(self.alpha) * diffusion + self.beta * reaction
         return own + self.step_size * change
