@@ -71,7 +71,7 @@ def test_every_skip_connection_is_in_one_of_these_stacks():
 
 
 #: Exported in every run; the others by the slow tests.
-PROMPT = ("reaction_with_source",)
+PROMPT = ("reaction_with_source", "contra")
 
 
 def export_of_variants():
@@ -94,6 +94,19 @@ def test_every_layer_and_norm_is_exported_whatever_its_parameters(options):
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     export(model, 5)  # which compares the outputs on three graphs
+
+
+def test_an_exported_model_refuses_more_nodes_than_its_norm():
+    norm = build("norm", {"name": "contra", "max_nodes": 60})
+    program = export(stack(layer="gcn", norm=norm), 5)
+    x, edge_index = graph_of(60, 100)
+    assert program.module()(x=x, edge_index=edge_index).shape == (60, 3)
+    x, edge_index = graph_of(61, 100)
+    with pytest.raises(AssertionError, match="<= 60"):
+        program.module()(x=x, edge_index=edge_index)
+    too_small = build("norm", {"name": "contra", "max_nodes": 2})
+    with pytest.raises(ValueError, match="'contra'.* cannot be exported"):
+        export(stack(layer="gcn", norm=too_small), 5)
 
 
 def test_several_graphs_are_an_input():

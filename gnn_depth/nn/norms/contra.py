@@ -33,6 +33,8 @@ class ContraNorm(FeatureNorm):
         ValueError: In a pass, the graph has more nodes.
     """
 
+    max_nodes: int
+
     def __init__(
         self,
         channels: int,
@@ -46,11 +48,12 @@ class ContraNorm(FeatureNorm):
         self.max_nodes = max_nodes
 
     def forward(self, x: Features, graph: Graph) -> Features:
-        if len(x) > self.max_nodes:
-            gigabytes = 4 * len(x) ** 2 / 1e9
+        nodes = x.shape[0]  # unlike len(x) also where an export has a symbol for it
+        if nodes > self.max_nodes:
             raise ValueError(
-                f"norm 'contra' compares all pairs of nodes, and {len(x)} nodes need "
-                f"{gigabytes:.0f} GB for each layer: use another norm, or set max_nodes."
+                f"norm 'contra' compares all pairs of nodes, and {nodes} nodes need "
+                f"{_in_words(4 * nodes**2)} for each layer, more than max_nodes "
+                f"{self.max_nodes} allows: use another norm, or raise max_nodes."
             )
         wide = widen(x)
         # Rows of zeros have no direction. EPS keeps their gradient finite.
@@ -78,4 +81,15 @@ def _left_out(graph: Graph) -> Tensor:
     # Nodes of other graphs are no negatives either: each graph of a batch is as it is alone.
     if graph.node_to_graph is not None:
         left_out |= graph.node_to_graph[:, None] != graph.node_to_graph
-    return left_out.fill_diagonal_(False)
+    # Not by fill_diagonal_, which torch.export does not know.
+    itself = torch.arange(graph.num_nodes, device=graph.device)
+    left_out[itself, itself] = False
+    return left_out
+
+
+def _in_words(size: float) -> str:
+    """A number of bytes, such as 1.6 GB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size / 1e3:.1f} kB"

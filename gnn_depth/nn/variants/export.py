@@ -123,30 +123,38 @@ def export(
     # A copy, in evaluation: the caller's model may be in the middle of a training.
     model = copy.deepcopy(model).eval().requires_grad_(False)
 
+    limits = [part.max_nodes for part in _parts_in(model) if part.max_nodes is not None]
+    most = min(limits, default=None)
+
     def sample(nodes: int, edges: int) -> dict[str, Tensor]:
+        if most is not None:
+            nodes = min(nodes, most)
         return _sample(nodes, edges, in_channels, edge_channels, names)
 
     _on_graph(model, sample(*SIZE))  # weight norms compute their state here, once
-    program = _traced(_OnTensors(model), sample(*SIZE))
+    program = _traced(_OnTensors(model), sample(*SIZE), most)
     for nodes, edges in COMPARED:  # other sizes than the traced one: a fixed number would show
         _compare(program, model, sample(nodes, edges))
     return program
 
 
-def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.ExportedProgram:
-    nodes = torch.export.Dim("nodes", min=FEWEST)
-    edges = torch.export.Dim("edges", min=FEWEST)
-    every = {
-        "x": {0: nodes},
-        "edge_index": {1: edges},
-        "edge_weight": {0: edges},
-        "edge_attr": {0: edges},
-        "batch": {0: nodes},
-    }
-    shapes = {name: every[name] for name in sample}
+def _traced(
+    wrapped: _OnTensors, sample: dict[str, Tensor], max_nodes: int | None
+) -> torch.export.ExportedProgram:
     checks = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)  # where shapes are checked: sizes are symbols here
     try:
+        # The program refuses sizes outside these limits.
+        nodes = torch.export.Dim("nodes", min=FEWEST, max=max_nodes)
+        edges = torch.export.Dim("edges", min=FEWEST)
+        every = {
+            "x": {0: nodes},
+            "edge_index": {1: edges},
+            "edge_weight": {0: edges},
+            "edge_attr": {0: edges},
+            "batch": {0: nodes},
+        }
+        shapes = {name: every[name] for name in sample}
         with torch.no_grad():
             return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # of many kinds, as a part may do anything
@@ -154,8 +162,8 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
         if part is not None:
             who = described(type(part))
         else:  # torch noticed it at the end, such as a number of nodes that a part has fixed
-            parts = {type(module): None for module in wrapped.modules() if _is_part(module)}
-            who = f"a model of {', '.join(described(kind) for kind in parts)}"
+            kinds = dict.fromkeys(type(module) for module in _parts_in(wrapped))
+            who = f"a model of {', '.join(described(kind) for kind in kinds)}"
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
     finally:
@@ -174,6 +182,10 @@ def _part_of(error: BaseException) -> Any:
 
 def _is_part(value: Any) -> bool:
     return isinstance(value, Layer | Norm | Skip)
+
+
+def _parts_in(model: nn.Module) -> list[Any]:
+    return [module for module in model.modules() if _is_part(module)]
 
 
 def _sample(
