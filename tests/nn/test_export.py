@@ -140,6 +140,14 @@ def test_a_part_that_cannot_be_exported_is_refused_by_name():
         export(stack(layer="gcn", norm=[Sorted]), 5)
 
 
+def test_steps_of_an_inverse_cannot_be_exported_and_are_named():
+    contraction = build("norm", {"name": "weight_frobenius", "bound": 0.4})
+    options = {"skip": "residual", "norm": contraction, "last_activation": True}
+    model = stack(layer="gcn", inverse_steps=2, **options)
+    with pytest.raises(ValueError, match=r"^a model with inverse_steps cannot be exported: each"):
+        export(model, 5)
+
+
 def test_an_export_that_differs_from_the_model_is_refused():
     class Sized(FeatureNorm):
         """Keeps what it saw of the first graph as a constant."""

@@ -123,6 +123,10 @@ def export(
     # A copy, in evaluation: the caller's model may be in the middle of a training.
     model = copy.deepcopy(model).eval().requires_grad_(False)
 
+    for module in model.modules():
+        refusal = getattr(module, "export_refusal", "")
+        if refusal:
+            raise ValueError(refusal)
     limits = [part.max_nodes for part in _parts_in(model) if part.max_nodes is not None]
     most = min(limits, default=None)
 

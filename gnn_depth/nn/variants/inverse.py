@@ -82,6 +82,11 @@ class InverseBlocks(Blocks):
     """
 
     takes_prefixes: ClassVar[bool] = False
+    export_refusal: ClassVar[str] = (
+        "a model with inverse_steps cannot be exported: each step ends when its change is small, "
+        "so the number of iterations depends on the data, and an exported program has a fixed "
+        "one. Use inverse_steps 0."
+    )
 
     def __init__(self, blocks: Blocks, steps: int) -> None:
         super().__init__(blocks)
