@@ -38,10 +38,13 @@ class Part:
             ``graph_mean``. Parts with ``takes_blocks`` or ``nodewise`` work there anyway.
         max_nodes: The largest graph that the part accepts; None if there is no limit. An exported
             model refuses larger ones too.
+        export_refusal: Why a model with this part cannot be exported, as a sentence that names the
+            part; empty if it can.
     """
 
     takes_shards: bool = False
     max_nodes: int | None = None
+    export_refusal: str = ""
 
 
 @dataclass(frozen=True)

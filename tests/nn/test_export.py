@@ -148,6 +148,13 @@ def test_steps_of_an_inverse_cannot_be_exported_and_are_named():
         export(model, 5)
 
 
+def test_a_norm_whose_bound_is_that_of_each_graph_is_refused_by_name():
+    norm = build("norm", {"name": "spectral", "whole_layer": True})
+    words = r"^norm 'spectral' with whole_layer cannot be .* its bound is computed for each graph"
+    with pytest.raises(ValueError, match=words):
+        export(stack(layer="gcn", norm=norm), 5)
+
+
 def test_an_export_that_differs_from_the_model_is_refused():
     class Sized(FeatureNorm):
         """Keeps what it saw of the first graph as a constant."""

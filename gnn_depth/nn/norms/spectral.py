@@ -81,6 +81,12 @@ class SpectralNorm(LimitedNorm):
     ) -> None:
         super().__init__(num_layers, bound, per_depth, mode)
         self.whole_layer = whole_layer
+        if whole_layer:
+            self.export_refusal = (
+                "norm 'spectral' with whole_layer cannot be exported: its bound is computed for "
+                "each graph, and an exported program would keep that of one graph. "
+                "Use whole_layer false."
+            )
         self.layer_bound = 1.0
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
