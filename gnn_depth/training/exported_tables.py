@@ -29,6 +29,7 @@ INTEGER = r"0|-?[1-9]\d{0,17}"
 NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?"
 YEAR, WEEK = 365.2425, 7.0  # days
 ENDS = ["source", "target"]
+SPACED = (".txt", ".content", ".cites", ".edges", ".data")  # files whose values spaces separate
 PREFIXES = {"multiclass": "class", "multilabel": "label", "regression": "value"}
 
 
@@ -38,8 +39,10 @@ def predict(
     """Predict every node of a graph in two tables.
 
     Args:
-        nodes: The table of nodes: a .csv or .parquet, or a DataFrame. pandas reads 01 as 1 unless
-            it is told ``dtype=str``.
+        nodes: The table of nodes: text with a first line of names, a .parquet, or a DataFrame.
+            Values are separated by what the end of the file's name says (.csv, .tsv, .txt), or by
+            the semicolons, tabs or bars in its first line. Numbers have decimal points, and dates
+            the form 2024-12-31. pandas reads 01 as 1 unless it is told ``dtype=str``.
         edges: The table of edges.
         unknown: Refuse missing columns, unknown categories and missing values (``error``); or
             ``ignore`` them: a category is none, a number is what ``fill`` chose in the training
@@ -80,10 +83,39 @@ def _table(table: str | Path | pd.DataFrame) -> pd.DataFrame:
         return table.reset_index(drop=True)
     if str(table).lower().endswith(".parquet"):
         return pd.read_parquet(table).reset_index(drop=True)
-    # As text: 01 is not 1, and the types are those of the schema.
-    return pd.read_csv(
-        table, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig"
-    )
+    ending = str(table).lower().removesuffix(".gz")
+    separator = ","
+    if ending.endswith(".tsv"):
+        separator = "\t"
+    elif ending.endswith(SPACED):
+        separator = r"\s+"
+    names = list(_read_text(table, separator, 0))
+    if len(names) == 1:  # a whole line, if it holds another sign
+        separator = next((sign for sign in ";\t|" if sign in names[0]), separator)
+    return _read_text(table, separator)
+
+
+def _read_text(path: str | Path, separator: str, rows: int | None = None) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        # pandas would drop the values that a row has too many.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            # As text: 01 is not 1, and the types are those of the schema.
+            frame = pd.read_csv(
+                path,
+                sep=separator,
+                dtype=str,
+                index_col=False,
+                nrows=rows,
+                keep_default_na=False,
+                skipinitialspace=True,
+                encoding="utf-8-sig",
+            )
+        except pd.errors.ParserWarning as warning:
+            raise ValueError(
+                f"{path}: rows have more values than the first line has names."
+            ) from warning
+    return frame.rename(columns=str.strip)
 
 
 def _inputs(
@@ -102,11 +134,14 @@ def _inputs(
     ids = pd.Index(texts)
     _refuse((texts == "") | ids.duplicated(), "the id is missing, or that of an earlier row", texts)
     graph = pd.DataFrame()
+    has_integers = ids.str.fullmatch(INTEGER).all()
     for end, name in zip(ENDS, schema["ends"], strict=True):
         texts = _texts(edges[name])
+        if has_integers:  # 744.0, as programs write integers of a column with gaps
+            texts = texts.str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
         graph[end] = ids.get_indexer(texts)
         _refuse(graph[end] < 0, f"{name!r} is no id of a node", texts)
-    if ids.str.fullmatch(INTEGER).all():
+    if has_integers:
         ids = ids.astype(np.int64)
 
     x = np.ones((len(nodes), 1))  # for a model without columns

@@ -139,6 +139,56 @@ def test_raw_tables_get_the_predictions_of_the_run(run_of, tmp_path, way):
     agree(module.predict(nodes, edges), wanted)
 
 
+@pytest.mark.parametrize(
+    ("separator", "ending"),
+    [(";", ".csv"), ("\t", ".csv"), ("|", ".csv"), ("\t", ".tsv"), (",", ".csv.gz"), (" ", ".txt")],
+)
+def test_a_table_of_other_separators_is_read_as_predict_reads_it(
+    run_of, tmp_path, separator, ending
+):
+    run, module = run_of("weights")
+    nodes, edges, *_ = june(tmp_path)
+    if ending == ".txt":  # where nothing can be missing
+        nodes = nodes.ffill().replace("", "north").assign(opened="2020-05-01", seen="20200501")
+        nodes = nodes.assign(born="2020-05-01").bfill()
+    paths = [str(tmp_path / f"{name}{ending}") for name in ("nodes", "edges")]
+    for path, table in zip(paths, (nodes, edges), strict=True):
+        table.to_csv(path, index=False, sep=separator)
+    wanted = run.predict(UserGraph(paths[1], nodes=paths[0], id="customer"))
+    agree(module.predict(*paths), wanted)
+
+
+def test_integers_that_are_written_as_floats_are_found_among_the_ids(tmp_path):
+    nodes, edges = tables(0)
+    ids = {"customer": nodes["customer"].astype(int)}
+    paths = written(
+        tmp_path, nodes.assign(**ids), edges.astype({"payer": int, "payee": int}), "may"
+    )
+    options = {"label": "risk", "features": ["debt"], "id": "customer", "undirected": True}
+    run = gnn_depth.fit(
+        {"num_layers": 1},
+        UserGraph(paths[1], nodes=paths[0], **options),
+        epochs=1,
+        root=str(tmp_path / "runs"),
+        progress=False,
+    )
+    module = imported(run.export(tmp_path / "model.pt2").with_suffix(".py"))
+    edges = edges.assign(payer=edges["payer"].astype(float), payee=edges["payee"].astype(float))
+    paths = written(tmp_path, nodes.assign(**ids), edges, "june")
+    assert ".0," in Path(paths[1]).read_text()
+    wanted = run.predict(UserGraph(paths[1], nodes=paths[0], id="customer"))
+    agree(module.predict(*paths), wanted)
+
+
+def test_a_row_of_too_many_values_is_refused_and_not_shifted(run_of, tmp_path):
+    _, module = run_of("weights")
+    paths = june(tmp_path)[2:]
+    heading, *rows = Path(paths[0]).read_text().splitlines()
+    Path(paths[0]).write_text("\n".join([heading, *(f"{row},1" for row in rows)]))
+    with pytest.raises(ValueError, match="rows have more values than the first line has names"):
+        module.predict(*paths)
+
+
 def test_numbers_to_predict_are_in_the_units_of_the_table(tmp_path):
     run, module = exported(
         tmp_path, {}, targets=["price"], drop=["risk"], scale_target="robust", undirected=True
