@@ -192,7 +192,7 @@ def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[t
             f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only."
         )
     if isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
+        seen: dict[Any, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             # YAML reads yes, 1 and 2024-01-01 as no text: such a key would be found nowhere.
@@ -201,11 +201,13 @@ def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[t
                     f"{name}:{line}: a key must be text; quote it if it looks like something else."
                 )
             place = (*where, key.value)
-            if key.value in seen:
+            # As Python has it, for which the labels 1, 1.0 and true are equal.
+            known = key.value if key.tag in KEY_TAGS else yaml.safe_load(key.value)
+            if known in seen:
                 dotted = ".".join(map(str, place))
-                first = seen[key.value]
+                first = seen[known]
                 raise ConfigError(f"{name}:{line}: the key {dotted!r} is already on line {first}.")
-            seen[key.value] = line
+            seen[known] = line
             yield place, line
             yield from _lines(value, place, name, labels)
     elif isinstance(node, yaml.SequenceNode):

@@ -177,6 +177,7 @@ class Call:
     Attributes:
         module: The module whose input is the layer's hidden state.
         forward_pass: Number of the forward pass.
+        x: The state itself, if arguments are kept.
         state: The statistics of the state; None if there is none.
         gradient: Its gradients; None if the state takes no part in autograd.
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
@@ -187,6 +188,7 @@ class Call:
 
     def __init__(self, module: nn.Module, forward_pass: int) -> None:
         self.module, self.forward_pass = module, forward_pass
+        self.x: Tensor | None = None
         self.state: list[RowMoments | Tensor] | None = None
         self.gradient: StateGradient | None = None
         self.without_autograd = self.is_input = False
@@ -387,9 +389,12 @@ class CallRecorder:
                 of_layer.recorded = RecordedCall(arguments)
 
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
-        if self._of_state is not None:
+        if self._of_state is not None or self._keeps_calls:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
-            call.state = self._of_state(state, arguments)
+            if self._of_state is not None:
+                call.state = self._of_state(state, arguments)
+            if self._keeps_calls:
+                call.x = state
         if not isinstance(x, Tensor) or not x.requires_grad:
             # Two reasons, of which notes tell the one that holds.
             call.without_autograd = not torch.is_grad_enabled()

@@ -482,8 +482,13 @@ def _axis(name: Any, values: Any, where: Where) -> GridAxis:
     if not pairs:
         raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
     texts = {label_text(label) for label, _ in pairs}
-    if len(texts) < len(pairs):
-        raise GridError(f"axis {name!r} has a value twice.", where)
+    # 1, 1.0 and true have texts of their own, and are one key in Python.
+    if len(texts) < len(pairs) or len(dict(pairs)) < len(pairs):
+        raise GridError(
+            f"axis {name!r} has a value twice, or values that are equal, as 1, 1.0 and true are: "
+            "give each a label, as in one: {OPTION: 1}.",
+            where,
+        )
     for text in texts:
         if not _is_line(text):
             raise GridError(f"a label of axis {name!r} is a line of text, not {text!r}.", where)

@@ -34,6 +34,15 @@ SHOWN = (
 )
 # Options of the trainer that are told of every run; others where they differ from their default.
 ALWAYS_TOLD = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
+# Of these, 1 is one batch and 1.0 is all of them.
+OF_BATCHES = (
+    "limit_train_batches",
+    "limit_val_batches",
+    "limit_test_batches",
+    "limit_predict_batches",
+    "overfit_batches",
+    "val_check_interval",
+)
 # Lightning's callbacks that change nothing in a training, and so need not be told.
 WATCHING = (
     "ModelCheckpoint",
@@ -156,6 +165,8 @@ def _told_of_trainer(trainer: Mapping[str, Any]) -> dict[str, Any]:
         if key == "callbacks":
             value = [one for one in items_of(value or []) if not _only_watches(one)] or None
         is_default = key in known and value == known[key].default
+        if key in OF_BATCHES and isinstance(value, float):
+            value = f"{value:.4%}"  # as a number of a table it would be that of the batches
         if key in ALWAYS_TOLD or not (key in SHOWN or is_default):
             told[key] = value
     return told

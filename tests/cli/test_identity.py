@@ -135,7 +135,8 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "trainer": {
             "max_epochs": 5,
             "max_steps": -1,  # its default
-            "limit_train_batches": 0.5,
+            "limit_train_batches": 1.0,
+            "limit_val_batches": 1,
             "default_root_dir": "elsewhere",
             "callbacks": [
                 {"class_path": "GradientSimilarity", "init_args": {"every": 2}},
@@ -159,7 +160,8 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model.optimizer.lr": 0.1,
         "model.optimizer.betas": "[0.9, 0.999]",
         "trainer.max_epochs": 5,
-        "trainer.limit_train_batches": 0.5,
+        "trainer.limit_train_batches": "100.0000%",
+        "trainer.limit_val_batches": 1,
         "trainer.callbacks.0": "EarlyStopping",
         "trainer.callbacks.0.monitor": "val/acc",
         "trainer.callbacks.0.patience": 3,

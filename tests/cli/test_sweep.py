@@ -222,6 +222,13 @@ def test_options_that_change_with_the_seed_in_some_runs_alone_are_a_difference(g
     assert "model.dropout" in answer.err
 
 
+def test_labels_that_are_equal_are_not_lost(refused, grid):
+    name = grid(axes={"depth": {1: {"model.num_layers": 2}}})
+    text = Path(name).read_text()
+    Path(name).write_text(f"{text}    true:\n      model.num_layers: 5\n")
+    assert "'axes.depth.true' is already on line 4" in refused("sweep", name, "--dry-run")
+
+
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")

@@ -8,6 +8,7 @@ import torch
 
 import gnn_depth
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, RepresentationSimilarity
+from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank
 from gnn_depth.diagnostics.probe import probe
 from gnn_depth.diagnostics.probe.layer_values import why_no_bound
 from gnn_depth.nn.layers import GAT, SAGE, GATv2
@@ -116,6 +117,25 @@ def test_a_layer_that_is_called_several_times_has_a_row_for_each_call():
         [float(gradient.norm()) for gradient in gradients]
     )
     assert all(layer.stretch > 0 for layer in report.layers)
+
+
+@pytest.mark.parametrize("options", [{}, {"reversible": 2}, {"checkpoint_every": 1}])
+def test_all_values_of_a_state_are_those_of_the_whole_state(options):
+    torch.manual_seed(0)
+    model = NodeClassifier(4, 2, num_layers=3, hidden_channels=8, skip="residual", **options)
+    batch, entered = Tiny().load(), []
+    handles = []
+    for block in model.stack.blocks:
+        handles.append(block.register_forward_pre_hook(lambda _, args: entered.append(args[0])))
+    with torch.no_grad():
+        model.eval()(batch)
+    for handle in handles:
+        handle.remove()
+    report = probe(model, batch)
+    for layer, x in zip(report.layers, entered, strict=True):
+        assert layer.norm == pytest.approx(x.norm().item())
+        assert layer.rank == pytest.approx(effective_rank(x).item())
+        assert layer.energy == pytest.approx(dirichlet_energy(x, batch.graph.edge_index).item())
 
 
 def test_a_loss_that_is_not_known_is_asked_for():

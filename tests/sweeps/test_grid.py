@@ -151,6 +151,8 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
         ("seeds: 20261121", "a number up to 10000", ("seeds",)),
         ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
         ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
+        ("axes: {d: [1, 1.0]}", "1, 1.0 and true are", ("axes", "d")),
+        ("axes: {d: [0, false, 0.5]}", "1, 1.0 and true are", ("axes", "d")),
         ('axes: {d: {"a\\nb": {}}}', "is a line of text", ("axes", "d")),
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
         ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),

@@ -179,6 +179,7 @@ def measure_layers(
         measured, _ = driver.end_step()
         modules = driver.modules()
         calls: list[RecordedCall | None] = []  # the first one of each column
+        states: list[Tensor | None] = []  # its hidden state
         values = []
         several = []
         for place, (number, column) in enumerate(
@@ -188,11 +189,12 @@ def measure_layers(
             of_layer = {name: measured[one][place].item() for name, one in MEASURED.items()}
             values.append(_values_of(number, modules[place], call, of_layer))
             calls.append(None if call is None else call.recorded)
+            states.append(None if call is None else call.x)
             if call is not None and call.returns_several:
                 several.append(number)
         values, notes = _with_balance(values, getattr(model, stack, model))
         if scales is not None:
-            values, reasons = _with_constants(values, calls, scales, edge_index)
+            values, reasons = _with_constants(values, calls, states, scales, edge_index)
             notes = [*reasons, *_missing_bounds(values, calls), *notes]
     layer_count = len(set(modules))
     if len(values) > layer_count:
@@ -237,7 +239,7 @@ def _values_of(
     number: int, module: nn.Module, call: Call | None, measured: dict[str, float]
 ) -> LayerValues:
     """The values of a layer that need no further pass."""
-    if call is None or call.recorded is None:
+    if call is None or call.recorded is None or call.x is None:
         return LayerValues(number, type(module).__name__)
     known: dict[str, Any] = {"norm": measured["norm"], "mu": measured["mu"]}
     # A driver's NaN may be a value that is not finite: what cannot be measured is None here.
@@ -245,7 +247,8 @@ def _values_of(
         known |= {"gradient": measured["gradient"], "gradient_mu": measured["gradient_mu"]}
     if any(parameter.requires_grad for parameter in module.parameters()):
         known["weight_gradient"] = measured["weight_gradient"]
-    x = call.recorded.x
+    # Not what the layer itself reads, which in a reversible block is a part of the state.
+    x = call.x
     if x.numel():
         known["zeros"] = (x == 0).all(-1).double().mean().item()
     if min(x.shape) <= WIDEST:
@@ -257,6 +260,7 @@ def _values_of(
 def _with_constants(
     layers: Sequence[LayerValues],
     calls: Sequence[RecordedCall | None],
+    states: Sequence[Tensor | None],
     scales: Sequence[float],
     edge_index: Tensor | Graph | None,
 ) -> tuple[list[LayerValues], list[str]]:
@@ -266,8 +270,8 @@ def _with_constants(
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
     failed: dict[str, list[int]] = {}
-    for layer, call in zip(layers, calls, strict=True):
-        if call is None:
+    for layer, call, state in zip(layers, calls, states, strict=True):
+        if call is None or state is None:
             complete.append(layer)
             continue
         constants: dict[float, float] = {}
@@ -282,7 +286,7 @@ def _with_constants(
             constants = {}
         edges = edges_of(call.x, call.arguments, edge_index)
         if edges is not None:
-            layer = replace(layer, energy=dirichlet_energy(call.x, edges[0]).item())
+            layer = replace(layer, energy=dirichlet_energy(state, edges[0]).item())
         stretch = constants.pop(1.0, None)
         scaled = tuple(constants.items())
         complete.append(replace(layer, stretch=stretch, scaled=scaled, bound=call.bound))
