@@ -29,7 +29,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.signals import take
-from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, options_in
+from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
 from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
@@ -179,12 +179,12 @@ def line_of(
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
             elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
-                _check_order(combination, options_in({key: value}), set_before)
+                _check_order(combination, dotted_options({key: value}), set_before)
                 layers.append(Source(INLINE, {key: value}))
             else:
                 text = value if isinstance(value, str) else json.dumps(value)
                 options.append(f"--{key}={text}")
-                set_before |= dict.fromkeys(options_in({key: value}))
+                set_before |= dict.fromkeys(dotted_options({key: value}))
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])

@@ -20,7 +20,7 @@ from gnn_depth.sweeps.grid import (
     GridAxis,
     GridError,
     covers,
-    options_in,
+    dotted_options,
     read_grid,
 )
 from gnn_depth.sweeps.plan import Plan
@@ -170,7 +170,7 @@ def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> No
     for axis in grid.axes:
         varied |= dict.fromkeys(_varied_by(axis, folder), f"the axis {axis.name}")
     for of_seed in grid.per_seed.values():
-        varied |= dict.fromkeys(options_in(of_seed), "per_seed")
+        varied |= dict.fromkeys(dotted_options(of_seed), "per_seed")
     if grid.search is not None:
         varied |= dict.fromkeys(grid.search.options, "the search")
     for word in arguments.argv:
@@ -190,7 +190,7 @@ def _varied_by(axis: GridAxis, folder: Path) -> list[str]:
         found = dict(settings)
         if "config" in found:
             found = {**read_config(str(folder / found.pop("config"))).data, **found}
-        of_labels.append(options_in(found))
+        of_labels.append(dotted_options(found))
     first = of_labels[0]
     varied = []
     for name, value in first.items():

@@ -47,7 +47,7 @@ class Repeated(NamedTuple):
     read: int  # how many of the first nodes are read out
 
 
-class Kept(NamedTuple):
+class KeptNodes(NamedTuple):
     """The nodes that transforms have kept of a graph."""
 
     ids: np.ndarray  # of all nodes of the data: names, or numbers from 0 on
@@ -124,7 +124,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return None
 
     @property
-    def kept_nodes(self) -> Kept | None:
+    def kept_nodes(self) -> KeptNodes | None:
         """The nodes that transforms have kept; None if those of the batch are those of the data."""
         return None
 
@@ -317,12 +317,12 @@ class NodeDataModule(FullBatches, GraphDataModule):
         return batch
 
     @property
-    def kept_nodes(self) -> Kept | None:
+    def kept_nodes(self) -> KeptNodes | None:
         _ = self.loaded
         every_row = torch.arange(self._num_given)
         if self.kept is None or torch.equal(self.kept, every_row):
             return None
-        return Kept(every_row.numpy(), self.kept.numpy())
+        return KeptNodes(every_row.numpy(), self.kept.numpy())
 
     @property
     def labelled(self) -> Tensor | None:
@@ -425,7 +425,7 @@ class WrapsSource:
     num_edge_features: int = of_source("num_edge_features")
     class_names: list[str] = of_source("class_names")
     node_ids: np.ndarray | None = of_source("node_ids")
-    kept_nodes: Kept | None = of_source("kept_nodes")
+    kept_nodes: KeptNodes | None = of_source("kept_nodes")
     node_order: NodeOrder = of_source("node_order")
     task: str = of_source("task")
     notes: list[str] = of_source("notes")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.builder import build
-from gnn_depth.data.base import GraphDataModule, Kept, NodeBatch, copy_unread
+from gnn_depth.data.base import GraphDataModule, KeptNodes, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     SPLITS,
     DataError,
@@ -334,7 +334,7 @@ class GraphSource(GraphSet):
         return ids[self.kept.numpy()]
 
     @property
-    def kept_nodes(self) -> Kept | None:
+    def kept_nodes(self) -> KeptNodes | None:
         found, ids = super().kept_nodes, self.record.node_ids
         if found is None or ids is None:
             return found

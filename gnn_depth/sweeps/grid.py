@@ -285,12 +285,12 @@ class Grid:
         return matches[0]
 
 
-def options_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+def dotted_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The values of settings by dotted option, those in sections and in parts too."""
     found = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            for name, inner in options_in(value).items():
+            for name, inner in dotted_options(value).items():
                 found[f"{key}.{name}"] = inner
         else:
             found[key] = value

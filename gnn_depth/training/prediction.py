@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, Kept, NodeBatch
+from gnn_depth.data.base import FullBatch, GraphDataModule, KeptNodes, NodeBatch
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
@@ -231,7 +231,7 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
     return table
 
 
-def _warn_of_left_out(kept: Kept) -> None:
+def _warn_of_left_out(kept: KeptNodes) -> None:
     """Warn of the nodes that have no prediction, because transforms leave them out."""
     left_out = np.delete(kept.ids, kept.rows)
     if not len(left_out):
