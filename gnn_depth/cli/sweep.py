@@ -184,13 +184,15 @@ def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> No
 
 
 def _varied_by(axis: GridAxis, folder: Path) -> list[str]:
-    """The options that all labels of an axis set, to different values."""
+    """The option that an axis is called by, and those that all labels set to different values."""
     of_labels = []
     for settings in axis.values.values():
-        found = dict(settings)
-        if "config" in found:
-            found = {**read_config(str(folder / found.pop("config"))).data, **found}
-        of_labels.append(dotted_options(found))
+        found = dotted_options(settings)
+        if "config" in settings:
+            of_file = read_config(str(folder / settings["config"]))
+            found = {**dotted_options(of_file.data), **found}
+            del found["config"]
+        of_labels.append(found)
     first = of_labels[0]
     varied = []
     for name, value in first.items():

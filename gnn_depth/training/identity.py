@@ -166,7 +166,7 @@ def _told_of_trainer(trainer: Mapping[str, Any]) -> dict[str, Any]:
             value = [one for one in items_of(value or []) if not _only_watches(one)] or None
         is_default = key in known and value == known[key].default
         if key in OF_BATCHES and isinstance(value, float):
-            value = f"{value:.4%}"  # as a number of a table it would be that of the batches
+            value = f"{100 * value:g}%"  # as a number of a table it would be that of the batches
         if key in ALWAYS_TOLD or not (key in SHOWN or is_default):
             told[key] = value
     return told

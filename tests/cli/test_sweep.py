@@ -154,6 +154,18 @@ DEPTH = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
             ["--model.norm.scale", "3"],
             "the axis norm",
         ),
+        (
+            {
+                "axes": {
+                    "norm": {
+                        "a": {"config": "a.yaml", "model": {"dropout": 0.1}},
+                        "b": {"config": "b.yaml", "model": {"dropout": 0.1}},
+                    }
+                }
+            },
+            ["--model.norm.scale", "3"],
+            "the axis norm",
+        ),
         ({"per_seed": {"data.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
         ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
         (
