@@ -39,7 +39,7 @@ from gnn_depth.training.lightning_internals import (
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.memory import check_weights
 from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare_schedule
-from gnn_depth.training.optimizers import decay_apart, fused, scale_by_depth
+from gnn_depth.training.optimizers import decay_apart, fused, lowest_rate, scale_by_depth
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
@@ -336,6 +336,12 @@ class NodeClassifier(PlainModule):
             raise MisconfigurationException(
                 f"depth_lr would change nothing, because {type(schedule).__name__} sets learning "
                 "rates of its own: divide those of the schedule, or choose another schedule."
+            )
+        floor = lowest_rate(schedule)
+        if self.depth_lr and floor > min(rates):
+            raise MisconfigurationException(
+                f"depth_lr makes the learning rate {min(rates):.3g}, but {type(schedule).__name__} "
+                f"does not go below {floor:.3g}: give its eta_min or min_lr a smaller number."
             )
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):

@@ -92,6 +92,12 @@ def scale_by_depth(optimizer: Optimizer, num_layers: int, exponent: float) -> No
         group["lr"] = group["lr"] * factor
 
 
+def lowest_rate(schedule: Any) -> float:
+    """The learning rate that a schedule never goes below; 0 if it has none."""
+    of_groups = getattr(schedule, "min_lrs", None) or [0.0]
+    return max(getattr(schedule, "eta_min", 0.0), *of_groups)
+
+
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:
     """Make the optimizer in its fused form, which runs a step in one kernel.
 
