@@ -13,14 +13,8 @@ from gnn_depth.arena.results import Results, prediction_half_width, score_of
 from gnn_depth.arena.running import belongs, perform
 from gnn_depth.training.identity import plugin_version
 
-#: The option of the model that takes a part of each kind.
-OPTIONS = {
-    "layer": "layer",
-    "norm": "norm",
-    "skip": "skip",
-    "init": "init",
-    "graph_dropout": "graph_dropout",
-}
+#: The kinds of parts of a model, each of which is the name of its option too.
+KINDS = ("layer", "norm", "skip", "init", "graph_dropout")
 SAME = 1e-4  # of a metric: equal but for the order of sums
 MOST = 0.02  # difference that agrees: with two or three splits nearly any is within the interval
 
@@ -104,16 +98,16 @@ def remedies_of(plugin: str) -> dict[str, ArenaRemedy]:
     Raises:
         ValueError: It does not load, or registers no part of a model.
     """
-    before = {kind: set(registry.registered(kind)) for kind in OPTIONS}
+    before = {kind: set(registry.registered(kind)) for kind in KINDS}
     registry.load_plugin(plugin)
     found = {}
-    for kind, option in OPTIONS.items():
+    for kind in KINDS:
         for name in registry.registered(kind):
             if name not in before[kind]:
-                found[name] = ArenaRemedy({option: name}, code=plugin_version(plugin))
+                found[name] = ArenaRemedy({kind: name}, code=plugin_version(plugin))
     if not found:
         raise ValueError(
             f"plugin {plugin!r} registers no part that the arena could compare: a "
-            f"{', '.join(OPTIONS)}."
+            f"{', '.join(KINDS)}."
         )
     return found

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,7 @@ import numpy as np
 import yaml
 
 from gnn_depth import registry
-from gnn_depth.arena.definition import (
-    Arena,
-    DataSet,
-)
+from gnn_depth.arena.definition import Arena, DataSet
 from gnn_depth.arena.pictures import draw_depths, draw_ranks
 from gnn_depth.arena.results import (
     DEEP,
@@ -335,21 +332,18 @@ def _depth_question(results: Results) -> list[str]:
     ]
     heads = (f"{DEEP} layers", f"{SHALLOW} or fewer")
     text += _planned_answers(results, results.depth_answers, heads)
-    return text + _deepest_answers(results)
-
-
-def _deepest_answers(results: Results) -> list[str]:
-    """Do the deepest stacks beat those with fewer layers? Nothing as long as there are none."""
-    deepest, answers = results.arena.deepest, results.deepest_answers()
-    if not answers:
-        return []
-    names = _listed([one.cell.set for one in answers])
-    return [
-        f"**And {deepest} layers?** On {names}, the best settled model with {deepest} layers "
-        "against the best with fewer, chosen and compared in the same way, over the few splits of "
-        f"the deepest. One family: {_verdict(answers)}.",
-        _answers_table(answers, (f"{deepest} layers", "fewer layers"), deepest),
-    ]
+    deepest, answers = arena.deepest, []
+    if deepest is not None:
+        answers = results.depth_answers(results.telling, deepest, deepest - 1)
+    if answers:
+        names = _listed([one.cell.set for one in answers])
+        text += [
+            f"**And {deepest} layers?** On {names}, the best settled model with {deepest} layers "
+            "against the best with fewer, chosen and compared in the same way, over the few splits "
+            f"of the deepest. One family: {_verdict(answers)}.",
+            _answers_table(answers, (f"{deepest} layers", "fewer layers"), deepest),
+        ]
+    return text
 
 
 def _planned_answers(
@@ -361,7 +355,7 @@ def _planned_answers(
     text = []
     for words, answers in _planned_families(results, answers_of):
         if not answers:
-            text.append(f"{words.capitalize()} sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
+            text.append(f"{words.capitalize()} sets: {NOT_ENOUGH.lower()}")
             continue
         text.append(f"A family of {_family_of(words, answers)}: {_verdict(answers)}.")
         text.append(_answers_table(answers, heads, DEEP))
@@ -413,7 +407,7 @@ def _group_question(results: Results) -> list[str]:
     ranks = results.ranks(DEEP)
     if ranks is None:
         text.append(
-            f"Over the sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]} It takes {FEWEST} sets on "
+            f"Over the sets: {NOT_ENOUGH.lower()} It takes {FEWEST} sets on "
             "which the same three remedies are ranked."
         )
     else:
@@ -433,8 +427,14 @@ def _group_question(results: Results) -> list[str]:
     rows = []
     for name in results.sets:
         family = results.against_best(name, DEEP)
-        if family is not None:
-            rows.append(_family_row(name, family))
+        if family is None:
+            continue
+        alike = [one.cell.remedy for one in family.others if not one.is_different]
+        rows.append(
+            f"| {name} | {family.reference.remedy} | {', '.join(alike) or 'none: all differ'} | "
+            f"{len(family.others)} | {_points(one.detectable for one in family.others)} | "
+            f"{family.splits} |"
+        )
     if rows:
         head = (
             "| set | best by validation | cannot be told apart from it | compared | "
@@ -442,7 +442,7 @@ def _group_question(results: Results) -> list[str]:
         )
         text.append("\n".join([head, "|---|---|---|---|---|---|", *rows]))
     else:
-        text.append(f"On single sets: {NOT_ENOUGH[0].lower()}{NOT_ENOUGH[1:]}")
+        text.append(f"On single sets: {NOT_ENOUGH.lower()}")
     return text
 
 
@@ -461,15 +461,6 @@ def _dropped(results: Results) -> list[str]:
     ]
 
 
-def _family_row(name: str, family: Family) -> str:
-    alike = [one.cell.remedy for one in family.others if not one.is_different]
-    return (
-        f"| {name} | {family.reference.remedy} | {', '.join(alike) or 'none: all differ'} | "
-        f"{len(family.others)} | {_points(one.detectable for one in family.others)} | "
-        f"{family.splits} |"
-    )
-
-
 def _sufficiency_question(results: Results) -> list[str]:
     """Do a skip and a norm suffice, and is the rest trainability?"""
     text = [
@@ -481,13 +472,21 @@ def _sufficiency_question(results: Results) -> list[str]:
     ]
     heads = ("best other remedy", "skip and norm")
     text += _planned_answers(results, results.sufficiency_answers, heads)
-    families = _sufficiency_families(results)
+    families: dict[str, Family] = {}
+    better: dict[str, list[str]] = {}  # the remedies of each set that are, where there are any
+    for name in results.sets:
+        family = results.against_skip_and_norm(name, DEEP)
+        if family is None or not family.others:
+            continue
+        families[name] = family
+        remedies = [one.cell.remedy for one in family.others if one.is_better]
+        if remedies:
+            better[name] = remedies
     if not families:
         return text + _failures(results)
     text.append(
         "All other remedies against the same skip with a norm, each set a family of its own:"
     )
-    better = _better(families)
     if better:
         text.append(f"Some remedy is better than a skip with a norm on {_listed([*better])}.")
     else:
@@ -504,26 +503,6 @@ def _sufficiency_question(results: Results) -> list[str]:
             f"{_points(one.detectable for one in family.others)} | {family.splits} |"
         )
     return [*text, "\n".join(rows), *_failures(results)]
-
-
-def _sufficiency_families(results: Results) -> dict[str, Family]:
-    """By set all other remedies against the best skip with a norm."""
-    found = {}
-    for name in results.sets:
-        family = results.against_skip_and_norm(name, DEEP)
-        if family is not None and family.others:
-            found[name] = family
-    return found
-
-
-def _better(families: Mapping[str, Family]) -> dict[str, list[str]]:
-    """By set the remedies that are better than its skip with a norm, where there are any."""
-    found = {}
-    for name, family in families.items():
-        better = [one.cell.remedy for one in family.others if one.is_better]
-        if better:
-            found[name] = better
-    return found
 
 
 def _failures(results: Results) -> list[str]:

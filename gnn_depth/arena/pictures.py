@@ -38,6 +38,8 @@ def draw_depths(results: Results, path: Path) -> None:
     names = results.sets
     columns = min(4, len(names))
     lines = math.ceil(len(names) / columns)
+    # Those with colours last, so on top of the others.
+    remedies = sorted(results.arena.remedies, key=lambda remedy: remedy in COLOURS)
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(WIDTH, 2.5 * lines + 0.6), layout="constrained")
         FigureCanvasAgg(figure)
@@ -45,7 +47,7 @@ def draw_depths(results: Results, path: Path) -> None:
         shown: dict[str, Any] = {}
         for axis, name in zip(axes, names, strict=False):
             depths = results.depths(name)
-            for remedy in _back_to_front(results):
+            for remedy in remedies:
                 points = []
                 for depth in depths:
                     cell = results.cells.get((name, remedy, depth))
@@ -75,11 +77,6 @@ def draw_depths(results: Results, path: Path) -> None:
             axes[row * columns].set_ylabel("test metric, %")
         figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=8)
         _save(figure, path)
-
-
-def _back_to_front(results: Results) -> list[str]:
-    """The remedies, those with colours last."""
-    return sorted(results.arena.remedies, key=lambda remedy: remedy in COLOURS)
 
 
 def draw_ranks(ranks: RankComparison, path: Path) -> None:

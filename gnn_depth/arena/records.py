@@ -17,8 +17,6 @@ from gnn_depth.runs import digest
 FORMAT = 2
 #: What is kept of a measure of all layers: its value at the first, middle and last layer.
 PLACES = ("first", "middle", "last")
-#: Moments of a training at which it is probed: steps, and the end.
-MOMENTS = ("0", "10", "50", "end")
 #: The measures of a probe, attributes of its values; ratios of two of them are not kept.
 MEASURES = (
     *("norm", "out", "mu", "energy", "rank", "zeros", "gradient", "gradient_mu"),

@@ -344,24 +344,14 @@ class Results:
             found.append(Compared(*pair, test, p, test.detectable(max(known, 1))))
         return found
 
-    def depth_answers(self, sets: Sequence[str]) -> list[Compared]:
-        """Compare the best deep cell of each set with its best shallow one.
+    def depth_answers(
+        self, sets: Sequence[str], layers: int = DEEP, most: int = SHALLOW
+    ) -> list[Compared]:
+        """Compare the best cell of each set with some layers with its best one of at most so many.
 
         Holm's correction is over the sets; those without enough trainings are left out.
         """
-        pairs = [self._depth_pair(name, DEEP, SHALLOW) for name in sets]
-        return self.compare([pair for pair in pairs if pair is not None])
-
-    def deepest_answers(self) -> list[Compared]:
-        """Compare the best cell of the deepest stacks of each set with its best cell of fewer
-        layers.
-
-        Holm's correction is over the sets; those without enough trainings are left out.
-        """
-        deepest = self.arena.deepest
-        if deepest is None:
-            return []
-        pairs = [self._depth_pair(name, deepest, deepest - 1) for name in self.telling]
+        pairs = [self._depth_pair(name, layers, most) for name in sets]
         return self.compare([pair for pair in pairs if pair is not None])
 
     def sufficiency_answers(self, sets: Sequence[str]) -> list[Compared]:

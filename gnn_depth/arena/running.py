@@ -18,7 +18,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from gnn_depth.arena.definition import Arena, DataSet
+from gnn_depth.arena.definition import Arena
 from gnn_depth.arena.records import MEASURES, Records, TrainingJob, TrainingRecord, identity_of
 from gnn_depth.arena.results import Results
 from gnn_depth.builder import build
@@ -190,15 +190,14 @@ def perform(arena: Arena, job: TrainingJob, accelerator: str = "cpu") -> Trainin
         accelerator: Where it is trained, ``cpu`` or ``gpu``.
     """
     name = training_identity(arena, job)
-    data_set = arena.data_set(job.set)
+    metric = arena.data_set(job.set).metric
     moments = ProbeMoments(probes=job.stage != "tune")
     # Before the probe of the end: a callback that changes the model is part of the training.
     callbacks: list[Callback | Mapping[str, Any]] = [*arena.remedies[job.remedy].callbacks, moments]
     patience = _patience(arena, job)
     if patience is not None:
-        monitor = f"val/{data_set.metric}"
         checks = max(1, patience // arena.every)
-        callbacks.append(EarlyStopping(monitor, mode="max", patience=checks))
+        callbacks.append(EarlyStopping(f"val/{metric}", mode="max", patience=checks))
     status, reason = "finished", ""
     # Outside of the try: missing data is no failure of a remedy.
     data = _data(json.dumps(data_of(arena, job)))
@@ -222,49 +221,34 @@ def perform(arena: Arena, job: TrainingJob, accelerator: str = "cpu") -> Trainin
         except (ValueError, RuntimeError, MisconfigurationException) as error:
             status, reason = "failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"
         results = list(Path(root).rglob("result.json"))
-        if results:
-            result = read_result(results[0].parent)
-            record = _record(job, name, status, reason, result, data_set, data, moments, patience)
-        else:
-            record = TrainingRecord(job, name, "failed", reason=reason)
+        result = read_result(results[0].parent) if results else None
+    if result is None:
+        record = TrainingRecord(job, name, "failed", reason=reason)
+    else:
+        metrics = result["metrics"]
+        best, ran = result["best_epoch"], result["epochs"]
+        settled = best is not None and patience is not None and ran - 1 - best >= patience
+        record = TrainingRecord(
+            job,
+            name,
+            status,
+            test=_digits(metrics.get(f"test_{metric}_at_best_val"), 5),
+            val=_digits(metrics.get(f"val_{metric}_at_best_val"), 5),
+            train=_digits(metrics.get(f"train/{metric}"), 5),
+            chance=_digits(chance_of(data, metric), 5),
+            best_epoch=best,
+            ran=ran,
+            settled=status == "finished" and settled,
+            seconds=_digits(moments.seconds, DIGITS),
+            bytes=moments.bytes,
+            rows=tuple(int(mask.sum()) for mask in data.batch.masks),  # type: ignore[arg-type]
+            probe=moments.values or None,
+            reason=reason[:200],
+        )
     if accelerator == "cpu":
         return record
     # What a processor waits for is not what the training costs.
     return replace(record, device=accelerator, seconds=math.nan)
-
-
-def _record(
-    job: TrainingJob,
-    name: str,
-    status: str,
-    reason: str,
-    result: dict[str, Any],
-    data_set: DataSet,
-    data: NodeDataModule,
-    moments: "ProbeMoments",
-    patience: int | None,
-) -> TrainingRecord:
-    """Make the record of a run from its result."""
-    metrics, metric = result["metrics"], data_set.metric
-    best, ran = result["best_epoch"], result["epochs"]
-    settled = best is not None and patience is not None and ran - 1 - best >= patience
-    return TrainingRecord(
-        job,
-        name,
-        status,
-        test=_digits(metrics.get(f"test_{metric}_at_best_val"), 5),
-        val=_digits(metrics.get(f"val_{metric}_at_best_val"), 5),
-        train=_digits(metrics.get(f"train/{metric}"), 5),
-        chance=_digits(chance_of(data, metric), 5),
-        best_epoch=best,
-        ran=ran,
-        settled=status == "finished" and settled,
-        seconds=_digits(moments.seconds, DIGITS),
-        bytes=moments.bytes,
-        rows=tuple(int(mask.sum()) for mask in data.batch.masks),  # type: ignore[arg-type]
-        probe=moments.values or None,
-        reason=reason[:200],
-    )
 
 
 @lru_cache(maxsize=READ)

@@ -78,12 +78,12 @@ def test_a_cell_is_not_chosen_nor_passed_over_for_its_further_splits():
 def test_the_deepest_stacks_are_compared_with_the_best_of_fewer_layers(tmp_path):
     arena = Arena()
     records = finals(arena, ["cora", "photo"], splits=3)
-    assert Results(arena, records).deepest_answers() == []
+    assert Results(arena, records).depth_answers(["cora", "photo"], 128, 127) == []
     for split in range(3):
         records.append(final(arena, "cora", "plain", 128, split, 0.3 + split / 100, train=0.3))
         records.append(final(arena, "cora", "gated", 128, split, 0.6 + split / 100, train=0.6))
     results = Results(arena, records)
-    (answer,) = results.deepest_answers()
+    (answer,) = results.depth_answers(results.telling, 128, 127)
     assert (answer.cell.remedy, answer.cell.depth) == ("gated", 128)
     shallow = results.depth_answers(["cora"])[0]
     assert answer.reference is shallow.cell or answer.reference is shallow.reference
