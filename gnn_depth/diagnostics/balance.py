@@ -32,7 +32,6 @@ from gnn_depth.ranges import Count, NonNegative, in_range
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
-KINDS = ("weights", "attention")
 
 
 def _law(law: str, statistic: str = "") -> Measure:
@@ -311,7 +310,7 @@ class Balancedness(StepCallback):
             weights = layer.weight_chain()
             matrices.append(weights.incoming)
             attention.append(weights.attention)
-        self._sets: list[Sequence[Tensor]] = [*matrices, *attention]  # in the order of KINDS
+        self._sets: list[Sequence[Tensor]] = [*matrices, *attention]
         self._check_law(stack)
         layers = [link.states[0] for link in self._links]
         # From layer 0 if the input neurons of the first layer can be rescaled.
@@ -337,7 +336,7 @@ class Balancedness(StepCallback):
                 fractions.append(None)  # JSON has no NaN
         if not fractions:
             return {}
-        layers = len(fractions) // len(KINDS)
+        layers = len(fractions) // 2
         kinds = {"weights": fractions[:layers], "attention": fractions[layers:]}
         return {"changed": {"by_more_than": self.changed, **kinds}}
 
@@ -386,7 +385,7 @@ class Balancedness(StepCallback):
         # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
-        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(len(KINDS), -1)
+        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
         self._measured = (values, laws)
 
     def _record(self, trainer: L.Trainer) -> None:

@@ -33,21 +33,43 @@ def loss_scale(trainer: L.Trainer) -> Tensor:
     return one if scaler is None else scaler.scale(one)
 
 
-class MeasuringCallback(L.Callback, ABC):
-    """The base of callbacks that measure modules of a LightningModule, and keep the values in a
-    log.
+class StepCallback(L.Callback, ABC):
+    """The base of callbacks that measure modules of a LightningModule in some steps, once all
+    gradients are complete and not yet clipped, and keep the values in a log.
+
+    These are every n-th step, or the first step of every n-th epoch, the first step of training,
+    and the step at which ``max_steps`` or ``max_epochs`` ends it. Optimizers with a line search
+    evaluate the loss several times in a step: the last evaluation counts.
 
     Args:
         measure_log: The log that takes the values: a :class:`MeasureLog`, or one with the same
             methods.
+        every_n_steps: Steps from one measurement to the next.
+        every_n_epochs: Epochs between measurements, instead of steps.
         **option: The option with the names of the modules: ``layers="stack.blocks.*.layer"``.
+
+    Raises:
+        ValueError: Both intervals are given.
     """
 
     #: Runs that differ in such callbacks alone learn the same, so tables may average them.
     only_measures = True
 
-    def __init__(self, measure_log: Any, **option: str) -> None:
+    def __init__(
+        self,
+        measure_log: Any,
+        every_n_steps: int | None = None,
+        every_n_epochs: int | None = None,
+        **option: str,
+    ) -> None:
+        if every_n_steps and every_n_epochs:
+            raise ValueError(
+                f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not "
+                "both."
+            )
         self.measure_log = measure_log
+        self.every_n_steps = every_n_steps
+        self.every_n_epochs = every_n_epochs
         self._option = option
 
     @property
@@ -57,6 +79,7 @@ class MeasuringCallback(L.Callback, ABC):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
+        self._step, self._due = -1, False  # the current step, and if it is one to measure
         name = type(self).__name__
         # Refused before the first batch, as each of these would otherwise show as wrong numbers.
         if not isinstance(trainer, L.Trainer):  # its strategies and hooks are other classes
@@ -117,39 +140,6 @@ class MeasuringCallback(L.Callback, ABC):
         """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``,
         ``value``."""
         return frame(self.measure_log.measurements())
-
-
-class StepCallback(MeasuringCallback):
-    """The base of callbacks that measure in some steps, once all gradients are complete and not yet
-    clipped.
-
-    These are every n-th step, or the first step of every n-th epoch, the first step of training,
-    and the step at which ``max_steps`` or ``max_epochs`` ends it. Optimizers with a line search
-    evaluate the loss several times in a step: the last evaluation counts.
-
-    Raises:
-        ValueError: Both intervals are given.
-    """
-
-    def __init__(
-        self,
-        measure_log: Any,
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
-        **option: str,
-    ) -> None:
-        if every_n_steps and every_n_epochs:
-            raise ValueError(
-                f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not "
-                "both."
-            )
-        super().__init__(measure_log, **option)
-        self.every_n_steps = every_n_steps
-        self.every_n_epochs = every_n_epochs
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._step, self._due = -1, False  # the current step, and if it is one to measure
-        super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._last_step = trainer.estimated_stepping_batches - 1
