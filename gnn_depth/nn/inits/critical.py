@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import no_activation
-from gnn_depth.nn.inits.matrices import matrices_of, zero_biases
+from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import described, register
@@ -58,15 +58,7 @@ class Critical(Init):
     needs_data = True
 
     def draw(self, stack: DeepGNN) -> None:
-        for layer in _layers(stack):
-            matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
-            layer.reset_parameters()
-            # Variance 1 until the graph is known.
-            for weight in matrices:
-                nn.init.normal_(weight)
-            zero_biases(layer)
-        for linear in stack.linear_maps():
-            linear.reset_parameters()
+        draw_layers(stack, nn.init.normal_)  # variance 1 until the graph is known
 
     def calibrate(self, stack: DeepGNN, x: Tensor, graph: Graph) -> None:
         name = described(type(self))
@@ -84,14 +76,10 @@ class Critical(Init):
                 f"{eigenvalue:.3g}) with the activation {activation}: use one that saturates, such "
                 "as tanh."
             )
-        for layer in _layers(stack):
+        for layer in dict.fromkeys(stack.layers):  # a shared layer once
+            assert isinstance(layer, Layer)
             for weight in matrices_of(layer):
                 weight.mul_((variance / layer.in_channels) ** 0.5)
-
-
-def _layers(stack: DeepGNN) -> list[Layer]:
-    """The layers of a stack, a shared one once."""
-    return list(dict.fromkeys(stack.layers))  # type: ignore[arg-type]
 
 
 def _propagation(graph: Graph) -> csr_array:

@@ -93,6 +93,19 @@ class MatrixInit(Init):
         zero_biases(layer)
 
 
+def draw_layers(stack: DeepGNN, draw: Callable[[Tensor], object]) -> None:
+    """Draw the matrices of all layers alike, and all else as the libraries do; biases are zero."""
+    for layer in dict.fromkeys(stack.layers):  # a shared layer once
+        assert isinstance(layer, Layer)
+        matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
+        layer.reset_parameters()
+        for weight in matrices:
+            draw(weight)
+        zero_biases(layer)
+    for linear in stack.linear_maps():
+        linear.reset_parameters()
+
+
 def matrices_of(layer: Layer) -> list[Tensor]:
     """The matrices of a layer's weight chain, each once."""
     chain = layer.weight_chain()
@@ -146,8 +159,22 @@ def _activates(stack: DeepGNN, state: int) -> bool:
     return not torch.equal(stack.activation(below_zero), below_zero)
 
 
+class _Alike(MatrixInit):
+    """Draws all matrices alike; with ``looks_linear`` of half the size, and mirrored."""
+
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if self.looks_linear:
+            mirror_(weight, self._draw, role)
+        else:
+            self._draw(weight)
+
+    @abstractmethod
+    def _draw(self, weight: Tensor) -> Tensor:
+        """Draw a matrix in place, and return it."""
+
+
 @register("init", "xavier")
-class Xavier(MatrixInit):
+class Xavier(_Alike):
     r"""Xavier (Glorot) initialisation: keeps the variance of activations and gradients.
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
@@ -181,12 +208,6 @@ class Xavier(MatrixInit):
         self.attention = attention
         self.looks_linear = looks_linear
 
-    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
-        if self.looks_linear:
-            mirror_(weight, self._draw, role)
-        else:
-            self._draw(weight)
-
     def draw_heads(self, attention: Tensor) -> None:
         if self.attention == "together":
             # Torch takes the third axis as a kernel: heads x channels inputs, channels outputs.
@@ -210,7 +231,7 @@ class Xavier(MatrixInit):
 
 
 @register("init", "kaiming")
-class Kaiming(MatrixInit):
+class Kaiming(_Alike):
     r"""Kaiming (He) initialisation: keeps the variance of activations through ReLUs.
 
     .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
@@ -226,21 +247,17 @@ class Kaiming(MatrixInit):
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
-    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
-        self._draw(weight)
-
     def draw_attention(self, head: Tensor) -> None:
         self._draw(head)
 
-    def _draw(self, weight: Tensor) -> None:
+    def _draw(self, weight: Tensor) -> Tensor:
         if self.distribution == "normal":
-            nn.init.kaiming_normal_(weight, nonlinearity="relu")
-        else:
-            nn.init.kaiming_uniform_(weight, nonlinearity="relu")
+            return nn.init.kaiming_normal_(weight, nonlinearity="relu")
+        return nn.init.kaiming_uniform_(weight, nonlinearity="relu")
 
 
 @register("init", "orthogonal")
-class Orthogonal(MatrixInit):
+class Orthogonal(_Alike):
     r"""Orthogonal initialisation: orthonormal rows or columns, and attention that starts uniform.
 
     .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
@@ -266,18 +283,12 @@ class Orthogonal(MatrixInit):
         self.gain = gain
         self.looks_linear = looks_linear
 
-    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
-        if self.looks_linear:
-            mirror_(weight, self._draw, role)
-        else:
-            self._draw(weight)
-
     def _draw(self, weight: Tensor) -> Tensor:
         return nn.init.orthogonal_(weight, gain=self.gain)
 
 
 @register("init", "identity")
-class IdentityInit(MatrixInit):
+class IdentityInit(_Alike):
     r"""Identity initialisation: hidden matrices are identities, those at the ends are Xavier's.
 
     .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}),
@@ -297,10 +308,15 @@ class IdentityInit(MatrixInit):
         # Channels of features and outputs are not those of states.
         if not role.hidden:
             nn.init.xavier_normal_(weight)
-        elif self.looks_linear:
-            mirror_(weight, repeat_identity_, role)
         else:
-            repeat_identity_(weight)
+            super().draw_matrix(weight, role)
+
+    @torch.no_grad()
+    def _draw(self, weight: Tensor) -> Tensor:
+        period = min(weight.shape)
+        row = torch.arange(weight.shape[0], device=weight.device) % period
+        column = torch.arange(weight.shape[1], device=weight.device) % period
+        return weight.copy_(row[:, None] == column)
 
 
 def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) -> None:
@@ -331,12 +347,3 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) 
         drawn = torch.cat([drawn, -drawn], 1)
     with torch.no_grad():  # in place, as the optimizer may hold the parameter
         weight.copy_(drawn[:rows, :columns])
-
-
-@torch.no_grad()
-def repeat_identity_(weight: Tensor) -> Tensor:
-    """Fill a matrix with the identity, repeated along its longer side."""
-    period = min(weight.shape)
-    row = torch.arange(weight.shape[0], device=weight.device) % period
-    column = torch.arange(weight.shape[1], device=weight.device) % period
-    return weight.copy_(row[:, None] == column)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.nn.inits.matrices import matrices_of, zero_biases
+from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import described, register
@@ -65,15 +65,8 @@ class VirGo(Init):
                 f"{described(type(self))} needs two outputs or more of a last layer that gives "
                 "the class scores: use decoder linear."
             )
-        for layer in layers:
-            matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
-            layer.reset_parameters()
-            # Variance 1 until the graph is known.
-            for weight in matrices:
-                nn.init.uniform_(weight, -(3**0.5), 3**0.5)
-            zero_biases(layer)
-        for linear in stack.linear_maps():
-            linear.reset_parameters()
+        # Variance 1 until the graph is known.
+        draw_layers(stack, lambda weight: nn.init.uniform_(weight, -(3**0.5), 3**0.5))
 
     def calibrate(self, stack: DeepGNN, x: Tensor, graph: Graph) -> None:
         variances = self._variances(stack, x, graph)

@@ -98,17 +98,16 @@ class Antisymmetric(_Step):
         x = padded(x, self.out_channels)
         own = targets(x, graph)
         change = _antisymmetric_map(own, self.lin.normed_weight, self.damping)
-        change = change + self._from_neighbours(x, graph)
+        messages = self.lin_neighbours(x)
+        if self.aggregation == "sum":
+            weights = graph.sum_weights(x.dtype)
+        else:
+            graph = graph.with_self_loops()
+            weights = graph.gcn_weights(x.dtype)
+        change = change + aggregate(weights, messages, graph)
         if self.bias is not None:
             change = change + self.bias
         return own + self.step_size * torch.tanh(change)
-
-    def _from_neighbours(self, x: Tensor, graph: Graph) -> Tensor:
-        messages = self.lin_neighbours(x)
-        if self.aggregation == "sum":
-            return aggregate(graph.sum_weights(x.dtype), messages, graph)
-        graph = graph.with_self_loops()
-        return aggregate(graph.gcn_weights(x.dtype), messages, graph)
 
 
 @register("layer", "swan")

@@ -30,7 +30,9 @@ class _SumOfMaps(Layer):
     drops_messages = True
     takes_blocks = True
 
-    def __init__(self, in_channels: int, out_channels: int, bias: bool, root_weight: bool) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False
+    ) -> None:
         super().__init__(in_channels, out_channels)
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.lin_root: Linear | None = None
@@ -71,11 +73,6 @@ class GCN(_SumOfMaps):
         bias: Add b.
         root_weight: Add the node itself.
     """
-
-    def __init__(
-        self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False
-    ) -> None:
-        super().__init__(in_channels, out_channels, bias, root_weight)
 
     def reset_parameters(self) -> None:
         glorot(self.lin.weight)
