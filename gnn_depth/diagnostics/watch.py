@@ -220,23 +220,24 @@ class watch:  # noqa: N801 - a context manager
         as many numbers."""
         return dict(self._layers)
 
-    def _count(self) -> int:
-        """The number of columns: in several processes others may have more layers."""
+    def _numbers(self) -> list[int]:
+        """The number of each column's layer."""
         counts = [len(self._layers)]
         for measure in self._measures:
             for row in self._rows:
                 counts.append(len(row.get(measure.name, ())) + measure.between)
-        return max(counts)
+        if max(counts) == len(self._layers):
+            return list(self._layers)
+        # Other processes have more layers, whose names are not known here.
+        return list(range(1, max(counts) + 1))
 
     def measurements(self) -> list[MeasureValues]:
         """The values of each measure in all measured steps so far, as logarithms for those that are
         shown as such."""
         self._move()
-        count = self._count()
         steps = np.array(self._steps, dtype=int)
-        layers = np.array(list(self._layers), dtype=int)
-        if count > len(layers):
-            layers = np.arange(1, count + 1)
+        layers = np.array(self._numbers(), dtype=int)
+        count = len(layers)
         found = []
         for measure in self._measures:
             values = np.full((len(steps), count), np.nan)
@@ -269,13 +270,10 @@ class watch:  # noqa: N801 - a context manager
         self._move()
         if not self._steps:
             return {}
-        count = self._count()
-        rows = np.zeros((len(self._rows), 3, count))
+        layers = self._numbers()
+        rows = np.zeros((len(self._rows), 3, len(layers)))
         for row, of_step in zip(rows, self._rows, strict=True):
             row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
-        layers = list(self._layers)
-        if count != len(layers):  # other processes have more, whose names are not known here
-            layers = list(range(1, count + 1))
         return first_failures(self._steps, rows, layers)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnn_depth.diagnostics.balance import laws_of, size
-from gnn_depth.diagnostics.calls import Call, CallRecorder, RecordedCall, evaluating
+from gnn_depth.diagnostics.calls import Call, CallRecorder, evaluating
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.layer_statistics import (
@@ -178,8 +178,7 @@ def measure_layers(
         driver.end_backward()
         measured, _ = driver.end_step()
         modules = driver.modules()
-        calls: list[RecordedCall | None] = []  # the first one of each column
-        states: list[Tensor | None] = []  # its hidden state
+        calls: list[Call | None] = []  # the first one of each column
         values = []
         several = []
         for place, (number, column) in enumerate(
@@ -188,13 +187,12 @@ def measure_layers(
             call = column[0] if column else None
             of_layer = {name: measured[one][place].item() for name, one in MEASURED.items()}
             values.append(_values_of(number, modules[place], call, of_layer))
-            calls.append(None if call is None else call.recorded)
-            states.append(None if call is None else call.x)
+            calls.append(call)
             if call is not None and call.returns_several:
                 several.append(number)
         values, notes = _with_balance(values, getattr(model, stack, model))
         if scales is not None:
-            values, reasons = _with_constants(values, calls, states, scales, edge_index)
+            values, reasons = _with_constants(values, calls, scales, edge_index)
             notes = [*reasons, *_missing_bounds(values, calls), *notes]
     layer_count = len(set(modules))
     if len(values) > layer_count:
@@ -259,8 +257,7 @@ def _values_of(
 @torch.no_grad()
 def _with_constants(
     layers: Sequence[LayerValues],
-    calls: Sequence[RecordedCall | None],
-    states: Sequence[Tensor | None],
+    calls: Sequence[Call | None],
     scales: Sequence[float],
     edge_index: Tensor | Graph | None,
 ) -> tuple[list[LayerValues], list[str]]:
@@ -270,26 +267,27 @@ def _with_constants(
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
     failed: dict[str, list[int]] = {}
-    for layer, call, state in zip(layers, calls, states, strict=True):
-        if call is None or state is None:
+    for layer, call in zip(layers, calls, strict=True):
+        if call is None or call.recorded is None or call.x is None:
             complete.append(layer)
             continue
+        recorded = call.recorded
         constants: dict[float, float] = {}
         try:
             for scale, guess in guesses.items():
-                x = call.x if scale == 1 else scale * call.x
-                found = layer_constant(call, x, guess.of(call), tolerance=TOLERANCE)
+                x = recorded.x if scale == 1 else scale * recorded.x
+                found = layer_constant(recorded, x, guess.of(recorded), tolerance=TOLERANCE)
                 guess.learn(found)
                 constants[scale] = found.value
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(layer.number)
             constants = {}
-        edges = edges_of(call.x, call.arguments, edge_index)
+        edges = edges_of(recorded.x, recorded.arguments, edge_index)
         if edges is not None:
-            layer = replace(layer, energy=dirichlet_energy(state, edges[0]).item())
+            layer = replace(layer, energy=dirichlet_energy(call.x, edges[0]).item())
         stretch = constants.pop(1.0, None)
         scaled = tuple(constants.items())
-        complete.append(replace(layer, stretch=stretch, scaled=scaled, bound=call.bound))
+        complete.append(replace(layer, stretch=stretch, scaled=scaled, bound=recorded.bound))
     return complete, _reasons("constant", failed)
 
 
@@ -310,14 +308,12 @@ def _numbered(numbers: Sequence[int]) -> str:
     return f"layers {', '.join(map(str, numbers))}"
 
 
-def _missing_bounds(
-    layers: Sequence[LayerValues], calls: Sequence[RecordedCall | None]
-) -> list[str]:
+def _missing_bounds(layers: Sequence[LayerValues], calls: Sequence[Call | None]) -> list[str]:
     """A note for each reason why layers have no bound."""
     reasons: dict[str, list[int]] = {}
     for layer, call in zip(layers, calls, strict=True):
-        if call is not None and layer.bound is None:
-            reasons.setdefault(why_no_bound(call.module), []).append(layer.number)
+        if call is not None and call.recorded is not None and layer.bound is None:
+            reasons.setdefault(why_no_bound(call.recorded.module), []).append(layer.number)
     return _reasons("bound", reasons)
 
 
