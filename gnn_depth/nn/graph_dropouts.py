@@ -10,8 +10,6 @@ from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.ranges import Probability
 from gnn_depth.registry import register
 
-__all__ = ["DropEdge", "DropMessage", "DropNode", "DropSens", "NoGraphDropout"]
-
 
 @register("graph_dropout", "none")
 class NoGraphDropout(GraphDropout):

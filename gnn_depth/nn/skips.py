@@ -17,23 +17,6 @@ from gnn_depth.nn.parts import FeatureNorm, Skip, WeightChain
 from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
 from gnn_depth.registry import get, register
 
-__all__ = [
-    "AdaptiveInitial",
-    "Dense",
-    "FeedForward",
-    "Gated",
-    "GatedLocal",
-    "GradientGating",
-    "GraphCON",
-    "InitialResidual",
-    "LayerScale",
-    "LinearResidual",
-    "NoSkip",
-    "Ordered",
-    "ReZero",
-    "Residual",
-]
-
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 BlockNorm: TypeAlias = Literal["none", "layer", "batch"]
 
