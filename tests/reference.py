@@ -165,3 +165,20 @@ def released_quadratic_lipschitz(
         return scale * max(u * v, u * w, v * w)
 
     return _of_every_edge(scores, graph, divisor)
+
+
+def agree(
+    ours: Tensor,
+    wanted: Tensor,
+    into: list[Tensor],
+    tolerance: float = 1e-10,
+    allow_unused: bool = False,
+) -> None:
+    """Values agree, and their gradients along a random direction; an unused input has zeros."""
+    torch.testing.assert_close(ours, wanted, rtol=tolerance, atol=tolerance)
+    options = {"allow_unused": allow_unused, "materialize_grads": allow_unused}
+    direction = torch.randn_like(wanted)
+    got = torch.autograd.grad(ours, into, direction, retain_graph=True, **options)
+    theirs = torch.autograd.grad(wanted, into, direction, **options)
+    assert allow_unused or all(gradient.any() for gradient in theirs)
+    torch.testing.assert_close(got, theirs, rtol=tolerance, atol=tolerance)

@@ -85,16 +85,3 @@ def node(x: Tensor, graph: Graph, p: float) -> Tensor:
         return x[i] / deviation ** (1 / p)
 
     return every_node(row, graph)
-
-
-def assert_same(
-    ours: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-10
-) -> None:
-    """Values and the gradients of a random sum of them, to the tolerance."""
-    torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
-    direction = torch.randn_like(ours)
-    got = torch.autograd.grad(ours, inputs, direction)
-    wanted = torch.autograd.grad(expected, inputs, direction)
-    for gradient, expected_gradient in zip(got, wanted):
-        assert expected_gradient.abs().max() > 0
-        torch.testing.assert_close(gradient, expected_gradient, rtol=tolerance, atol=tolerance)

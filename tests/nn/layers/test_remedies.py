@@ -9,6 +9,7 @@ from torch_geometric.nn import AntiSymmetricConv
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import ACM, GATE, SWAN, Antisymmetric, Mean, ReactionDiffusion, Unitary
+from tests.reference import agree
 
 DTYPE = torch.float64
 
@@ -39,15 +40,6 @@ def drawn(layer):
 
 def features(width=6):
     return torch.randn(9, width, dtype=DTYPE, requires_grad=True)
-
-
-def agree(ours, wanted, into):
-    """Values and gradients agree."""
-    torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=1e-10)
-    direction = torch.randn_like(wanted)
-    got = torch.autograd.grad(ours, into, direction, retain_graph=True)
-    for one, other in zip(got, torch.autograd.grad(wanted, into, direction), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
 def jacobian_of_change(layer, x, graph):

@@ -9,7 +9,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.norms import GraphNorm, MeanNorm, NodeNorm, PairNorm, PairNormSI
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import registered
-from tests import reference_norms
+from tests import reference, reference_norms
 
 NORMS = {name: cls for name, cls in registered("norm").items() if issubclass(cls, FeatureNorm)}
 NODEWISE = {"layer", "node", "none"}
@@ -37,7 +37,7 @@ def test_values_and_gradients_are_those_of_a_loop(kind, together, at_random):
     at_random(norm)
     own = [norm.alpha, norm.gamma, norm.beta] if kind == "graph" else []
     expected = loop(x, together.whole, *own)
-    reference_norms.assert_same(norm(x, together.whole), expected, [x, *own])
+    reference.agree(norm(x, together.whole), expected, [x, *own])
 
 
 @every_norm

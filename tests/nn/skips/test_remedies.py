@@ -16,7 +16,8 @@ from gnn_depth.nn.skips import (
     LinearResidual,
     Ordered,
 )
-from tests.nn.layers.test_remedies import agree, drawn
+from tests.nn.layers.test_remedies import drawn
+from tests.reference import agree
 
 DTYPE = torch.float64
 
