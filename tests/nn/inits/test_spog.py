@@ -4,21 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import SPoG, Xavier
 from gnn_depth.nn.inits.spog import _Trial
+from tests.nn.inits.conftest import NODES, normed_adjacency
 
-NODES = 30
 DEEP = {"num_layers": 6, "hidden_channels": 8, "activation": "tanh"}
-
-
-@pytest.fixture
-def data():
-    draws = torch.Generator().manual_seed(0)
-    edges = torch.randint(NODES, (2, 60), generator=draws)
-    edges = torch.unique(torch.cat([edges, edges.flip(0)], 1), dim=1)
-    return torch.rand(NODES, 9, generator=draws), Graph(edges, NODES)
 
 
 def stack_of(init, seed=0, **more):
@@ -28,10 +19,7 @@ def stack_of(init, seed=0, **more):
 
 def slow_value(stack, x, graph, labels):
     """The objective of a GCN with loops and a dense matrix, from its weights as they are."""
-    adjacency = torch.eye(NODES, dtype=torch.float64)
-    adjacency[graph.target, graph.source] = 1
-    scale = adjacency.sum(1) ** -0.5
-    normed = scale[:, None] * adjacency * scale
+    normed = normed_adjacency(graph)
 
     def smoothness(x):
         total = 0.0

@@ -9,31 +9,18 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import GraphSource
-from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import VirGo
 from gnn_depth.nn.parts import Init
 from gnn_depth.training import NodeClassifier
+from tests.nn.inits.conftest import NODES, normed_adjacency
 
-NODES = 40
 BARE = {"encoder": "none", "decoder": "none"}
-
-
-@pytest.fixture
-def data():
-    draws = torch.Generator().manual_seed(0)
-    edges = torch.randint(NODES, (2, 100), generator=draws)
-    edges = torch.unique(torch.cat([edges, edges.flip(0)], 1), dim=1)
-    return torch.rand(NODES, 9, generator=draws), Graph(edges, NODES)
 
 
 def slow_variances(x, graph, widths, direction):
     """The formulas with a dense matrix and its powers; the last layer gives the class scores."""
-    edges = graph.edge_index
-    adjacency = torch.eye(NODES, dtype=torch.float64)
-    adjacency[edges[1], edges[0]] = 1
-    scale = adjacency.sum(1) ** -0.5
-    normed = scale[:, None] * adjacency * scale
+    normed = normed_adjacency(graph)
     depth = len(widths) - 1
 
     def size(vector, power):
