@@ -25,50 +25,50 @@ from gnn_depth.training.summary import NEAR_CHANCE
 
 #: Moments at which a measure may predict: before the first step, and after ten.
 WHEN = {"0": "at initialisation", "10": "after 10 steps"}
-#: The measures in words; all but the zero rows are compared on a logarithmic scale.
+#: Each measure in words, what it is, and its section in docs/diagnostics.md. All but the zero rows
+#: are compared on a logarithmic scale.
 WORDS = {
-    "norm": "‖X‖",
-    "out": "‖F(X)‖",
-    "mu": "µ(X)",
-    "energy": "Dirichlet energy of X",
-    "rank": "effective rank of X",
-    "zeros": "zero rows of X",
-    "gradient": "‖G‖",
-    "gradient_mu": "µ(G)",
-    "weight_gradient": "‖dW‖",
-    "stretch": "Lipschitz constant",
-    "bound": "Lipschitz bound",
-    "imbalance": "imbalance of the neurons",
-    "defect": "violation of the balance law",
-    "share": "µ(X) / ‖X‖",
-    "gradient_share": "µ(G) / ‖G‖",
-}
-#: What each measure is, with its section in docs/diagnostics.md.
-LEGEND = {
-    "norm": ("Frobenius norm of X", "diagnostics"),
-    "out": ("Frobenius norm of the layer's output F(X)", "diagnostics"),
-    "mu": ("distance of the rows of X from their mean; 0 if all nodes are equal", "similarity-mu"),
-    "share": ("µ(X) as a share of the norm, from 0 to 1", "similarity-mu"),
-    "energy": ("how much nodes differ from their neighbours", "energies"),
-    "rank": ("number of directions that the rows of X fill", "effective-rank"),
-    "zeros": ("share of nodes that are zero in every channel", "diagnostics"),
-    "gradient": ("Frobenius norm of G", "diagnostics"),
-    "gradient_mu": ("distance of the rows of G from their mean", "similarity-mu"),
-    "gradient_share": ("µ(G) as a share of the norm, from 0 to 1", "similarity-mu"),
-    "weight_gradient": ("norm of the gradients dW of the layer's parameters", "diagnostics"),
-    "stretch": ("largest singular value of the layer's Jacobian at X", "lipschitz-constant"),
-    "bound": ("upper limit of that constant for any X", "lipschitz-constant"),
+    "norm": ("‖X‖", "Frobenius norm of X", "diagnostics"),
+    "out": ("‖F(X)‖", "Frobenius norm of the layer's output F(X)", "diagnostics"),
+    "mu": (
+        "µ(X)",
+        "distance of the rows of X from their mean; 0 if all nodes are equal",
+        "similarity-mu",
+    ),
+    "energy": ("Dirichlet energy of X", "how much nodes differ from their neighbours", "energies"),
+    "rank": (
+        "effective rank of X",
+        "number of directions that the rows of X fill",
+        "effective-rank",
+    ),
+    "zeros": ("zero rows of X", "share of nodes that are zero in every channel", "diagnostics"),
+    "gradient": ("‖G‖", "Frobenius norm of G", "diagnostics"),
+    "gradient_mu": ("µ(G)", "distance of the rows of G from their mean", "similarity-mu"),
+    "weight_gradient": (
+        "‖dW‖",
+        "norm of the gradients dW of the layer's parameters",
+        "diagnostics",
+    ),
+    "stretch": (
+        "Lipschitz constant",
+        "largest singular value of the layer's Jacobian at X",
+        "lipschitz-constant",
+    ),
+    "bound": ("Lipschitz bound", "upper limit of that constant for any X", "lipschitz-constant"),
     "imbalance": (
+        "imbalance of the neurons",
         "median over the neurons of the difference between the squared weights into a neuron and "
         "those out of it, without its sign and as a share of their sum",
         "balance-c-and-delta",
     ),
     "defect": (
+        "violation of the balance law",
         "largest delta of the neurons, without its sign; the balance law says that it is 0",
         "balance-c-and-delta",
     ),
+    "share": ("µ(X) / ‖X‖", "µ(X) as a share of the norm, from 0 to 1", "similarity-mu"),
+    "gradient_share": ("µ(G) / ‖G‖", "µ(G) as a share of the norm, from 0 to 1", "similarity-mu"),
 }
-assert LEGEND.keys() == WORDS.keys()
 #: The claims that a kind of measure predicts the outcome, and these measures.
 CLAIMS = {
     "rank (arXiv 2502.04591)": ("rank",),
@@ -107,9 +107,10 @@ class Feature:
     @property
     def words(self) -> str:
         """Measure and kind in words."""
+        words = WORDS[self.measure][0]
         if self.kind == "growth":
-            return f"growth of {WORDS[self.measure]}"
-        return f"{WORDS[self.measure]}, last layer"
+            return f"growth of {words}"
+        return f"{words}, last layer"
 
 
 def features(moment: str, is_difference: bool) -> list[Feature]:
@@ -472,8 +473,7 @@ def _strongest(found: Mapping[Feature, Mapping[str, Correlation]]) -> str:
 def _legend() -> list[str]:
     """A table of the measures with their meanings."""
     rows = ["| measure | meaning |", "|---|---|"]
-    for measure, words in WORDS.items():
-        meaning, section = LEGEND[measure]
+    for words, meaning, section in WORDS.values():
         rows.append(f"| {words} | [{meaning}](diagnostics.md#{section}) |")
     return [
         "## The measures",
