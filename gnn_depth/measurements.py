@@ -79,7 +79,7 @@ def load_values(folder: Path, name: str) -> MeasureValues:
                 str(file["unit"]),
                 bool(file["log10"]),
                 file["layers"],
-                "around_zero" in file and bool(file["around_zero"]),  # older files lack it
+                bool(file["around_zero"]),
             )
         _check(found)
     except FileNotFoundError:

@@ -20,14 +20,6 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     assert again.around_zero
 
 
-def test_a_file_that_says_nothing_about_zero_is_read(tmp_path):
-    path = save_values(tmp_path, MeasureValues("mu", np.arange(2), np.ones((2, 3)), "mu", True))
-    with np.load(path) as file:
-        kept = {name: file[name] for name in file.files if name != "around_zero"}
-    np.savez_compressed(path, **kept)
-    assert not load_values(tmp_path, "mu").around_zero
-
-
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
 def test_a_damaged_measurement_is_named(tmp_path, content):
     path = save_values(tmp_path, MeasureValues("mu", np.array([0]), np.zeros((1, 3))))

@@ -150,13 +150,10 @@ def _newest(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         result = found[folder]
         return result["status"] in RESULTS, str(result.get("started", ""))
 
-    kept: dict[Any, str] = {}
+    kept: dict[str, str] = {}
     for folder in sorted(found, key=rank, reverse=True):
-        result = found[folder]
-        identity = result.get("identity")
-        if not identity and result.get("config_sha256"):  # written by an older version
-            identity = (result["config_sha256"], result.get("seed"))
-        kept.setdefault(identity or folder, folder)
+        # Without an identity no other run is known to repeat it.
+        kept.setdefault(found[folder].get("identity") or folder, folder)
     newest = set(kept.values())
     return {folder: result for folder, result in found.items() if folder in newest}
 
