@@ -138,7 +138,7 @@ class Results:
         found = self.head.get("published", [])
         if not found and "item" in self.head:
             found = load_item(self.head["item"]).published
-        return parse_published(found, str(self.path))
+        return parse_published(found, str(self.path), self.head.get("metric", METRIC))
 
     def verdicts(self, claim: Claim) -> Iterator[tuple[str, PublishedNumber, Level]]:
         """Source, published number and verdict of every published number for a claim."""

@@ -214,7 +214,7 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     order = frame["identity"].map(place).dropna().sort_values()
     frame = frame.loc[order.index].reset_index(drop=True)
     table = tabulate(frame, **({"spread": "std"} | item.table))
-    published = parse_published(item.published, item.name)
+    published = parse_published(item.published, item.name, table.metric)
     sheets = [table_sheet(table)]
     if published:
         sheets.append(agreement_sheet(table, compare_published(table, published), published))

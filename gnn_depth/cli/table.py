@@ -138,7 +138,7 @@ def _text(table: ResultTable, options: Namespace, name: str, styled: bool) -> st
     if comparison:
         sheets.append(comparison_sheet(table, comparison))
     if options.published:
-        published = read_published(options.published)
+        published = read_published(options.published, table.metric)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
     if name == "html":
         return html_page(sheets, metric_words(table.metric))

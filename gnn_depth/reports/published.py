@@ -11,18 +11,18 @@ import yaml
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import Labels, label, resolve_name, same
+from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, same
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
 KEYS = ("source", "interval", "runs", "unit", "where", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
-UNITS = {"percent": 100.0, "fraction": 1.0}
+UNITS = {"percent": 100.0, "fraction": 1.0}  # of accuracies and their like; other metrics have one
 NUMBER = re.compile(
     r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*"
 )
 ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
-TOO_WIDE = 0.15  # an interval of 15 points on either side decides nothing
+TOO_WIDE = 0.15  # an interval of 15 points on either side decides nothing of an accuracy
 
 Level: TypeAlias = Literal["inside", "overlapping", "outside", "undecided", "no value"]
 
@@ -56,6 +56,7 @@ class Agreement:
     row: Labels
     column: Labels
     published: Published
+    label: str  # of the number, one of published.numbers
     number: PublishedNumber
     cell: Cell
     level: Level
@@ -66,8 +67,8 @@ class Agreement:
         return self.cell.mean - self.number.mean
 
 
-def read_published(path: str | Path) -> list[Published]:
-    """Read the published numbers of a YAML file."""
+def read_published(path: str | Path, metric: str = "acc") -> list[Published]:
+    """Read the published numbers of a YAML file, which are values of a metric."""
     if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
         raise ReportError(f"{str(path)!r} is not a file.")
     try:
@@ -76,13 +77,19 @@ def read_published(path: str | Path) -> list[Published]:
         raise ReportError(f"{str(path)!r} cannot be read ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ReportError(f"{str(path)!r} is not YAML: {' '.join(str(error).split())}.") from error
-    return parse_published(content, str(path))
+    return parse_published(content, str(path), metric)
 
 
-def parse_published(entries: object, origin: str = "published") -> list[Published]:
+def parse_published(
+    entries: object, origin: str = "published", metric: str = "acc"
+) -> list[Published]:
     """The published numbers of a parsed YAML file, or those below its key ``published``.
 
-    Errors name the origin.
+    Args:
+        entries: What the file holds.
+        origin: Its name in errors.
+        metric: What the numbers are values of; those of an accuracy are percentages unless the
+            entry has ``unit: fraction``.
     """
     if isinstance(entries, dict) and "published" in entries:
         entries = entries["published"]
@@ -93,7 +100,7 @@ def parse_published(entries: object, origin: str = "published") -> list[Publishe
     found = []
     for place, entry in enumerate(entries, start=1):
         try:
-            found.append(_entry(entry))
+            found.append(_entry(entry, metric))
         except ReportError as error:
             name = f"{origin}, entry {place}"
             if isinstance(entry, dict) and entry.get("source"):
@@ -102,7 +109,7 @@ def parse_published(entries: object, origin: str = "published") -> list[Publishe
     return found
 
 
-def _entry(entry: object) -> Published:
+def _entry(entry: object, metric: str) -> Published:
     entry = _mapping("an entry", entry)
     # An unknown key may be a misspelt one, without which the numbers mean something else.
     for key in entry:
@@ -117,11 +124,21 @@ def _entry(entry: object) -> Published:
     runs = entry.get("runs")
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
         raise ReportError(f"'runs' must be the number of runs behind a mean, not {runs!r}.")
-    unit = str(entry.get("unit", "percent"))
-    if unit not in UNITS:
-        raise ReportError(unknown("unit", unit, UNITS))
+    scale = 1.0
+    if is_percent(metric):
+        unit = str(entry.get("unit", "percent"))
+        if unit not in UNITS:
+            raise ReportError(unknown("unit", unit, UNITS))
+        scale = UNITS[unit]
+    elif "unit" in entry:
+        raise ReportError(f"{metric} has one unit: leave the key 'unit' out.")
     numbers = {}
-    for key, value in _mapping("'values'", entry["values"]).items():
+    values = _mapping("'values'", entry["values"])
+    # A number without quotes has lost the zeros at its end, so the others say how many digits were
+    # printed.
+    floats = [value for value in values.values() if isinstance(value, float)]
+    finest = min((_rounding(str(value)) for value in floats), default=1.0)
+    for key, value in values.items():
         match = NUMBER.fullmatch(str(value))
         if match is None:
             raise ReportError(
@@ -135,11 +152,13 @@ def _entry(entry: object) -> Published:
             )
         width = None
         rounding = _rounding(mean)
+        if isinstance(value, float):
+            rounding = finest
         # The edge of an interval is off by what both printed numbers have lost.
         if half is not None:
-            width = float(half) / UNITS[unit]
+            width = float(half) / scale
             rounding += _rounding(half)
-        number = PublishedNumber(float(mean) / UNITS[unit], width, rounding / UNITS[unit])
+        number = PublishedNumber(float(mean) / scale, width, rounding / scale)
         numbers[_label(key)] = number
     where = {}
     for axis, value in _mapping("'where'", entry.get("where") or {}).items():
@@ -182,6 +201,9 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
         axes = {resolve_name(axis, named, list(known)): text for axis, text in entry.where.items()}
         fixed.append(axes)
         over.append(resolve_name(entry.over, named, list(known)))
+    widest = math.inf
+    if is_percent(table.metric):
+        widest = TOO_WIDE
     found = []
     for (row, column), cell in table.cells.items():
         here = shared | dict(cell.settings) | dict(zip(table.names, (*row, *column), strict=True))
@@ -190,13 +212,17 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
                 continue
             for text, number in entry.numbers.items():
                 if same(here.get(axis, ""), text):
-                    level = agreement_of(cell, number, entry.interval, entry.runs)
-                    found.append(Agreement(row, column, entry, number, cell, level))
+                    level = agreement_of(cell, number, entry.interval, entry.runs, widest)
+                    found.append(Agreement(row, column, entry, text, number, cell, level))
     return found
 
 
 def agreement_of(
-    cell: Cell, number: PublishedNumber, interval: Spread | None, runs: int | None = None
+    cell: Cell,
+    number: PublishedNumber,
+    interval: Spread | None,
+    runs: int | None = None,
+    widest: float = TOO_WIDE,
 ) -> Level:
     r"""The position of our mean m of k runs relative to a published number a ± h.
 
@@ -208,8 +234,8 @@ def agreement_of(
       fewer, so h is multiplied by :math:`\sqrt{runs / k}` for k < ``runs``: a single run is
       compared with the interval of a single run. A standard deviation is that of one run already.
     - What printing may have rounded away belongs to h, which is 0 for a number without an interval.
-    - ``undecided``: h, or the w that is needed, is more than 15 points, so that almost any number
-      would agree; or neither side has an interval.
+    - ``undecided``: h, or the w that is needed, is more than ``widest``, 15 points of an accuracy,
+      so that almost any number would agree; or neither side has an interval.
     """
     distance = abs(cell.mean - number.mean) - ROUNDING
     if math.isnan(distance):
@@ -218,7 +244,7 @@ def agreement_of(
     # First widened to our number of runs, then judged, then given what printing rounded away.
     if interval == "ci" and runs is not None and cell.n < runs:
         half *= math.sqrt(runs / cell.n)
-    if half > TOO_WIDE:
+    if half > widest:
         return "undecided"
     half += number.rounding
     if distance <= half:
@@ -228,4 +254,4 @@ def agreement_of(
         return "undecided" if number.half is None else "outside"
     if distance > half + width:
         return "outside"
-    return "undecided" if width > TOO_WIDE else "overlapping"
+    return "undecided" if width > widest else "overlapping"

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from gnn_depth.registry import unknown
+from gnn_depth.registry import first_of, unknown
 from gnn_depth.reports.load import ReportError, read_measures
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
@@ -40,6 +40,7 @@ from gnn_depth.runs import RESULTS, lower_is_better
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
 BEST: tuple[Best, ...] = get_args(Best)
 TINY_P = 0.0001  # a smaller p value is not printed
+LISTED = 6  # published numbers without a cell that a note names
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,10 @@ def _notes(table: ResultTable, most: int) -> list[str]:
             left_out.append(run.status)
     if diverged:
         count = sum(run.counts for run in diverged)
-        notes.append(f"Diverged: {len(diverged)}; {count} of them count with their last value.")
+        when = "their last value"
+        if table.metric.endswith("_at_best_val"):
+            when = "the value of their best epoch before that"
+        notes.append(f"Diverged: {len(diverged)}; {count} of them count with {when}.")
     if left_out:
         notes.append(f"Left out: {counted(left_out)}.")
     return notes
@@ -261,7 +265,7 @@ def comparison_sheet(table: ResultTable, comparison: Comparison) -> Sheet:
 def agreement_sheet(
     table: ResultTable, found: Sequence[Agreement], published: Sequence[Published] = ()
 ) -> Sheet:
-    """Our means next to published numbers; names the sources that match no cell of the table."""
+    """Our means next to published numbers; names those that match no cell of the table."""
     # Numbered in the order of the lines; those that match nothing come last.
     used = dict.fromkeys(one.published.source for one in found)
     sources = list(used | dict.fromkeys(entry.source for entry in published))
@@ -280,10 +284,29 @@ def agreement_sheet(
         note = f"[{place}] {source}"
         if source not in used:
             note += ": matches no cell of this table"
+        else:
+            entries = [entry for entry in published if entry.source == source]
+            note += _unmatched(entries, found)
         notes.append(note)
     names = short_words(table.names)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))
+
+
+def _unmatched(entries: Sequence[Published], found: Sequence[Agreement]) -> str:
+    """What the published numbers of a source are of that no cell of the table is."""
+    missing: dict[str, None] = {}
+    for entry in entries:
+        matched = {one.label for one in found if one.published is entry}
+        if not matched and entry.where:
+            missing[", ".join(f"{axis} {text}" for axis, text in entry.where.items())] = None
+            continue
+        for text in entry.numbers:
+            if text not in matched:
+                missing[f"{entry.over} {text}"] = None
+    if not missing:
+        return ""
+    return f"; no cell here is of {first_of(list(missing), LISTED, '; ')}"
 
 
 def check_measures(names: Sequence[str], when: str = "start") -> None:

@@ -56,7 +56,7 @@ class CellRun(NamedTuple):
     def counts(self) -> bool:
         """True if the value enters the mean.
 
-        Diverged runs count with their last value, unfinished ones never.
+        Diverged runs count with what they reached before, unfinished ones never.
         """
         return self.status in RESULTS and math.isfinite(self.value)
 

@@ -68,6 +68,13 @@ def test_rounding_is_half_a_unit_of_the_last_printed_digits(text: str, unit: str
     assert entry.numbers["2"].rounding == pytest.approx(rounding)
 
 
+def test_a_number_that_yaml_has_shortened_has_the_digits_of_its_entry():
+    # 82.10 is 82.1 in YAML.
+    (entry,) = parse_published([ENTRY | {"values": {2: 82.10, 5: 79.95, 10: "78.0", 20: 80}}])
+    rounding = {label: number.rounding for label, number in entry.numbers.items()}
+    assert rounding == pytest.approx({"2": 5e-5, "5": 5e-5, "10": 5e-4, "20": 5e-3})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

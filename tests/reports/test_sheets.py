@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.formats import html_page, latex, latex_text, markdown, terminal
-from gnn_depth.reports.published import compare_published, parse_published
+from gnn_depth.reports.published import PublishedNumber, compare_published, parse_published
 from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
@@ -138,6 +138,53 @@ def test_agreement_with_published_numbers_is_listed_with_the_sources_below(
     misspelt = parse_published([entries[0] | {"where": {"norm": "lipshitz"}}])
     notes = agreement_sheet(table, compare_published(table, misspelt), misspelt).notes
     assert re.match(r"\[1\] A: .*no cell", notes[1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "words"),
+    [
+        ("test_acc_at_best_val", "10.0", "the value of their best epoch before that"),
+        ("test/acc", "42.5", "their last value"),
+    ],
+)
+def test_a_note_says_what_diverged_runs_count_with(
+    run: Callable, runs: Path, metric: str, value: str, words: str
+):
+    reached = {"test_acc_at_best_val": 0.1, "test/acc": 0.425}
+    run(status="diverged", depth=2, result={"metrics": reached})
+    sheet = table_sheet(tabulate(read_runs(runs), "depth", metric=metric))
+    assert sheet.lines == (("2", f"{value}\n1 diverged"),)
+    assert f"Diverged: 1; 1 of them count with {words}." in sheet.notes
+
+
+def test_published_numbers_that_no_cell_has_are_named(run: Callable, runs: Path):
+    run(0.8, norm="none", depth=2)
+    table = tabulate(read_runs(runs), "depth", "norm")
+    entry = {"source": "A", "over": "depth", "where": {"norm": "none"}}
+    entries = parse_published(
+        [
+            entry | {"values": {2: 80, 6: 50}},
+            entry | {"where": {"norm": "lipshitz"}, "values": {2: 70}},
+        ]
+    )
+    notes = agreement_sheet(table, compare_published(table, entries), entries).notes
+    assert notes[1] == "[1] A; no cell here is of depth 6; norm lipshitz"
+
+
+def test_published_numbers_of_a_metric_that_is_no_percentage_stay_as_they_are(
+    run: Callable, runs: Path
+):
+    metric = "test_mae_at_best_val"
+    for seed, value in enumerate((4.5, 5.0)):
+        run(seed=seed, depth=2, result={"metrics": {metric: value}})
+    table = tabulate(read_runs(runs), "depth", metric=metric)
+    entry = {"source": "A", "interval": "std", "over": "depth", "values": {2: "4.75 +- 0.2"}}
+    published = parse_published([entry], metric=metric)
+    assert published[0].numbers["2"] == PublishedNumber(4.75, 0.2, pytest.approx(0.055))
+    sheet = agreement_sheet(table, compare_published(table, published), published)
+    assert sheet.lines == (("2", "4.75 ± 0.3536", "4.75 ± 0.2 [1]", "+0", "inside"),)
+    with pytest.raises(ReportError, match="test_mae_at_best_val has one unit: leave the key"):
+        parse_published([entry | {"unit": "percent"}], metric=metric)
 
 
 def sheet(*columns: str, note: str = "") -> Sheet:
