@@ -36,13 +36,12 @@ from gnn_depth.part_specs import (
     Parts,
     PartSpec,
     Where,
-    as_written,
     describe,
     items_of,
     load_class,
     parts_of,
 )
-from gnn_depth.registry import RegistryError
+from gnn_depth.registry import RegistryError, as_written
 from gnn_depth.yaml_limits import check_texts, safe_load, value_in
 
 T = TypeVar("T")

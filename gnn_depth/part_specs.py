@@ -17,6 +17,7 @@ import docstring_parser
 
 from gnn_depth import registry
 from gnn_depth.ranges import Range, hints_of, is_path, range_in
+from gnn_depth.registry import as_written
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
 # to optimizers and schedules (parameters, the optimizer): they are not options.
@@ -282,15 +283,6 @@ def type_name(annotation: Any) -> str:
     if isinstance(annotation, type):
         return annotation.__name__
     return str(annotation).rpartition(".")[2]
-
-
-def as_written(value: Any) -> str:
-    """A plain value as text, as YAML writes it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
 
 
 def items_of(value: Any) -> list[Any]:

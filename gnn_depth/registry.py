@@ -140,6 +140,15 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     return listed
 
 
+def as_written(value: Any) -> str:
+    """A plain value as text, as YAML writes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
 def keep_arguments(init: Callable[P, None]) -> Callable[P, None]:
     """Decorator of a constructor: an argument that does not exist raises a ValueError.
 

@@ -9,8 +9,8 @@ from gnn_depth.cli import main, reproduce
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
+from gnn_depth.registry import as_written
 from gnn_depth.reports.published import parse_published
-from gnn_depth.sweeps.grid import label_text
 
 FOLDER = Path(__file__).parent.parent / "configs"
 GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
@@ -98,7 +98,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path, resolver):
 def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
     item = reproduce.load_item(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
     labels = {
-        axis.name: {label_text(label) for label in axis.values}
+        axis.name: {as_written(label) for label in axis.values}
         for axis in load_grid(str(item.grid)).axes
     }
     assert item.source

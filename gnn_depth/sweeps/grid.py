@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from gnn_depth.registry import unknown
+from gnn_depth.registry import as_written, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Combination:
         """The name that runs with different seeds share: ``data=Cora,depth=10``."""
         parts = []
         for axis, label in self.labels.items():
-            parts.append(f"{axis.rpartition('.')[2]}={label_text(label)}")
+            parts.append(f"{axis.rpartition('.')[2]}={as_written(label)}")
         return ",".join(parts) or "all"
 
 
@@ -148,13 +148,13 @@ class Choices:
         """The values as Optuna draws from them: by their text."""
         from optuna.distributions import CategoricalDistribution
 
-        return CategoricalDistribution([label_text(label) for label in self.values])
+        return CategoricalDistribution([as_written(label) for label in self.values])
 
     def label_of(self, drawn: str) -> Label:
-        return {label_text(label): label for label in self.values}[drawn]
+        return {as_written(label): label for label in self.values}[drawn]
 
     def drawn_as(self, label: Label) -> str:
-        return label_text(label)
+        return as_written(label)
 
     def has(self, label: Label) -> bool:
         return label in self.values
@@ -166,7 +166,7 @@ class Choices:
         return tuple(self.values)
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(map(label_text, self.values))
+        return "one of " + ", ".join(map(as_written, self.values))
 
 
 Searched: TypeAlias = Interval | Choices
@@ -272,7 +272,7 @@ class Grid:
     def labels_of(self, name: str) -> dict[str, Label]:
         """The labels of an axis by their text."""
         (values,) = [axis.values for axis in self.axes if axis.name == name]
-        return {label_text(label): label for label in values}
+        return {as_written(label): label for label in values}
 
     def axis_called(self, name: str) -> str:
         """The full name of an axis, given that or its last word."""
@@ -302,15 +302,6 @@ def covers(name: str, option: str) -> bool:
     ``model.norm.scale``."""
     name = name.replace(".init_args", "")
     return f"{option}.".startswith(f"{name}.")
-
-
-def label_text(label: Label) -> str:
-    """A label as YAML text."""
-    if label is None:
-        return "null"
-    if isinstance(label, bool):
-        return str(label).lower()
-    return str(label)
 
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
@@ -481,7 +472,7 @@ def _axis(name: Any, values: Any, where: Where) -> GridAxis:
         )
     if not pairs:
         raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
-    texts = {label_text(label) for label, _ in pairs}
+    texts = {as_written(label) for label, _ in pairs}
     # 1, 1.0 and true have texts of their own, and are one key in Python.
     if len(texts) < len(pairs) or len(dict(pairs)) < len(pairs):
         raise GridError(
@@ -513,10 +504,10 @@ def _is_line(text: str) -> bool:
 
 def _label(value: Any, where: Where) -> Label:
     if isinstance(value, dict) and isinstance(value.get("name"), str):  # a part with its options
-        rest = [f"{key}={label_text(item)}" for key, item in value.items() if key != "name"]
+        rest = [f"{key}={as_written(item)}" for key, item in value.items() if key != "name"]
         return " ".join([value["name"], *rest])
     if isinstance(value, list):
-        return "+".join(label_text(_label(item, where)) for item in value) or "[]"
+        return "+".join(as_written(_label(item, where)) for item in value) or "[]"
     if isinstance(value, dict):
         raise GridError(
             f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.",
@@ -557,9 +548,9 @@ def _rule(rule: object, axes: Mapping[str, GridAxis], where: Where) -> Rule:
         when[name] = tuple(_label(label, here) for label in listed)
         for label in when[name]:
             if label not in axes[name].values:
-                known = map(label_text, axes[name].values)
+                known = map(as_written, axes[name].values)
                 what = f"value of axis {name!r}"
-                raise GridError(unknown(what, label_text(label), known), here)
+                raise GridError(unknown(what, as_written(label), known), here)
     return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
 
 

@@ -11,7 +11,6 @@ from gnn_depth.builder import LIVE, Chosen, PartError, choose, without_paths
 from gnn_depth.part_specs import (
     GIVEN_BY_DATA,
     SECTIONS,
-    as_written,
     describe,
     items_of,
     load_class,
@@ -196,7 +195,7 @@ def _called(kind: str, part: Any) -> str:
         # A label of a table or a curve: it says what was chosen.
         if name == "name" or value == known.defaults.get(name):
             continue
-        text = as_written(value)
+        text = registry.as_written(value)
         inner = known.options[name].kind
         if inner is not None:
             text = _called(inner, value)

@@ -3,7 +3,8 @@ import itertools
 import pytest
 import yaml
 
-from gnn_depth.sweeps.grid import GridError, label_text, read_grid
+from gnn_depth.registry import as_written
+from gnn_depth.sweeps.grid import GridError, read_grid
 
 FULL = """
 base: ../gcn_2.yaml
@@ -93,7 +94,7 @@ def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_
     assert next(grid("{}").combinations()).group == "all"
     part = "{name: lipschitz, scale: 4, a: null, b: true}"
     text = f"axes: {{model.norm: [none, {part}, [pair, layer], null]}}"
-    labels = [label_text(c.labels["model.norm"]) for c in grid(text).combinations()]
+    labels = [as_written(c.labels["model.norm"]) for c in grid(text).combinations()]
     assert labels == ["none", "lipschitz scale=4 a=null b=true", "pair+layer", "null"]
 
 

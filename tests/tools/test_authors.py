@@ -14,7 +14,8 @@ from gnn_depth import DeepGNN
 from gnn_depth.data import NodeBatch
 from gnn_depth.data.base import coalesce
 from gnn_depth.graph import Graph
-from gnn_depth.sweeps.grid import label_text, read_grid
+from gnn_depth.registry import as_written
+from gnn_depth.sweeps.grid import read_grid
 from tools.authors import __main__ as authors
 from tools.authors import balance, gcnii, lipschitz, stand_ins
 from tools.authors.curves import Curves
@@ -159,7 +160,7 @@ def test_the_released_code_gets_the_options_of_our_runs(item):
     grid = read_grid(yaml.safe_load(path.read_text()), path.name)
     compared = 0
     for combination in grid.combinations():
-        at = {axis: label_text(label) for axis, label in combination.labels.items()}
+        at = {axis: as_written(label) for axis, label in combination.labels.items()}
         try:
             theirs = code.settings(at | common)
         except ValueError:
