@@ -111,10 +111,6 @@ class Interval:
         rounded = round(drawn, DIGITS - 1 - math.floor(math.log10(scale)))
         return float(min(max(rounded, self.low), self.high))
 
-    def drawn_as(self, label: Label) -> Label:
-        """The number in the form that Optuna stores."""
-        return label
-
     def has(self, label: Label) -> bool:
         """True if a number is one of the range."""
         if isinstance(label, bool) or not isinstance(label, int | float):
@@ -145,16 +141,13 @@ class Choices:
     values: dict[Label, Settings]
 
     def distribution(self) -> "BaseDistribution":
-        """The values as Optuna draws from them: by their text."""
+        """The values as Optuna draws from them."""
         from optuna.distributions import CategoricalDistribution
 
-        return CategoricalDistribution([as_written(label) for label in self.values])
+        return CategoricalDistribution(list(self.values))
 
-    def label_of(self, drawn: str) -> Label:
-        return {as_written(label): label for label in self.values}[drawn]
-
-    def drawn_as(self, label: Label) -> str:
-        return as_written(label)
+    def label_of(self, drawn: Label) -> Label:
+        return drawn
 
     def has(self, label: Label) -> bool:
         return label in self.values

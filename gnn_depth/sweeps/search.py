@@ -105,10 +105,9 @@ class Study:
             state = optuna.trial.TrialState.COMPLETE
             if value is None:
                 state = optuna.trial.TrialState.PRUNED
-            drawn = {name: option.drawn_as(trial.labels[name]) for name, option in options.items()}
             study.add_trial(
                 optuna.trial.create_trial(
-                    state=state, value=value, params=drawn, distributions=distributions
+                    state=state, value=value, params=trial.labels, distributions=distributions
                 )
             )
         tried = [*(trial.labels for trial in self.trials), *self.refused]
