@@ -2,7 +2,6 @@
 torch."""
 
 import contextlib
-import hashlib
 import json
 import os
 import platform
@@ -20,7 +19,7 @@ from gnn_depth.cli.errors import LIBRARIES
 from gnn_depth.cli.known import KnownToCommand, known_parts, load_plugins, options_of_run
 from gnn_depth.part_specs import Option, PartSpec, imported_parts
 from gnn_depth.ranges import Range
-from gnn_depth.runs import write_atomically
+from gnn_depth.runs import digest, write_atomically
 
 T = TypeVar("T")
 PACKAGE = Path(gnn_depth.__file__).parent
@@ -76,7 +75,7 @@ def cached(plugins: Collection[str], build: Callable[[], T], read: Callable[[Any
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     key = _key(installed, plugins)
     # An entry for each set of plugins: else two projects would overwrite each other's.
-    place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
+    place = digest(json.dumps([str(PACKAGE), key["plugins"]]))[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
     # Whatever is wrong with an entry, or if there is none, it is built anew.

@@ -1,6 +1,5 @@
 """A run's identity, equal for runs that must give equal numbers, and its options as one row."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +10,10 @@ from gnn_depth.builder import LIVE, Chosen, PartError, choose, without_paths
 from gnn_depth.part_specs import (
     GIVEN_BY_DATA,
     SECTIONS,
-    describe,
     items_of,
     load_class,
 )
+from gnn_depth.runs import digest
 from gnn_depth.training.models import trainer_options
 from gnn_depth.training.source_code import (
     checksum_of_code,
@@ -80,7 +79,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     kept["data_sha256"] = data_sha256
     # Sorted: the order in which options were written makes no difference.
     text = json.dumps(kept, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(text)
 
 
 def plugin_version(plugin: str) -> str:
@@ -189,7 +188,7 @@ def _called(kind: str, part: Any) -> str:
         return str(part)
     if "name" not in part:
         return str(part.get("class_path", part))
-    known = describe(kind, part["name"], registry.get(kind, part["name"]))
+    known = LIVE.find(kind, part["name"])
     words = [part["name"]]
     for name, value in part.items():
         # A label of a table or a curve: it says what was chosen.

@@ -15,6 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from gnn_depth import registry
+from gnn_depth.runs import digest
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Tensor, np.ndarray)
 # Folders of the standard library and of installed packages.
@@ -36,7 +37,7 @@ def checksum_of_file(path: Path, module: str) -> str:
         sums.append(hashlib.sha256(file.read_bytes()).hexdigest())
     if len(sums) == 1:
         return sums[0]
-    return hashlib.sha256("".join(sums).encode()).hexdigest()
+    return digest("".join(sums))
 
 
 def _with_imports(path: Path, module: str) -> list[Path]:
@@ -96,8 +97,7 @@ def checksum_of_code(value: Any) -> str:
     Its bytecode counts, that of the user's classes and functions that it uses, and the numbers,
     texts and tensors that it reads. Another version of Python gives another checksum.
     """
-    text = "\n".join(_does(value, _top(value), set()))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest("\n".join(_does(value, _top(value), set())))
 
 
 def is_written_by_user(value: Any) -> bool:
