@@ -95,16 +95,6 @@ def is_path(annotation: Any) -> bool:
     return isinstance(annotation, PathMarker) or any(map(is_path, _inside(annotation)))
 
 
-def ranges_of(function: Callable[..., object]) -> dict[str, Range]:
-    """The ranges that the arguments of a function declare, by name."""
-    found = {}
-    for name, hint in hints_of(function).items():
-        declared = range_in(hint)
-        if declared is not None:
-            found[name] = declared
-    return found
-
-
 def hints_of(function: Callable[..., object]) -> dict[str, Any]:
     """The types of a function's arguments with their ranges, without those that cannot be
     resolved."""
@@ -139,9 +129,12 @@ def _inside(annotation: Any) -> tuple[Any, ...]:
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
     """Decorator of a constructor: an argument that is not in its declared range or words raises a
     ValueError."""
-    ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
-    words = {}
+    names = list(inspect.signature(init).parameters)
+    ranges, words = {}, {}
     for name, hint in hints_of(init).items():
+        declared = range_in(hint)
+        if declared is not None:
+            ranges[name] = declared
         if get_origin(hint) is Literal:
             words[name] = get_args(hint)
     if not ranges and not words:
