@@ -11,7 +11,7 @@ import lightning as L
 import gnn_depth.data
 import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
-from gnn_depth.builder import check, made, made_options
+from gnn_depth.builder import check, made
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     Arguments,
@@ -25,10 +25,9 @@ from gnn_depth.cli.errors import explained
 from gnn_depth.cli.known import known_parts
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.part_specs import Option
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.models import build_model
+from gnn_depth.training.models import build_model, trainer_objects
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import RunConfig, make_trainer, name_of_parts
@@ -131,7 +130,8 @@ class CommandLineInterface:
                 self.datamodule = self.datamodule.read_as(self.checkpoint.schema, targets=targets)
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
-            self.trainer = make_trainer(self._trainer_options(), self.recorder)
+            objects = trainer_objects(section(self._options, "trainer"))
+            self.trainer = make_trainer(objects, self.recorder)
             os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
             if self.checkpoint:
                 sha256 = None
@@ -153,13 +153,6 @@ class CommandLineInterface:
             "good: give a column with train, val and test (--data.split COLUMN).",
             "",
         )
-
-    def _trainer_options(self) -> dict[str, Any]:
-        """Every option of the trainer, with the objects that the given ones stand for."""
-        known: dict[str, Option] = section(self.known.options, "trainer")
-        # All of them: some defaults of ours are not Lightning's.
-        defaults = {name: option.default for name, option in known.items()}
-        return defaults | made_options(known, section(self._options, "trainer"))
 
     def run_config(self, origin: Origin | None = None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""

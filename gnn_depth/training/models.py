@@ -13,6 +13,7 @@ from gnn_depth.builder import (
     Chosen,
     PartError,
     check_complete,
+    made_options,
     unknown_option,
     with_options,
     written_options,
@@ -129,3 +130,11 @@ def trainer_options() -> dict[str, Option]:
             about=about.get(name, ""),
         )
     return found
+
+
+def trainer_objects(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option of the trainer, with the objects that the given ones stand for."""
+    known = trainer_options()
+    # All of them: some defaults of ours are not Lightning's.
+    defaults = {name: option.default for name, option in known.items()}
+    return defaults | made_options(known, given)

@@ -38,7 +38,6 @@ from gnn_depth.builder import (
     choose,
     is_plain_value,
     made,
-    made_options,
     with_length,
     written_options,
 )
@@ -59,6 +58,7 @@ from gnn_depth.training.models import (
     build_model,
     check_section,
     resolved_model,
+    trainer_objects,
     trainer_options,
 )
 from gnn_depth.training.module import NodeClassifier, check_precision
@@ -370,16 +370,12 @@ def fit(
         source = read_config(str(model))
         plugins, from_file = source.plugins, source.data
         unused = [section for section in from_file if section not in OF_FILE]
-        verb = "are"
-        if len(unused) == 1:
-            verb = "is"
         if unused:
             log.warning(
-                "%s: %s of the file %s not used: the data and the run's folder are the arguments "
-                "of fit. gnn-depth fit --config uses all of it.",
+                "%s: not used of the file: %s. The data and the run's folder are the arguments of "
+                "fit; gnn-depth fit --config uses all of it.",
                 source.name,
-                " and ".join(unused),
-                verb,
+                ", ".join(unused),
             )
         model = from_file.get("model") or {}
         name = name or Path(source.name).stem
@@ -399,8 +395,7 @@ def fit(
     chosen = with_modes(check_section("trainer", known, given))
     # The trainer's options as objects, for Lightning; of_trainer below has them as a config writes
     # them.
-    objects = {option: each.default for option, each in known.items()}
-    objects |= made_options(known, chosen)
+    objects = trainer_objects(chosen)
     more = made(with_modes(check("callback", list(callbacks))))
     objects["callbacks"] = [*(objects["callbacks"] or []), *more]
 
