@@ -12,9 +12,10 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, KeptNodes, NodeBatch
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.source import GraphSource
+from gnn_depth.registry import first_of
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
@@ -166,25 +167,18 @@ def _neighbour_note(batch: NodeBatch) -> str:
     # Transforms may have added nodes at the end, which have no prediction.
     joined, receives = joined[: batch.read], receives[: batch.read]
     alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
-    of_all = f"of {batch.read:,} {_word_for(batch.read, 'node', 'nodes')}"
     said = []
     if alone:
         said.append(
-            f"{alone:,} {of_all} {_word_for(alone, 'has', 'have')} no neighbour: predicted from "
-            "their own features alone."
+            f"nodes without a neighbour: {alone:,} of {batch.read:,}, predicted from their own "
+            "features alone."
         )
     if deaf:
         said.append(
-            f"{deaf:,} {of_all} {_word_for(deaf, 'has', 'have')} edges that lead away only: "
-            "nothing comes from a neighbour."
+            f"nodes whose edges all lead away: {deaf:,} of {batch.read:,}, to which nothing comes "
+            "from a neighbour."
         )
     return " ".join(said)
-
-
-def _word_for(count: int, one: str, many: str) -> str:
-    if count == 1:
-        return one
-    return many
 
 
 def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
@@ -226,26 +220,14 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
         ids = kept.ids
         # In the order of the data, and empty where there is no prediction.
         table = table.set_axis(kept.rows).reindex(range(len(ids)))
-        _warn_of_left_out(kept)
+        left_out = list(map(str, np.delete(ids, kept.rows)))
+        if left_out:
+            rank_zero_only(log.warning)(
+                "nodes that the transforms leave out have no prediction, and an empty row: "
+                f"{len(left_out):,} of {len(ids):,} ({first_of(left_out, 3)})."
+            )
     table.insert(0, row, ids)
     return table
-
-
-def _warn_of_left_out(kept: KeptNodes) -> None:
-    """Warn of the nodes that have no prediction, because transforms leave them out."""
-    left_out = np.delete(kept.ids, kept.rows)
-    if not len(left_out):
-        return
-    first = ", ".join(map(str, left_out[:3]))
-    if len(left_out) > 3:
-        first += ", ..."
-    count, total = len(left_out), len(kept.ids)
-    rank_zero_only(log.warning)(
-        f"{count:,} of {total:,} {_word_for(total, 'node', 'nodes')} "
-        f"{_word_for(count, 'has', 'have')} no prediction: the transforms leave "
-        f"{_word_for(count, 'it', 'them')} out ({first}). "
-        f"{_word_for(count, 'Its row is', 'Their rows are')} empty."
-    )
 
 
 def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:
@@ -254,7 +236,6 @@ def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:
     if lowest < 0 or not count:
         return
     rank_zero_only(log.warning)(
-        f"{count:,} of {len(predicted):,} predictions of {name!r} {_word_for(count, 'is', 'are')} "
-        "below 0, and no target of the training is. --data.scale_target log1p learns the logarithm "
-        "instead."
+        f"predictions of {name!r} are below 0 in {count:,} of {len(predicted):,} rows, and no "
+        "target of the training is. --data.scale_target log1p learns the logarithm instead."
     )

@@ -279,10 +279,10 @@ def test_nodes_without_neighbours_are_counted(trained, folder, caplog):
     alone = nodes.iloc[:2].assign(id=["x", "y"])
     with caplog.at_level(logging.WARNING):
         predictions_of(model, UserGraph(*written(pd.concat([nodes, alone]), edges)))
-    (said,) = [one.message for one in caplog.records if "no neighbour" in one.message]
+    (said,) = [one.message for one in caplog.records if "neighbour" in one.message]
     linked = set(edges["from"]) | set(edges["to"])
     count = 2 + sum(id not in linked for id in nodes.id)
-    assert said.startswith(f"{count} of {NODES + 2} nodes have no neighbour")
+    assert said.startswith(f"nodes without a neighbour: {count} of {NODES + 2}, predicted")
 
 
 def test_columns_that_are_not_read_are_said(trained, folder, caplog):
@@ -523,8 +523,8 @@ def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(folde
     left_out = nodes.id.tolist()[25:]
     names = ", ".join(left_out[:3])
     said = (
-        f"5 of 30 nodes have no prediction: the transforms leave them out ({names}, ...). "
-        "Their rows are empty."
+        "nodes that the transforms leave out have no prediction, and an empty row: 5 of 30 "
+        f"({names} and 2 more)."
     )
     assert caplog.messages.count(said) == 1
     assert found.node.tolist() == nodes.id.tolist()
@@ -721,11 +721,11 @@ def test_numbers_below_zero_are_said_where_no_target_of_the_training_was(caplog,
     said = [one.message for one in caplog.records if "below 0" in one.message]
     assert len(said) == (count > 0)
     if count:
-        assert said[0].startswith("8 of 8 predictions of '0' are below 0, and no target")
+        assert said[0].startswith("predictions of '0' are below 0 in 8 of 8 rows, and no target")
         assert "scale_target log1p" in said[0]
 
 
-def test_one_of_a_thing_is_said_in_the_singular(caplog):
+def test_a_node_without_a_neighbour_is_told_from_one_whose_edges_lead_away(caplog):
     several = {"x": torch.eye(4), "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}
     data = GraphSource({**several, "y": torch.rand(4)})
     assert "1 number to predict;" in data.about
@@ -734,8 +734,8 @@ def test_one_of_a_thing_is_said_in_the_singular(caplog):
     with caplog.at_level(logging.WARNING):
         predictions_of(model, alone)
         predictions_of(model, several)
-    assert "1 of 1 node has no neighbour" in caplog.text
-    assert "1 of 4 nodes has edges that lead away only" in caplog.text
+    assert "nodes without a neighbour: 1 of 1," in caplog.text
+    assert "nodes whose edges all lead away: 1 of 4," in caplog.text
 
 
 def test_repeated_edges_are_added_in_a_prediction_as_in_the_training(folder):
