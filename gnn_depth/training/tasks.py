@@ -153,6 +153,10 @@ class Task(ABC):
 
     #: True if the loss is that of scaled targets.
     scales_targets: bool = False
+    #: True if the loss multiplies classes, or labels where they are true, by :attr:`weights`.
+    weighs_classes: ClassVar[bool] = False
+    #: What :meth:`weigh` was given; None for equal weights.
+    weights: Tensor | None = None
 
     def weigh(self, weights: Sequence[float]) -> None:
         """Weigh the classes, or the labels where they are true, in the loss.
@@ -160,9 +164,11 @@ class Task(ABC):
         Raises:
             ValueError: The loss has no classes.
         """
-        raise ValueError(
-            f"task {type(self).__name__} cannot weigh classes: leave class_weight out."
-        )
+        if not self.weighs_classes:
+            raise ValueError(
+                f"task {type(self).__name__} cannot weigh classes: leave class_weight out."
+            )
+        self.weights = torch.tensor(weights)
 
     def scale_targets(self, scalings: Sequence[Scaling]) -> None:
         """Learn scaled numbers, one scaling for each; metrics and predictions keep their units.
@@ -206,6 +212,7 @@ class MultiClass(Task):
     targets = "classes"
     best = "acc"
     counts_classes = True
+    weighs_classes = True
     words: Mapping[str, str] = {
         "acc": "accuracy",
         "f1": "macro F1",
@@ -220,10 +227,6 @@ class MultiClass(Task):
         self.words = dict(self.words)
         if not average_precision:
             self.words.pop("ap")
-        self.weights: Tensor | None = None
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        self.weights = torch.tensor(weights)
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         if self.weights is None:
@@ -353,6 +356,7 @@ class MultiLabel(Task):
 
     targets = "labels"
     best = "f1"
+    weighs_classes = True
     words: Mapping[str, str] = {
         "f1": "micro F1",
         "auroc": "ROC AUC",
@@ -361,13 +365,6 @@ class MultiLabel(Task):
     chance = 0.5
     chance_metric = "auroc"
     constant = "a coin"
-
-    def __init__(self, num_outputs: int) -> None:
-        super().__init__(num_outputs)
-        self.weights: Tensor | None = None
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        self.weights = torch.tensor(weights)
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         if self.weights is not None:
