@@ -45,18 +45,16 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
                 "compile auto or off."
             )
         decision = Decision(False, "the graph is divided among several processes")
+    elif trainer.strategy.root_device.type == "cuda" and choice == "auto":
+        decision = Decision(False, "layers run on kernels for GPUs")
+        if not uses_kernels(trainer):
+            decision = Decision(False, "what compiling saves on a GPU is not known")
     else:
         sizes = None
         if repeated is not None:
             fields = stack.receptive_fields(*repeated)
             sizes = [(graph.num_sources, graph.num_edges) for graph in fields]
-        is_on_gpu = trainer.strategy.root_device.type == "cuda"
-        if is_on_gpu and choice == "auto":
-            decision = Decision(False, "layers run on kernels for GPUs")
-            if not uses_kernels(trainer):
-                decision = Decision(False, "what compiling saves on a GPU is not known")
-        else:
-            decision = decide(choice, stack, sizes, steps_of(trainer), uses_kernels(trainer))
+        decision = decide(choice, stack, sizes, steps_of(trainer), uses_kernels(trainer))
     if decision.compiled:
         # Other graphs are seen in too few steps for compiling to pay off.
         only = None

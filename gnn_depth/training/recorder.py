@@ -122,11 +122,6 @@ def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items()}
 
 
-def device_name(device: torch.device) -> str:
-    """``cpu``, or the name of the GPU: seconds of runs on different devices do not compare."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 class Autosave:
     """Decide before each epoch whether to save a checkpoint.
 
@@ -288,7 +283,10 @@ class RunRecorder(L.Callback):
         self.result["monitor"] = self.best.monitor
         self.result["metric"] = type(task).best  # whatever chooses the best epoch
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
-        self.result["device"] = device_name(trainer.strategy.root_device)
+        device = trainer.strategy.root_device
+        self.result["device"] = device.type
+        if device.type == "cuda":  # seconds of runs on different GPUs do not compare
+            self.result["device"] = torch.cuda.get_device_name(device)
         missing = getattr(data, "missing_mask", None)
         if missing is not None:
             self.result["missing_hash"] = data.missing_hash
