@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
-from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
+from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
 from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
@@ -145,10 +146,11 @@ def plan_of(
         except UsageError as error:
             raise PlanError(f"{combination.group}: {error}") from error
 
+    runs_of = partial(planned_runs, grid, resolve, identity)
     with quiet():
         if grid.search is None:
-            return make_plan(grid, resolve, identity, root, force, absent)
-        return make_search_plan(grid, resolve, identity, resolver.objective, root, force, absent)
+            return make_plan(grid, runs_of, root, force, absent)
+        return make_search_plan(grid, runs_of, resolver.objective, root, force, absent)
 
 
 def shown_combinations(grid: Grid) -> Iterator[Combination]:

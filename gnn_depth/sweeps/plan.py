@@ -14,6 +14,8 @@ from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
 Resolve: TypeAlias = Callable[[Combination], tuple[dict[str, Any], str]]
 # These two -> a checksum that runs with equal results share.
 Identity: TypeAlias = Callable[[dict[str, Any], str], str]
+# A combination and its place in the grid -> its runs: see planned_runs.
+RunsOf: TypeAlias = Callable[[Combination, int], "list[PlannedRun]"]
 
 
 class PlanError(ValueError):
@@ -99,12 +101,7 @@ class Plan:
 
 
 def make_plan(
-    grid: Grid,
-    resolve: Resolve,
-    identity: Identity,
-    root: str,
-    force: bool = False,
-    absent: dict[str, str] | None = None,
+    grid: Grid, runs_of: RunsOf, root: str, force: bool, absent: dict[str, str] | None
 ) -> Plan:
     """Resolve all runs of a grid, and open the store of their results, which force archives.
 
@@ -114,7 +111,7 @@ def make_plan(
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
         try:
-            runs += planned_runs(grid, combination, resolve, identity, len(runs))
+            runs += runs_of(combination, len(runs))
         except AbsentDataError as error:
             leave_out(combination, error, absent)
     seen: dict[str, PlannedRun] = {}
@@ -139,7 +136,7 @@ def leave_out(
 
 
 def planned_runs(
-    grid: Grid, combination: Combination, resolve: Resolve, identity: Identity, place: int
+    grid: Grid, resolve: Resolve, identity: Identity, combination: Combination, place: int
 ) -> list[PlannedRun]:
     """The runs of a combination, one for each seed; the first has this place in the grid."""
     if grid.per_seed:

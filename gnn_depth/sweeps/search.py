@@ -8,20 +8,17 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gnn_depth.sweeps.grid import Combination, Grid, Label, Search
 from gnn_depth.sweeps.plan import (
     AbsentDataError,
-    Identity,
     Plan,
     PlanError,
     PlannedRun,
-    Resolve,
+    RunsOf,
     leave_out,
     open_store,
-    planned_runs,
 )
 from gnn_depth.sweeps.store import Record, Store
 
@@ -135,6 +132,11 @@ class Study:
             return RandomSampler(seed)
         return TPESampler(seed=seed)
 
+    def runs_of_next(self, labels: Mapping[str, Label], runs_of: RunsOf) -> list[PlannedRun]:
+        """The runs of a trial after those that have begun, resolved."""
+        place = sum(len(trial.runs) for trial in self.trials)
+        return runs_of(self.search.combined(self.combination, labels), place)
+
     def best(self, records: Mapping[str, Record]) -> Trial | None:
         """The trial with the best value, the earlier one of equals; None if none has a value."""
         best, best_score = None, math.inf
@@ -168,7 +170,7 @@ class SearchPlan(Plan):
 
     studies: list[Study]
     known: Mapping[str, Record]  # the results that were there at the start, by identity
-    plan_trial: Callable[[Study, dict[str, Label]], list[PlannedRun]]
+    runs_of: RunsOf
 
     @property
     def size(self) -> int:
@@ -202,7 +204,7 @@ class SearchPlan(Plan):
                     )
                     break
                 try:
-                    runs = self.plan_trial(study, labels)
+                    runs = study.runs_of_next(labels, self.runs_of)
                 except ValueError as error:  # its options do not go together
                     say(f"not tried: {error}")
                     study.refused.append(labels)
@@ -218,12 +220,11 @@ class SearchPlan(Plan):
 
 def make_search_plan(
     grid: Grid,
-    resolve: Resolve,
-    identity: Identity,
+    runs_of: RunsOf,
     objective: Objective,
     root: str,
-    force: bool = False,
-    absent: dict[str, str] | None = None,
+    force: bool,
+    absent: dict[str, str] | None,
 ) -> SearchPlan:
     """Check the search of a grid before its first run, and collect the trials that have begun.
 
@@ -240,41 +241,27 @@ def make_search_plan(
     for combination in grid.combinations():
         try:
             metric, lower_is_better = _checked_objective(
-                grid, combination, resolve, identity, objective, seen
+                search, combination, runs_of, objective, seen
             )
         except AbsentDataError as error:
             leave_out(combination, error, absent)
             continue
         studies.append(Study(search, combination, metric, lower_is_better))
     store = Store(root, grid.name)
-    plan_trial = partial(_plan_trial, grid, resolve, identity)
-    runs = _begun(studies, store, plan_trial)
+    runs = _begun(studies, store, runs_of)
     open_store(root, grid.name, runs, force)
     if force:
         for study in studies:
             study.trials.clear()
         runs = []
     known = {name: record for name, record in store.records().items() if record.is_result}
-    return SearchPlan(grid, runs, store, studies, known, plan_trial)
-
-
-def _plan_trial(
-    grid: Grid,
-    resolve: Resolve,
-    identity: Identity,
-    study: Study,
-    labels: dict[str, Label],
-) -> list[PlannedRun]:
-    """The runs of a trial, resolved."""
-    combination = study.search.combined(study.combination, labels)
-    return planned_runs(grid, combination, resolve, identity, len(study.trials) * len(grid.seeds))
+    return SearchPlan(grid, runs, store, studies, known, runs_of)
 
 
 def _checked_objective(
-    grid: Grid,
+    search: Search,
     combination: Combination,
-    resolve: Resolve,
-    identity: Identity,
+    runs_of: RunsOf,
     objective: Objective,
     seen: dict[str, str],
 ) -> tuple[str, bool]:
@@ -282,11 +269,9 @@ def _checked_objective(
 
     ``seen`` has the groups of all combinations so far by the identity of their runs.
     """
-    assert grid.search is not None
     found: dict[tuple[str, bool], str] = {}
-    for labels in grid.search.examples():
-        example = grid.search.combined(combination, labels)
-        run = planned_runs(grid, example, resolve, identity, 0)[0]
+    for labels in search.examples():
+        run = runs_of(search.combined(combination, labels), 0)[0]
         other = seen.setdefault(run.key.identity, run.key.group)
         if other != run.key.group:
             raise PlanError(
@@ -302,11 +287,7 @@ def _checked_objective(
     return shared
 
 
-def _begun(
-    studies: list[Study],
-    store: Store,
-    plan_trial: Callable[[Study, dict[str, Label]], list[PlannedRun]],
-) -> list[PlannedRun]:
+def _begun(studies: list[Study], store: Store, runs_of: RunsOf) -> list[PlannedRun]:
     """Give each study the trials that have runs in the store; returns the runs of all.
 
     Runs with another base config, or values outside today's ranges, are of another search.
@@ -321,7 +302,7 @@ def _begun(
                 by_labels[tuple(labels.values())].append(record)
         for values, found in by_labels.items():
             labels = dict(zip(study.search.options, values, strict=True))
-            planned = plan_trial(study, labels)
+            planned = study.runs_of_next(labels, runs_of)
             identities = {run.key.identity for run in planned}
             if any(record.identity in identities for record in found):
                 study.trials.append(Trial(labels, planned))
