@@ -49,6 +49,7 @@ T = TypeVar("T")
 Named: TypeAlias = T | Any
 # Kinds that come in lists: a single one is read as a list of one.
 LISTS = ("norm", "callback", "transform")
+MOST_LISTED = 20  # choices in a message
 
 
 class PartError(RegistryError):
@@ -174,7 +175,7 @@ LIVE = Known(_Live())
 # Entry points
 
 
-def build(kind: str, value: Any, where: Where = ()) -> Any:
+def build(kind: str, value: Any) -> Any:
     """Build the object, or the factory, that a value stands for.
 
     Args:
@@ -182,7 +183,6 @@ def build(kind: str, value: Any, where: Where = ()) -> Any:
             logger or transform.
         value: A name, a dict, a class or an object. Norms and callbacks may be a list of these; a
             single one is read as a list of one.
-        where: Keys that lead to the value in a config, for messages; by default the kind.
 
     Returns:
         The object; or a factory, for a part that gets further arguments from the stack or from
@@ -192,27 +192,27 @@ def build(kind: str, value: Any, where: Where = ()) -> Any:
         PartError: There is no such part or option, or an option does not fit. The message has the
             nearest name that exists.
     """
-    return made(check(kind, value, where or (kind,)))
+    return made(check(kind, value))
 
 
-def resolved(kind: str, value: Any, where: Where = ()) -> Any:
+def resolved(kind: str, value: Any) -> Any:
     """Add the defaults of its part to a value, in the short form that people write.
 
     Raises:
         PartError: See :func:`build`.
     """
-    return written(check(kind, value, where or (kind,)))
+    return written(check(kind, value))
 
 
-def check(kind: str, value: Any, where: Where = ()) -> Any:
+def check(kind: str, value: Any) -> Any:
     """Check a value, and return the chosen part or parts; an object is returned as it is.
 
     Raises:
         PartError: See :func:`build`.
     """
-    chosen = choose(kind, value, LIVE, where)
+    chosen = choose(kind, value, where=(kind,))
     for each in items_of(chosen):
-        check_complete(each, where)  # not before: more options may come for a part, as flags do
+        check_complete(each, (kind,))  # not before: more options may come for a part, as flags do
     return chosen
 
 
@@ -446,13 +446,13 @@ def _accepts(type: str, value: Any, text: str) -> bool:
     return True
 
 
-def suggestion(word: str, choices: Iterable[str], most: int = 20) -> str:
+def suggestion(word: str, choices: Iterable[str]) -> str:
     """The nearest choice, and the list of choices unless it is long."""
     listed = sorted(choices)
     hint = registry.hint(word, listed)
     if not listed:
         return hint
-    if len(listed) <= most:
+    if len(listed) <= MOST_LISTED:
         return f"{hint} Available: {', '.join(listed)}."
     return hint or " See --help for all."
 

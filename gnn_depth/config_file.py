@@ -149,7 +149,7 @@ def _shipped(name: str) -> Path:
     )
 
 
-def parse_config(text: str, name: str, labels: bool = False) -> Source:
+def parse_config(text: str, name: str, labels: bool) -> Source:
     """Read a config from text; see :func:`read_config`."""
     lines: dict[Where, int] = {}
     try:

@@ -154,7 +154,7 @@ class CommandLineInterface:
             "",
         )
 
-    def run_config(self, origin: Origin | None = None) -> RunConfig:
+    def run_config(self, origin: Origin | None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
         checkpoint = None
         if self.checkpoint:

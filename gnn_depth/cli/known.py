@@ -40,7 +40,7 @@ class KnownToCommand(Known):
     options: dict[str, Option] = field(default_factory=dict)
 
 
-def known_parts(command: str, plugins: Iterable[str] = ()) -> KnownToCommand:
+def known_parts(command: str, plugins: Iterable[str]) -> KnownToCommand:
     """Collect the imported parts; the plugins are imported before a class that is not known."""
     names = tuple(plugins)
     return KnownToCommand(imported_parts(), lambda: load_plugins(names), options_of_run(command))

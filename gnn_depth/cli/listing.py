@@ -108,7 +108,7 @@ def help_of(
     key: str,
     word: str | None,
     known: KnownToCommand,
-    named: Sequence[tuple[str, str]] = (),
+    named: Sequence[tuple[str, str]],
 ) -> str:
     """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help
     pair`` does.

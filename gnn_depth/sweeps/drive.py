@@ -18,9 +18,7 @@ LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 
 
-def carry_out(
-    plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")
-) -> "Sweep":
+def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float) -> "Sweep":
     """Run all unfinished runs of a plan, whose folder exists, and show the progress.
 
     The sweep that has ended is returned. No run starts after the deadline, a reading of the

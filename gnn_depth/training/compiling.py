@@ -178,7 +178,7 @@ def _has_norms_of_edges(layer: nn.Module) -> bool:
     return isinstance(layer, AttentionLayer) and not layer.scales_targets
 
 
-def seconds_saved(layer: Layer, sources: int, edges: int, has_kernels: bool = False) -> float:
+def seconds_saved(layer: Layer, sources: int, edges: int, has_kernels: bool) -> float:
     """Estimate cautiously the seconds that compiling a layer saves in a training step.
 
     Compiling saves most with score norms, and with scores made of every channel of every edge.

@@ -17,7 +17,7 @@ REHEARSED = 10_000  # rehearse tries at most so many epochs; they take less than
 def rehearse(
     optimizer: OptimizerCallable,
     scheduler: LRSchedulerCallable | None,
-    epochs: int | None = None,
+    epochs: int | None,
 ) -> None:
     """Try an optimizer and a learning rate schedule on a dummy weight, before the training.
 

@@ -98,7 +98,7 @@ def run_folder_of(checkpoint: str | Path) -> Path:
     return Path(checkpoint).absolute().parent.parent
 
 
-def readable(schema: Schema, data: Any, unknown: Unknown | None = None) -> GraphDataModule:
+def readable(schema: Schema, data: Any, unknown: Unknown | None) -> GraphDataModule:
     """Data of any form, read for the predictions of a model with this schema.
 
     Raises:
