@@ -30,6 +30,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 from gnn_depth import registry
 from gnn_depth.part_specs import (
     GIVEN,
+    SCALAR,
     SECTIONS,
     TYPES,
     Option,
@@ -487,7 +488,7 @@ def typed(option: Option, value: Any, where: Where = ()) -> Any:
         key = dotted(where) or option.name
         message = f"{key} cannot be {value!r}: its type is {option.type}."
         raise PartError(message, where) from error
-    if found.value is None or isinstance(found.value, bool | int | float | str):
+    if isinstance(found.value, SCALAR):
         return found.value
     # Other values, such as a timedelta or a class with its arguments, as a config writes them.
     return safe_load(parser.dump(found, skip_unset=False, skip_validation=True))["value"]
@@ -511,7 +512,7 @@ def is_plain_value(value: Any) -> bool:
         return all(is_plain_value(item) for item in value.values())
     if isinstance(value, list | tuple):
         return all(is_plain_value(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | str)
+    return isinstance(value, SCALAR)
 
 
 def _instance(option: Option | None, value: Any) -> Any:

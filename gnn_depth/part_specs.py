@@ -56,7 +56,8 @@ LIBRARIES = {
     "transform": ("torch_geometric.transforms.BaseTransform", ("torch_geometric.transforms",)),
 }
 OTHERS = ("torch.", "lightning.", "torch_geometric.")  # modules of other libraries
-PLAIN = (bool, int, float, str, list, dict)
+#: Plain values that are not made of others.
+SCALAR = bool | int | float | str | None
 #: Types whose values a config writes as they are, in words.
 TYPES = {
     "int": "a whole number",
@@ -222,7 +223,7 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
         default = list(default)
     elif isinstance(default, Enum):
         default = default.value
-    is_plain = not is_required and (default is None or isinstance(default, PLAIN))
+    is_plain = not is_required and isinstance(default, SCALAR | list | dict)
     if is_required:
         default = None
     elif not is_plain:

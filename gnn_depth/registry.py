@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from gnn_depth.ranges import in_range
@@ -96,8 +97,8 @@ def name_of(cls: type) -> tuple[str, str] | None:
     return None
 
 
-def import_path(cls: type) -> str:
-    """``package.module.Class``."""
+def import_path(cls: type | FunctionType) -> str:
+    """``package.module.Class``, or the same of a function."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 

@@ -9,6 +9,7 @@ from gnn_depth import registry
 from gnn_depth.builder import LIVE, Chosen, PartError, choose, without_paths
 from gnn_depth.part_specs import (
     GIVEN_BY_DATA,
+    SCALAR,
     SECTIONS,
     items_of,
     load_class,
@@ -216,6 +217,6 @@ def _flat(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         return row
     if value is None:
         return {}
-    if not isinstance(value, bool | int | float | str):
+    if not isinstance(value, SCALAR):
         value = str(value)
     return {".".join(keys): value}

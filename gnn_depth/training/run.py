@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import lightning as L
@@ -45,7 +46,7 @@ from gnn_depth.config_file import read_config, to_yaml
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
-from gnn_depth.part_specs import items_of, load_class, options_of
+from gnn_depth.part_specs import SCALAR, items_of, load_class, options_of
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
@@ -470,7 +471,7 @@ def name_of_parts(model: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     """A value as a config writes it; an object is described by its class and its plain state."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, SCALAR):
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
@@ -478,20 +479,18 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Path | timedelta):
         return str(value)
-    if isinstance(value, type):
-        path = registry.import_path(value)
-        if load_class(path) is not value:  # such as a class inside a function
-            return {"class_path": path, "code": checksum_of_code(value)[:12]}
-        return {"class_path": path}
     if isinstance(value, partial):
         return {**_plain(value.func), "init_args": _plain(value.keywords)}
-    if inspect.isfunction(value):
-        # Functions of the same name may differ, above all lambdas: their code tells them apart.
-        path = f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, type | FunctionType):
+        path = registry.import_path(value)
+        if isinstance(value, type) and load_class(path) is value:
+            return {"class_path": path}
+        # Functions of one name may differ, above all lambdas, and classes inside functions: their
+        # code tells them apart.
         return {"class_path": path, "code": checksum_of_code(value)[:12]}
     state = {}
     for name, item in sorted(getattr(value, "__dict__", {}).items()):
-        if item is None or isinstance(item, bool | int | float | str):
+        if isinstance(item, SCALAR):
             state[name] = item
     return {"class_path": registry.import_path(type(value)), "init_args": state}
 
