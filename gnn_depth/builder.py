@@ -30,6 +30,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 from gnn_depth import registry
 from gnn_depth.part_specs import (
     GIVEN,
+    GIVEN_BY_DATA,
     SCALAR,
     SECTIONS,
     TYPES,
@@ -580,6 +581,8 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
         parts: All parts, whose options may be meant.
     """
     section, dot, last = key.rpartition(".")
+    if section == "model" and last in GIVEN_BY_DATA:
+        return f"{key!r} is taken from the data and cannot be set."
     start = section + dot
     neighbours = set()  # keys of the same section
     for option in options:

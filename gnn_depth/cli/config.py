@@ -33,11 +33,8 @@ from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
-from gnn_depth.part_specs import GIVEN_BY_DATA, GROUPS, SECTIONS, Where, items_of
+from gnn_depth.part_specs import GROUPS, SECTIONS, Where, items_of
 from gnn_depth.yaml_limits import value_in
-
-FROM_DATA = [f"model.{name}" for name in GIVEN_BY_DATA]
-
 
 # The command line
 
@@ -252,19 +249,20 @@ class _Merged:
         where = tuple(top.split("."))
         if inner == ["class_path"]:  # as LightningCLI's users name a part
             inner = []
-        # --model.norm.scale 2 --model.norm pair: the second flag would take the first one's part.
-        if not inner and top in self.flags_of_part and not flag.endswith("+"):
-            before = self.flags_of_part[top]
-            raise PartError(f"{flag} {value} would drop {before}, given before it: name it first.")
-        if inner:
-            self.flags_of_part[top] = flag
-        else:
-            if value == "" and top in SECTIONS:
-                raise PartError(f"{flag} needs a value.")
+        if not inner:
+            before = self.flags_of_part.get(top)
             if flag.endswith("+"):
                 where = (*where[:-1], f"{where[-1]}+")
+            elif before is not None:
+                # --model.norm.scale 2 --model.norm pair: this flag would take that one's part.
+                raise PartError(
+                    f"{flag} {value} would drop {before}, given before it: name it first."
+                )
+            if value == "" and top in SECTIONS:
+                raise PartError(f"{flag} needs a value.")
             self._set(where, _structure(value))
             return
+        self.flags_of_part[top] = flag
         current = self._current(top)
         part = current
         if isinstance(current, list) and current:  # of several norms or callbacks the last one
@@ -290,8 +288,6 @@ class _Merged:
         """Merge the value at a place of a config; one whose key ends with ``+`` is added to a
         list."""
         name = ".".join(map(str, where)).removesuffix("+")
-        if name in FROM_DATA:
-            raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
         if name not in self.known.options:
             message = unknown_option(name, self.known.options, self.known.parts)
             raise PartError(message, where)
@@ -362,8 +358,6 @@ def flags(
             raise UsageError(f"unexpected argument {argument!r}: options begin with --.")
         key = flag[2:].removesuffix("+")
         top, *inner = _steps(key)
-        if key in FROM_DATA:
-            raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         option = known.options.get(top)
         if option is None or (inner and option.kind is None and option.has_plain_type):
             if key in GROUPS:

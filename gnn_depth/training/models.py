@@ -62,10 +62,6 @@ def build_model(
         PartError: An option does not exist or does not fit.
         ValueError: The options do not go together.
     """
-    for key in options:
-        if key in GIVEN_BY_DATA:
-            message = f"'model.{key}' is taken from the data and cannot be set."
-            raise PartError(message, ("model", key))
     of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
     model = NodeClassifier(**of_data, **resolved_model(options))
     model.adopt(data.schema)
