@@ -12,12 +12,12 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-import yaml
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
+from gnn_depth.config_file import to_yaml
 from gnn_depth.ranges import Count, Positive, in_range
 from gnn_depth.runs import (
     FORMAT,
@@ -32,6 +32,7 @@ from gnn_depth.runs import (
 )
 from gnn_depth.signals import Stopped
 from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.identity import hparams
 from gnn_depth.training.lightning_internals import (
     is_between_epochs,
     is_within_step,
@@ -218,21 +219,19 @@ class RunRecorder(L.Callback):
 
     def open(
         self,
-        config_text: str,
-        hparams: dict[str, Any],
+        config: dict[str, Any],
         name: str,
-        seed: int | None,
         origin: Origin = Origin(),  # noqa: B008
     ) -> list[Logger]:
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
-        ``hparams`` is the config, flattened to dotted keys and plain values. ``name`` is used where
-        none was given.
+        The config has every default, as plain values. ``name`` is used where none was given.
         """
         self._started = time.perf_counter()
-        self._hparams = hparams
-        trainer_options = (yaml.safe_load(config_text) or {}).get("trainer") or {}
+        self._hparams = hparams(config)
+        trainer_options = config.get("trainer") or {}
         self._options = {name: trainer_options.get(name) for name in ENDS}
+        config_text = to_yaml(config)
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
         self.shown = origin.folder
@@ -245,12 +244,12 @@ class RunRecorder(L.Callback):
             "format": FORMAT,
             "status": "running",
             "name": self.name or name,
-            "seed": seed,
+            "seed": config.get("seed_everything"),
             "config_sha256": digest(config_text),
             "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             **environment(),
             **origin.facts,
-            "hparams": hparams,
+            "hparams": self._hparams,
         }
         loggers = folder_loggers(self.folder)
         if first:

@@ -42,7 +42,7 @@ from gnn_depth.builder import (
     with_length,
     written_options,
 )
-from gnn_depth.config_file import read_config, to_yaml
+from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
@@ -51,7 +51,7 @@ from gnn_depth.runs import Origin, digest
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
-from gnn_depth.training.identity import hparams, identity, plugin_version
+from gnn_depth.training.identity import identity, plugin_version
 from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
@@ -309,10 +309,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
-    text = to_yaml(resolved)
-    row = hparams(resolved)
-    seed = resolved["seed_everything"]
-    loggers = config.recorder.open(text, row, config.name, seed, origin)
+    loggers = config.recorder.open(resolved, config.name, origin)
     if config.trainer.is_global_zero and config.recorder.folder is not None:
         write_split(config.recorder.folder, data)
     if resolved["trainer"].get("logger") is not False:

@@ -91,9 +91,7 @@ def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
 
 def fit(tmp_path, make_trainer, *callbacks, data=None, epochs=4):
     recorder = RunRecorder(root=str(tmp_path / "runs"), name="tiny")
-    trainer = make_trainer(
-        [recorder, *callbacks], logger=recorder.open("", {}, "x", 0), max_epochs=epochs
-    )
+    trainer = make_trainer([recorder, *callbacks], logger=recorder.open({}, "x"), max_epochs=epochs)
     torch.manual_seed(0)
     trainer.fit(NodeClassifier(4, 2, num_layers=3, hidden_channels=8), datamodule=data or Tiny())
     return recorder

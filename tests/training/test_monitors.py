@@ -68,7 +68,7 @@ def fit(make_trainer, tiny, tmp_path):
 
     def run(values, callbacks=(), every=1, **options):
         recorder = RunRecorder(str(tmp_path / "runs"))
-        loggers = recorder.open("", {}, "run", seed=0)
+        loggers = recorder.open({}, "run")
         # Training has a value in each epoch, of which none is watched.
         task = partial(Own, values=[*values, *[0.0] * (every - 1) * len(values)])
         model = NodeClassifier(4, 2, hidden_channels=8, task=task, optimizer=SGD, **options)

@@ -31,7 +31,7 @@ def recorder(tmp_path):
 @pytest.fixture
 def fit(recorder, make_trainer, tiny, model):
     def run(epochs=4, callbacks=(), data=tiny):
-        loggers = recorder.open("model: {}\n", {"model.layer": "gcn", "seed": 0}, "unused", 0)
+        loggers = recorder.open({"model": {"layer": "gcn"}, "seed_everything": 0}, "unused")
         trainer = make_trainer(epochs, callbacks=[recorder, *callbacks], logger=loggers)
         trainer.fit(model, datamodule=data)
         return trainer
@@ -48,7 +48,8 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
 ):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
-    assert (recorder.folder / "config.yaml").read_text() == "model: {}\n"
+    expected = "model:\n  layer: gcn\nseed_everything: 0\n"
+    assert (recorder.folder / "config.yaml").read_text() == expected
     assert {path.name for path in (recorder.folder / "checkpoints").iterdir()} == {
         "best.ckpt",
         "last.ckpt",
@@ -240,7 +241,7 @@ def test_an_epoch_whose_metric_is_undefined_neither_becomes_nor_stays_the_best(v
 def test_a_validation_every_second_epoch_is_shown_and_kept_as_that_of_its_own_epoch(
     recorder, make_trainer, tiny, model
 ):
-    loggers = recorder.open("", {}, "unused", 0)
+    loggers = recorder.open({}, "unused")
     options = {"callbacks": [recorder], "logger": loggers, "check_val_every_n_epoch": 2}
     make_trainer(7, **options).fit(model, datamodule=tiny)
     kept = result_of(recorder)["metrics"]

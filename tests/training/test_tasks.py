@@ -53,7 +53,7 @@ def fit(make_trainer, tmp_path):
     def run(data, epochs=5, **options):
         torch.manual_seed(0)
         recorder = RunRecorder(str(tmp_path / "runs"))
-        recorder.open("", {}, "run", seed=0)
+        recorder.open({}, "run")
         model = NodeClassifier(
             4, data.num_classes, hidden_channels=8, default_task=data.task, **options
         )
