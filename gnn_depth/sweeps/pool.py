@@ -20,6 +20,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from gnn_depth.signals import NUMBERS
+
 T = TypeVar("T")
 # OMP_NUM_THREADS is the one that torch reads; the BLAS libraries read theirs when they are loaded.
 # Inductor would otherwise start one compiler process per core in every worker.
@@ -218,10 +220,10 @@ class FreshProcess(Generic[T]):
 
 def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes) -> None:
     """Make a call and send (result, error); runs in the fresh process."""
-    # Ctrl-C in a terminal reaches all processes of it. The signal has been blocked since before the
-    # server began.
+    # Ctrl-C in a terminal reaches all processes of it. It and the signals that end a process have
+    # been blocked since before the server began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
     faulthandler.enable()
     os.environ.update(environment)
     gc.freeze()  # imported objects are not garbage, and scanning them would copy shared pages
@@ -244,9 +246,13 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
 
 
 def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Start the server, whose child processes inherit this environment and ignore Ctrl-C."""
-    resource_tracker.ensure_running()  # started while the signal is blocked, it would unblock it
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Start the server, whose child processes inherit this environment and ignore Ctrl-C.
+
+    The server itself outlives all signals that are sent to a whole group of processes: with it, the
+    pool would lose sight of children that still save their state.
+    """
+    resource_tracker.ensure_running()  # started while signals are blocked, it would unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
     mine = {name: os.environ[name] for name in environment if name in os.environ}
     os.environ.update(environment)
     try:
