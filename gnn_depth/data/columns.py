@@ -1,4 +1,4 @@
-"""The kinds of a table's columns, and the options for columns that need a decision."""
+"""The kinds and roles of a table's columns, and the options for columns that need a decision."""
 
 import json
 import re
@@ -12,17 +12,19 @@ import pandas as pd
 
 from gnn_depth.data.checks import SPLITS, listed
 from gnn_depth.data.encoding import day_of, days_in_digits, moments_of
-from gnn_depth.data.marks import MISSING, stripped
 from gnn_depth.data.notation import (
     DECIMAL_COMMA,
     ISO_DATE,
+    MISSING,
     NEARLY_ALL,
     OTHER_DATE,
     THOUSANDS,
     date_formats_of,
     formats_in_words,
     sign_of,
+    stripped,
 )
+from gnn_depth.data.scaling import PerColumn
 
 FEW_CLASSES = 30  # a column of more different values is proposed as a label only by its name
 FEW_CATEGORIES = 50  # a column of text with more different values is proposed to be left out
@@ -321,6 +323,56 @@ def date_mark_among(days: np.ndarray, first: str) -> tuple[str, int, str] | None
 
 
 @dataclass(frozen=True)
+class NodeColumns:
+    """The roles of the columns of a table of nodes.
+
+    Attributes:
+        label: The class of each node; None if numbers are predicted.
+        id: The name of each node in the table of edges; by default the first column.
+        split: train, val or test for each node, if it is given.
+        features: Columns of numbers; by default all that have no other role.
+        categories: Columns of text; each value becomes a feature of 0 and 1.
+        targets: Columns of numbers to predict, instead of a label.
+        drop: Columns that are not read.
+        dates: How dates become numbers, ``days`` or ``cyclic``, or a word for each column; empty if
+            they must not.
+        fills: Whether missing numbers and categories are filled in.
+    """
+
+    label: str | None
+    id: str | None = None
+    split: str | None = None
+    features: Sequence[str] | None = None
+    categories: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    dates: PerColumn = ""
+    fills: bool = False
+
+
+@dataclass(frozen=True)
+class EdgeColumns:
+    """The roles of the columns of a table of edges, or of the arrays in a file.
+
+    Attributes:
+        ends: Source and target, of a table; the first two columns if it is empty.
+        weight: Weights of the edges; None for the usual name, empty for none.
+        features: Features of the edges; None for the usual name.
+        fills: Whether missing numbers and categories of the features are filled in.
+    """
+
+    ends: Sequence[str] = ()
+    weight: str | None = None
+    features: Sequence[str] | None = None
+    fills: bool = False
+
+    @property
+    def of_each(self) -> list[str]:
+        """The columns or arrays that are named for values of the edges."""
+        return [name for name in (self.weight, *(self.features or ())) if name]
+
+
+@dataclass(frozen=True)
 class Proposal:
     """Options that would decide what a table leaves open.
 
@@ -339,15 +391,14 @@ class Proposal:
 
 
 def propose(
-    facts: Sequence[ColumnFacts], needs_label: bool, dates: bool, fill: bool, scales: bool
+    facts: Sequence[ColumnFacts], columns: NodeColumns, needs_label: bool, scales: bool
 ) -> Proposal:
     """Propose options for columns that have no role yet.
 
     Args:
-        facts: The columns.
+        facts: These columns.
+        columns: The roles that options have given.
         needs_label: Whether no column is the label or a target yet.
-        dates: Whether an option says how dates become numbers.
-        fill: Whether an option says what stands for missing numbers.
         scales: Whether an option says how numbers are scaled.
     """
     options: dict[str, Any] = {}
@@ -390,7 +441,7 @@ def propose(
                 left_out.append(column.name)
                 continue
             categories.append(column.name)
-            if len(column.missing) and not fill:
+            if len(column.missing) and not columns.fills:
                 unfilled.append(column.name)
                 why[column.name] += f"; {column.share_missing}"
         elif column.kind in ("nothing", *UNREAD):
@@ -403,7 +454,7 @@ def propose(
             why[column.name] = column.unread
         elif column.kind == "dates":
             undated.append(column.name)
-            if len(column.strange) or not dates:
+            if len(column.strange) or not columns.dates:
                 why[column.name] = column.unread
         else:
             if column.are_days:
@@ -416,7 +467,7 @@ def propose(
                 if not column.are_few_odd:
                     left_out.append(column.name)
                 why[column.name] = column.unread
-            elif len(column.missing) and not fill:
+            elif len(column.missing) and not columns.fills:
                 unfilled.append(column.name)
                 why[column.name] = f"{column.described}; {column.share_missing}"
     if any(column.has_decimal_commas for column in facts):
@@ -424,12 +475,12 @@ def propose(
     if formats:
         options["date_format"] = list(dict.fromkeys(formats))
     if categories:
-        options["categories"] = categories
+        options["categories"] = [*columns.categories, *categories]
     if left_out:
-        options["drop"] = left_out
-    if undated and not dates:
+        options["drop"] = [*columns.drop, *left_out]
+    if undated and not columns.dates:
         options["dates"] = "days"
-    if in_digits and not dates:  # which are numbers unless they are named
+    if in_digits and not columns.dates:  # which are numbers unless they are named
         options["dates"] = dict.fromkeys(in_digits, "days")
         if undated:
             options["dates"]["*"] = "days"

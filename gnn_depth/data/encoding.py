@@ -10,8 +10,13 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import DataError, listed
-from gnn_depth.data.marks import MISSING, stripped
-from gnn_depth.data.notation import DECIMAL_COMMA, date_formats_of, formats_in_words
+from gnn_depth.data.notation import (
+    DECIMAL_COMMA,
+    MISSING,
+    date_formats_of,
+    formats_in_words,
+    stripped,
+)
 from gnn_depth.data.schema import Column, Unknown
 from gnn_depth.registry import hint
 

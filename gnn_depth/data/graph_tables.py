@@ -12,9 +12,9 @@ import pandas as pd
 from scipy import sparse
 
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.columns import EdgeColumns
 from gnn_depth.data.graph_files import Rows, read_networkx, rows_of
 from gnn_depth.data.table_files import TableFile
-from gnn_depth.data.table_roles import EdgeColumns
 
 if TYPE_CHECKING:
     import networkx

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.encoding import in_text
-from gnn_depth.data.marks import MISSING, stripped
+from gnn_depth.data.notation import MISSING, stripped
 
 ROWS_PER_CLASS = 10  # fewer may agree with a column by chance
 FEWEST = 30  # rows that may agree with a number to predict by chance

@@ -1,4 +1,5 @@
-"""How people write numbers and dates in tables: decimal commas, days first, signs of currencies."""
+"""How people write numbers, dates and missing values in tables: decimal commas, days first, signs
+of currencies, NA and -999."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.marks import MISSING, stripped
 
+#: Ways to write a missing value; in a column of text only an empty value is missing.
+MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
+REPEATED = 3  # rows of a number that may stand for a missing one, and different numbers beside it
 #: Dates that are read as dates: year, month and day, with a time of day or without.
 ISO_DATE = r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?"
 OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?"
@@ -27,6 +30,11 @@ YEARS = ("%Y", "%y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
 #: The codes of strptime that tell the day, the month and the year; %j is the day of the year.
 DAY_OF, MONTH_OF, YEAR_OF = {"%d", "%j"}, {"%m", "%b", "%B", "%j"}, {"%Y", "%y"}
+
+
+def stripped(column: pd.Series) -> pd.Series:
+    """The values of a column as text without surrounding spaces, empty where one is missing."""
+    return column.where(column.notna(), "").astype(str).str.strip()
 
 
 @dataclass(frozen=True)
@@ -139,3 +147,46 @@ def formats_in_words(formats: Sequence[str]) -> str:
     if len(formats) == 1:
         return f"{first} reads these"
     return f"if the day is first: {first}; if the month is: '{formats[1]}'"
+
+
+def mark_among(numbers: np.ndarray) -> tuple[float, int] | None:
+    """A number such as -999, 9999 or -1 that seems to stand for a missing one, and its count."""
+    values, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    if len(values) < 2:
+        return None
+    # Marks are chosen so that no value is beyond them: the lowest number, or the highest.
+    for place, rest in ((0, slice(1, None)), (-1, slice(None, -1))):
+        mark, count = float(values[place]), int(counts[place])
+        if _is_mark(mark, count, values[rest], counts[rest]):
+            return mark, count
+    return None
+
+
+def _is_mark(mark: float, count: int, others: np.ndarray, counts: np.ndarray) -> bool:
+    """True if the lowest or highest number of a column is far from the others or of another sign.
+
+    Args:
+        mark: This number.
+        count: Its rows.
+        others: The other values, in order.
+        counts: The rows of each.
+    """
+    low, high = float(others[0]), float(others[-1])
+    gap = max(low - mark, mark - high)
+    # People write -99, 999 and the like for missing, so a single one is enough.
+    if re.fullmatch(r"-9{2,}|9{3,}", f"{mark:.6g}"):
+        is_far = gap > max(high - low, abs(mark) / 2)
+        return is_far or mark < 0 <= low
+    # Any other number must be whole and repeated: a lone one may be an outlier.
+    if mark % 1 or count < REPEATED or len(others) < REPEATED:
+        return False
+    if gap > high - low:
+        return True
+    if mark not in (-1, -9) or low < 0:
+        return False
+    # Integers may begin at -1 by chance; but not if most others are 0, if none is near, or if -1
+    # itself stands out.
+    are_whole = bool((others % 1 == 0).all())
+    are_mostly_lowest = bool(counts[0] == counts.max())
+    stands_out = count >= counts.max() and count > 2 * counts[0]
+    return not are_whole or gap > 1 or are_mostly_lowest or stands_out

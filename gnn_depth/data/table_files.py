@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS, DataError, listed
+from gnn_depth.data.columns import EdgeColumns
 from gnn_depth.data.encoding import MAX_SHOWN, in_text
-from gnn_depth.data.marks import MISSING
-from gnn_depth.data.notation import DECIMAL_COMMA, THOUSANDS, Notation
-from gnn_depth.data.table_roles import EdgeColumns
+from gnn_depth.data.notation import DECIMAL_COMMA, MISSING, THOUSANDS, Notation
 from gnn_depth.data.targets import INTEGER
 from gnn_depth.registry import hint, unknown
 

@@ -2,11 +2,18 @@
 
 from collections.abc import Collection, Sequence
 
-from gnn_depth.data.columns import FEW_CATEGORIES, ColumnFacts, Proposal, facts_of, propose
-from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
+from gnn_depth.data.columns import (
+    FEW_CATEGORIES,
+    ColumnFacts,
+    EdgeColumns,
+    NodeColumns,
+    Proposal,
+    facts_of,
+    propose,
+)
+from gnn_depth.data.default_roles import are_dates, with_defaults
 from gnn_depth.data.scaling import METHODS, REST, PerColumn, words_of_columns
 from gnn_depth.data.table_files import TableFile
-from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 
 
 def look_at_nodes(
@@ -19,8 +26,7 @@ def look_at_nodes(
     # Whoever gave a role to a column has decided on it.
     open_columns = [column for column in facts if column.name in (roles.features or ())]
     needs_label = not roles.label and not roles.targets
-    proposal = propose(open_columns, needs_label, bool(roles.dates), roles.fills, scales)
-    keep_given(proposal, columns)
+    proposal = propose(open_columns, columns, needs_label, scales)
     # propose has seen the open columns only.
     for column in facts:
         if column.name in roles.categories and len(column.missing) and not roles.fills:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
-from gnn_depth.data.marks import MISSING, mark_among, stripped
+from gnn_depth.data.notation import MISSING, mark_among, stripped
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.registry import unknown as unknown_word
 

@@ -12,15 +12,22 @@ from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, normalize_rows
 from gnn_depth.data.checks import DataError, refuse_pointer
-from gnn_depth.data.columns import LARGE, ColumnFacts, Proposal, facts_of
+from gnn_depth.data.columns import (
+    LARGE,
+    ColumnFacts,
+    EdgeColumns,
+    NodeColumns,
+    Proposal,
+    facts_of,
+)
 from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.default_roles import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.features import columns_differ
 from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
 from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
 from gnn_depth.data.made_features import MakeFeatures
-from gnn_depth.data.misplaced_tables import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.notation import Notation
 from gnn_depth.data.repeated_edges import RepeatedEdges, merge_repeated, once_each_way
@@ -30,7 +37,6 @@ from gnn_depth.data.source import Given, GraphSource, ValShare
 from gnn_depth.data.table_files import SUFFIXES as TABLES
 from gnn_depth.data.table_files import SeveralTables, TableFile
 from gnn_depth.data.table_report import look_at_nodes, roles_of_edges, roles_of_nodes
-from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.tensors import as_tensor
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.user_arrays import NPZ_HINT

@@ -12,11 +12,13 @@ from gnn_depth.data.checks import MASKS, SPLITS, listed
 from gnn_depth.data.columns import (
     FEW_CATEGORIES,
     ColumnFacts,
+    EdgeColumns,
+    NodeColumns,
     date_mark_among,
     facts_of,
     propose,
 )
-from gnn_depth.data.default_roles import are_dates, keep_given, with_defaults
+from gnn_depth.data.default_roles import are_dates, with_defaults
 from gnn_depth.data.encoding import (
     MAX_SHOWN,
     Encoder,
@@ -28,12 +30,11 @@ from gnn_depth.data.encoding import (
     stand_in,
 )
 from gnn_depth.data.leaks import note_leaks
-from gnn_depth.data.marks import MISSING, mark_among
+from gnn_depth.data.notation import MISSING, mark_among
 from gnn_depth.data.scaling import words_of_columns
 from gnn_depth.data.schema import Column, Schema, Unknown
 from gnn_depth.data.source import Given
 from gnn_depth.data.table_files import MAX_LISTED, TableFile, shown_value
-from gnn_depth.data.table_roles import EdgeColumns, NodeColumns
 from gnn_depth.data.targets import INTEGER
 from gnn_depth.registry import unknown
 
@@ -451,8 +452,7 @@ def _check_decided(
     shown_by: str,
 ) -> None:
     """Name all columns of a table that cannot be features as they are, and options that decide."""
-    proposal = propose(facts, needs_label, bool(columns.dates), columns.fills, scales)
-    keep_given(proposal, columns)
+    proposal = propose(facts, columns, needs_label, scales)
     lines = []
     for column in facts:
         if column.name in proposal.why:

@@ -13,7 +13,7 @@ import pytest
 from gnn_depth.cli.config import files_as_flags
 from gnn_depth.data import UserGraph
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.columns import facts_of, flag, propose
+from gnn_depth.data.columns import NodeColumns, facts_of, flag, propose
 from gnn_depth.yaml_limits import value_in
 from tests.cli.conftest import QUIET, SMALL
 
@@ -174,10 +174,10 @@ def test_a_column_named_as_a_label_is_proposed_and_others_by_their_values():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"y": [1, 2] * 9, "d": rng.normal(size=18), "last": ["a", "b", "c"] * 6})
     facts = [facts_of(name, frame[name]) for name in frame]
-    assert propose(facts, True, False, False, False).options["label"] == "y"
-    assert propose(facts[1:], True, False, False, False).options["label"] == "last"
+    assert propose(facts, NodeColumns(None), True, False).options["label"] == "y"
+    assert propose(facts[1:], NodeColumns(None), True, False).options["label"] == "last"
     numbers = [facts_of("price", pd.Series(rng.normal(size=18)))]
-    assert "label" not in propose(numbers, True, False, False, False).options
+    assert "label" not in propose(numbers, NodeColumns(None), True, False).options
 
 
 def test_repeated_payments_get_flags_that_fit_takes(mixed: Callable):

@@ -7,7 +7,7 @@ import torch
 
 from gnn_depth.data import GraphSource, UserGraph
 from gnn_depth.data.drift import out_of_range
-from gnn_depth.data.marks import mark_among
+from gnn_depth.data.notation import mark_among
 from gnn_depth.data.scaling import fit_columns
 from gnn_depth.data.schema import Column
 from tests.data.conftest import noted

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gnn_depth.data.columns import facts_of, propose
+from gnn_depth.data.columns import NodeColumns, facts_of, propose
 from gnn_depth.data.leaks import note_leaks
 
 ROWS = 400
@@ -89,6 +89,6 @@ def test_a_constant_feature_is_said_and_inspect_leaves_it_out():
     (note,) = said(frame, ["age", *names], ["region", "land"], label="risk")
     assert "'country' and 'since' and 'land' have one value" in note
     facts = [facts_of(name, frame[name]) for name in ("age", "land", *names)]
-    proposal = propose(facts, False, False, False, False)
+    proposal = propose(facts, NodeColumns(None), False, False)
     assert proposal.options["drop"] == ["land", "country", "since"]
     assert "country" not in proposal.why

@@ -8,7 +8,7 @@ import yaml
 from torch_geometric.data import Data
 
 from gnn_depth.data import DataError, GraphSource, UserGraph
-from gnn_depth.data.marks import mark_among
+from gnn_depth.data.notation import mark_among
 from gnn_depth.data.schema import Schema
 from tests.data.conftest import noted
 
