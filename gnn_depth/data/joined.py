@@ -200,25 +200,24 @@ class _OneGraph:
         edges = self.edge_index.shape[1]
         # An edge beyond its graph would join it to the next one.
         outside = ((self.edge_index < 0) | (self.edge_index >= self.num_nodes)).any(0).nonzero()
-        if self.num_nodes and len(outside):
+        if len(outside):
             edge = int(outside[0])
             raise DataError(
                 f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, but "
                 f"nodes run from 0 to {self.num_nodes - 1}."
             )
-        if len(self.owner) == self.num_nodes and self.num_graphs > 1:
-            source, target = self.owner[self.edge_index]
-            crossing = (source != target).nonzero()
-            if len(crossing):
-                edge = int(crossing[0])
-                raise DataError(
-                    f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
-                    f"joins the graphs {int(source[edge])} and {int(target[edge])} of batch."
-                )
         if len(self.owner) != self.num_nodes or (self.owner.diff() < 0).any():
             raise DataError(
                 f"{self.name}: batch must have the number of each node's graph, in order, for "
                 f"{self.num_nodes} nodes."
+            )
+        source, target = self.owner[self.edge_index]
+        crossing = (source != target).nonzero()
+        if len(crossing):
+            edge = int(crossing[0])
+            raise DataError(
+                f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
+                f"joins the graphs {int(source[edge])} and {int(target[edge])} of batch."
             )
         for key, values in self.arrays.items():
             rows, what = self.num_nodes, "node"

@@ -1,6 +1,5 @@
 """A graph from the user's own files."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -204,15 +203,13 @@ class UserGraph(GraphSource):
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
         edge_features, date_format = _listed(edge_features), _listed(date_format)
-        given = dict(locals())  # before other names are among them
-        self._written = {}  # the options that are not the defaults, for a command that has them
-        for name, option in inspect.signature(UserGraph).parameters.items():
-            if name not in ("path", "nodes") and given[name] != option.default:
-                self._written[name] = given[name]
+        self._options = dict(self.arguments)
+        for name in ("path", "nodes"):
+            self._options.pop(name, None)
         self.path = Path(path)
         if self.path not in self._frames:
             self.path = _existing("graph file", path, folders=True)
-        _check_options(path, {name: given[name] for name in OF_TABLES})
+        _check_options(path, {**self._options, "nodes": nodes})
         # A column of a split takes the place of the option split, which numbers rows.
         super().__init__(
             self.path,
@@ -406,7 +403,7 @@ class UserGraph(GraphSource):
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
         if notation:  # with which other columns are numbers or dates
-            return UserGraph(*self._files, **self._written, **notation).inspect()
+            return UserGraph(*self._files, **self._options, **notation).inspect()
         can_fill = self.fill == "error" and self.repeated_edges == "none"
         if can_fill and _have_gaps(edges, self.of_edges):
             proposal.options["fill"] = "median"
@@ -414,10 +411,10 @@ class UserGraph(GraphSource):
         proposed_ends = ends_by_value(edges, nodes, self.columns, self.of_edges)[:2]
         if proposed_ends:
             proposal.options["ends"] = proposed_ends
-        written = {**self._written, **proposal.options}
-        found.options = {f"data.{name}": value for name, value in written.items()}
+        options = {**self._options, **proposal.options}
+        found.options = {f"data.{name}": value for name, value in options.items()}
         # The report is of the data as the proposed command would read it.
-        complete = UserGraph(*self._files, **written)
+        complete = UserGraph(*self._files, **options)
         proposed = set(proposal.options)
         of_nodes = roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed)
         of_edges = roles_of_edges(edges, complete.of_edges, self.edge_standardize)
@@ -474,7 +471,7 @@ class UserGraph(GraphSource):
         for name in ("decimal", "date_format"):
             if name in proposal.options:
                 found[name] = proposal.options[name]
-            if name in self._written:
+            if name in self._options:
                 found.pop(name, None)
         return found
 
@@ -646,9 +643,9 @@ def _listed(columns: Any) -> Any:
     return [columns] if isinstance(columns, str) else columns
 
 
-def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
+def _check_options(path: str, options: Mapping[str, Any]) -> None:
     """Check that options for tables are given with tables, and all that tables need."""
-    given = [name for name, value in of_tables.items() if value]
+    given = [name for name in OF_TABLES if options.get(name)]
     # Both may be read as tables or as arrays; the roles decide when they are read.
     if Path(path).is_dir() or _ends_in(path, NETWORKX):
         return
@@ -669,7 +666,7 @@ def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
             f"path {path!r} must be a table ({', '.join(TABLES)}), a graph "
             f"({', '.join(graphs)}) or arrays ({', '.join(ARRAYS)}), for example: {NPZ_HINT}"
         )
-    nodes, label, targets = of_tables["nodes"], of_tables["label"], of_tables["targets"]
+    nodes, label, targets = options["nodes"], options.get("label"), options.get("targets")
     for file in _named_files(nodes).values():
         if not _ends_in(file, TABLES):
             raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")

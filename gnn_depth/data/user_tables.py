@@ -43,6 +43,11 @@ DATES = ("days", "cyclic")
 EMPTY_CELLS = "leave these cells empty (features need fill; missing_label {} does it for a target)"
 EMPTY_DATES = "leave these cells empty and give fill"
 NO_ROWS = "leave out these rows or the column: every edge needs a weight"
+FINITE = "features must be finite numbers."
+FILLED = (
+    "fill (--data.fill median) stands for missing values, but not of edges that repeated_edges "
+    "adds up."
+)
 EMPTY_OF_EDGES = "leave these cells empty and give fill: every edge needs a value"
 
 
@@ -146,7 +151,7 @@ def read_tables(
     arrays["edge_index"] = edges.edge_index(of_edges, ids, source)
     if of_edges.weight:
         rule = "edge_weight must be finite numbers."
-        weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
+        weight = _numbers(edges, edges.read([of_edges.weight]), rule, f"{NO_ROWS}.")[:, 0]
         # Here and not in Graph, whose error would have no row of the table.
         edges.check_rows(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
@@ -342,17 +347,17 @@ def _days_as_numbers(names: Sequence[str]) -> str:
     return f"read as numbers though they look like dates such as 20241231: {shown}."
 
 
-def _refuse_faulty(table: TableFile, encoder: Encoder) -> None:
-    """Refuse a table to train on whose values cannot be features."""
+def _refuse_faulty(
+    table: TableFile, encoder: Encoder, rule: str = FINITE, advice: str = FILLED
+) -> None:
+    """Refuse a table to train on whose values are not what they must be; with advice on missing
+    ones."""
     if not encoder.faults:
         return
     lines = "".join(f"\n  {fault}" for fault in encoder.faults)
     if "is missing" in lines:
-        lines += (
-            "\nfill (--data.fill median) stands for missing values, but not of edges that "
-            "repeated_edges adds up."
-        )
-    raise table.error(f"features must be finite numbers.{lines}")
+        lines += f"\n{advice}"
+    raise table.error(f"{rule}{lines}")
 
 
 def _new_features(
@@ -532,35 +537,21 @@ def _targets(
     if isinstance(missing_label, str):
         frame = frame.mask(frame.astype(str) == missing_label)
     rule = "targets must be finite numbers, or empty for a node without one."
-    numbers = _numbers(table, frame, rule, empty=True)
+    numbers = _numbers(table, frame, rule, "", empty=True)
     if numbers.shape[1] == 1:
         return numbers[:, 0]
     return numbers
 
 
-def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
+def _numbers(
+    table: TableFile, frame: pd.DataFrame, rule: str, advice: str, empty: bool = False
+) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
-    numbers, blanks = frame.copy(), frame.isna()
-    for name in frame:
-        # One odd cell makes a column text: its numbers are read, and the cell is named.
-        if frame[name].dtype.kind not in "biuf":
-            texts = frame[name].astype(str).str.strip()
-            numbers[name] = pd.to_numeric(texts, errors="coerce")
-            blanks[name] |= texts.isin(MISSING)
-    values = numbers.to_numpy(np.float64, copy=True)  # without the copy it may be read-only
-    fits = np.isfinite(values)
-    if empty:
-        fits |= blanks.to_numpy(bool)
-
-    def reason(row: int) -> str:
-        name = frame.columns[int(np.argmin(fits[row]))]  # the first that does not fit
-        value = frame[name].iloc[row]
-        said = "missing" if pd.isna(value) else str(value)[:MAX_SHOWN]
-        return f"{name!r} is {said}; {rule}"
-
-    table.check_rows(~fits.all(1), reason)
-    return values
+    encoder = Encoder(fills=empty)
+    parts = _encoded(encoder, [Column(str(name)) for name in frame], frame)
+    _refuse_faulty(table, encoder, rule, advice)
+    return np.concatenate(parts, 1)
 
 
 def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray]:
