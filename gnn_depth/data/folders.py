@@ -1,6 +1,5 @@
 """Folders that hold a graph: the raw files of OGB, and data sets of DGL in CSV files."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +142,3 @@ def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:
             raise table.error("it has several graphs: give them as Data of PyTorch Geometric.")
         tables.append(table)
     return tables[0], tables[1]
-
-
-def known_folders() -> Sequence[str]:
-    """The folders that can be read, in words."""
-    return (
-        "raw files of OGB (edge.csv.gz, node-label.csv.gz, num-node-list.csv.gz, ...)",
-        "a data set of DGL (meta.yaml)",
-    )

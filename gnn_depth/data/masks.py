@@ -10,11 +10,6 @@ from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.tensors import as_tensor
 
-ALL_OR_NONE = (
-    "give all three, or none. To validate on part of the training rows, give train_mask and "
-    "test_mask, and val_share=0.2."
-)
-
 
 def given_masks(
     arrays: Mapping[str, Any], rows: int, column: int, notes: list[str]
@@ -85,8 +80,11 @@ def complete_masks(
     if missing:
         are_given = "is given" if len(masks) == 1 else "are given"
         are_not = "is not" if len(missing) == 1 else "are not"
-        said = f"{' and '.join(masks)} {are_given}, and {' and '.join(missing)} {are_not}: "
-        said += ALL_OR_NONE
+        said = (
+            f"{' and '.join(masks)} {are_given}, and {' and '.join(missing)} {are_not}: give all "
+            "three, or none. To validate on part of the training rows, give train_mask and "
+            "test_mask, and val_share=0.2."
+        )
         # A mask under another name was noted, and a note is not shown beside an error.
         for note in notes:
             if f"meant as {missing[0]}," in note:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.data.schema import Column, Method, Scaling, Schema, Unknown, features_of
 from gnn_depth.registry import unknown as unknown_word
 
-METHODS: tuple[Method, ...] = ("none", "standard", "robust", "log1p")
+METHODS: tuple[Method, ...] = get_args(Method)
 REST = "*"
 ROWS = 4096  # that are looked at together
 UNIT = 1e-3  # a sum that is as near to 1 is 1: features have float32's digits

@@ -22,7 +22,7 @@ from gnn_depth.data.columns import (
 from gnn_depth.data.containers import graphs_in
 from gnn_depth.data.default_roles import ends_by_value, refuse_misplaced, refuse_other_ends
 from gnn_depth.data.features import columns_differ
-from gnn_depth.data.folders import known_folders, read_dgl, read_ogb
+from gnn_depth.data.folders import read_dgl, read_ogb
 from gnn_depth.data.graph_files import MATLAB, NETWORKX, read_mat, read_networkx
 from gnn_depth.data.graph_tables import EDGES_ONLY, read_edges, tables_of
 from gnn_depth.data.inspection import Inspection
@@ -195,10 +195,13 @@ class UserGraph(GraphSource):
         node_order: NodeOrder = "auto",
     ) -> None:
         self._frames: dict[Path, pd.DataFrame] = {}
-        # What is read later, by inspect too, is what was given now.
-        path, nodes = _kept(path), _kept(nodes)
-        self._files = path, nodes
-        path, nodes = self._named("edges", path), self._named("nodes", nodes)
+        path = self._named("edges", path)
+        files: Mapping[str, Any] = nodes if isinstance(nodes, Mapping) else {"": nodes}
+        files = {
+            name: self._named(f"nodes {name}", file)
+            for name, file in files.items()
+            if file is not None
+        }
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
@@ -209,7 +212,7 @@ class UserGraph(GraphSource):
         self.path = Path(path)
         if self.path not in self._frames:
             self.path = _existing("graph file", path, folders=True)
-        _check_options(path, {**self._options, "nodes": nodes})
+        _check_options(path, {**self._options, "nodes": files})
         # A column of a split takes the place of the option split, which numbers rows.
         super().__init__(
             self.path,
@@ -231,7 +234,7 @@ class UserGraph(GraphSource):
         self.on_unknown = unknown
         self.fill = fill
         self.node_files: dict[str, Path] = {}
-        for name, file in _named_files(nodes).items():
+        for name, file in files.items():
             self.node_files[name] = Path(file)
             if Path(file) not in self._frames:
                 self.node_files[name] = _existing(f"table of nodes {name}".rstrip(), file)
@@ -249,14 +252,21 @@ class UserGraph(GraphSource):
         self.notation = Notation(decimal, tuple(date_format))
 
     def _named(self, role: str, given: Any) -> Any:
-        """A file as it was given; a table of pandas is kept under a name for messages."""
-        if isinstance(given, Mapping):
-            return {name: self._named(f"{role} {name}", file) for name, file in given.items()}
+        """A file as it was given; a table of pandas, Arrow or Polars is kept under a name for
+        messages."""
+        if hasattr(given, "to_pandas"):
+            given = given.to_pandas()
         if not isinstance(given, pd.DataFrame):
             return given
-        name = f"{role} (DataFrame).csv"
-        self._frames[Path(name)] = given
+        name = f"{role.strip()} (DataFrame).csv"
+        self._frames[Path(name)] = given.copy()  # what is read later is what was given now
         return name
+
+    def _with(self, **options: Any) -> "UserGraph":
+        """The same files with further options."""
+        path = self._frames.get(self.path, str(self.path))
+        nodes = {name: self._frames.get(file, str(file)) for name, file in self.node_files.items()}
+        return UserGraph(path, nodes.get("", nodes), **{**self._options, **options})
 
     @property
     def edge_fill(self) -> str:
@@ -337,7 +347,10 @@ class UserGraph(GraphSource):
         if self.path.is_dir():
             graphs = read_ogb(self.path, notes)
             if graphs is None:
-                raise DataError(f"it is a folder, and none of {' and '.join(known_folders())}.")
+                raise DataError(
+                    "it is a folder, and none of raw files of OGB (edge.csv.gz, node-label.csv.gz, "
+                    "num-node-list.csv.gz, ...) and a data set of DGL (meta.yaml)."
+                )
             return graphs
         if _ends_in(self.path, MATLAB):
             roles = self.columns
@@ -403,7 +416,7 @@ class UserGraph(GraphSource):
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
         if notation:  # with which other columns are numbers or dates
-            return UserGraph(*self._files, **self._options, **notation).inspect()
+            return self._with(**notation).inspect()
         can_fill = self.fill == "error" and self.repeated_edges == "none"
         if can_fill and _have_gaps(edges, self.of_edges):
             proposal.options["fill"] = "median"
@@ -411,10 +424,10 @@ class UserGraph(GraphSource):
         proposed_ends = ends_by_value(edges, nodes, self.columns, self.of_edges)[:2]
         if proposed_ends:
             proposal.options["ends"] = proposed_ends
-        options = {**self._options, **proposal.options}
-        found.options = {f"data.{name}": value for name, value in options.items()}
+        for name, value in {**self._options, **proposal.options}.items():
+            found.options[f"data.{name}"] = value
         # The report is of the data as the proposed command would read it.
-        complete = UserGraph(*self._files, **options)
+        complete = self._with(**proposal.options)
         proposed = set(proposal.options)
         of_nodes = roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed)
         of_edges = roles_of_edges(edges, complete.of_edges, self.edge_standardize)
@@ -509,17 +522,6 @@ class UserGraph(GraphSource):
         if self.repeated_edges == "none":
             return arrays
         return merge_repeated(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
-
-
-def _kept(given: Any) -> Any:
-    """A copy of a table of pandas, Arrow or Polars, as one of pandas; a path as it is."""
-    if isinstance(given, Mapping):
-        return {name: _kept(file) for name, file in given.items()}
-    if hasattr(given, "to_pandas"):
-        given = given.to_pandas()
-    if isinstance(given, pd.DataFrame):
-        return given.copy()
-    return given
 
 
 def _facts_of_each(edges: TableFile, names: Sequence[str]) -> list[ColumnFacts]:
@@ -625,15 +627,6 @@ def _existing(name: str, path: str, folders: bool = False) -> Path:
     return found
 
 
-def _named_files(nodes: str | Mapping[str, str] | None) -> dict[str, str]:
-    """The tables of nodes by the set that they are for; a single one has no name."""
-    if nodes is None:
-        return {}
-    if isinstance(nodes, Mapping):
-        return dict(nodes)
-    return {"": nodes}
-
-
 def _ends_in(path: str | Path, suffixes: Sequence[str]) -> bool:
     return str(path).lower().endswith(tuple(suffixes))
 
@@ -667,7 +660,7 @@ def _check_options(path: str, options: Mapping[str, Any]) -> None:
             f"({', '.join(graphs)}) or arrays ({', '.join(ARRAYS)}), for example: {NPZ_HINT}"
         )
     nodes, label, targets = options["nodes"], options.get("label"), options.get("targets")
-    for file in _named_files(nodes).values():
+    for file in nodes.values():
         if not _ends_in(file, TABLES):
             raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")
     if label and targets:

@@ -44,41 +44,24 @@ def networkx_graph(nodes: pd.DataFrame, edges: pd.DataFrame, directed: bool = Tr
     return graph
 
 
-def csv(folder, nodes, edges):
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    edges.to_csv(folder / "edges.csv", index=False)
+def tables(folder, nodes, edges, **how) -> dict:
+    """Both tables as CSV files, written in some way."""
+    nodes.to_csv(folder / "nodes.csv", index=False, **how)
+    edges.to_csv(folder / "edges.csv", index=False, **how)
     return {"path": "edges.csv", "nodes": "nodes.csv", **TABLE}
 
 
-def csv_gz(folder, nodes, edges):
-    nodes.to_csv(folder / "nodes.csv.gz", index=False)
-    edges.to_csv(folder / "edges.csv.gz", index=False)
-    return {"path": "edges.csv.gz", "nodes": "nodes.csv.gz", **TABLE}
-
-
-def tsv(folder, nodes, edges):
-    nodes.to_csv(folder / "nodes.tsv", index=False, sep="\t")
-    edges.to_csv(folder / "edges.tsv", index=False, sep="\t")
-    return {"path": "edges.tsv", "nodes": "nodes.tsv", **TABLE}
-
-
-def parquet(folder, nodes, edges):
-    nodes.to_parquet(folder / "nodes.parquet")
-    edges.to_parquet(folder / "edges.parquet")
-    return {"path": "edges.parquet", "nodes": "nodes.parquet", **TABLE}
+def csv(folder, nodes, edges):
+    return tables(folder, nodes, edges)
 
 
 def semicolons(folder, nodes, edges):
-    nodes.to_csv(folder / "nodes.csv", index=False, sep=";")
-    edges.to_csv(folder / "edges.csv", index=False, sep=";")
-    return {"path": "edges.csv", "nodes": "nodes.csv", "separator": "semicolon", **TABLE}
+    return tables(folder, nodes, edges, sep=";") | {"separator": "semicolon"}
 
 
 def without_names(folder, nodes, edges):
-    nodes.to_csv(folder / "nodes.csv", index=False, header=False)
-    edges.to_csv(folder / "edges.csv", index=False, header=False)
     names = {"node_columns": list(nodes), "edge_columns": list(edges)}
-    return {"path": "edges.csv", "nodes": "nodes.csv", **names, **TABLE}
+    return tables(folder, nodes, edges, header=False) | names
 
 
 def planetoid_words(folder, nodes, edges):
@@ -94,15 +77,14 @@ def comments_of_snap(folder, nodes, edges):
     rows = edges[["source", "target"]].to_csv(index=False, header=False, sep="\t")
     head = "# Directed graph: edges.txt\n# Nodes: 12 Edges: 30\n# FromNodeId\tToNodeId\n"
     (folder / "edges.txt").write_text(head + rows)
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    return {"path": "edges.txt", "nodes": "nodes.csv", **TABLE}
+    return csv(folder, nodes, edges) | {"path": "edges.txt"}
 
 
 def comments_between(folder, nodes, edges):
-    lines = nodes.to_csv(index=False).splitlines()
+    options = csv(folder, nodes, edges)
+    lines = (folder / "nodes.csv").read_text().splitlines()
     (folder / "nodes.csv").write_text("\n".join(["% made", *lines[:4], "% more", *lines[4:]]))
-    edges.to_csv(folder / "edges.csv", index=False)
-    return {"path": "edges.csv", "nodes": "nodes.csv", **TABLE}
+    return options
 
 
 def spaces(folder, nodes, edges):
@@ -118,15 +100,12 @@ def node_files_of_each_set(folder, nodes, edges):
     ):
         part.to_csv(folder / f"{name}.csv", index=False)
         files[name] = f"{name}.csv"
-    edges.to_csv(folder / "edges.csv", index=False)
-    return {"path": "edges.csv", "nodes": files, **TABLE}
+    return csv(folder, nodes, edges) | {"nodes": files}
 
 
 def lists_in_cells(folder, nodes, edges):
     feat = nodes["age"].astype(str) + ", " + nodes["score"].astype(str)
-    nodes[["id", "topic"]].assign(feat=feat).to_csv(folder / "nodes.csv", index=False)
-    edges.to_csv(folder / "edges.csv", index=False)
-    return {"path": "edges.csv", "nodes": "nodes.csv", **TABLE}
+    return csv(folder, nodes[["id", "topic"]].assign(feat=feat), edges)
 
 
 def dgl(folder, nodes, edges):
@@ -181,14 +160,12 @@ def node_link(folder, nodes, edges):
 
 def edge_list(folder, nodes, edges):
     nx.write_edgelist(networkx_graph(nodes, edges), folder / "graph.edgelist")
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    return {"path": "graph.edgelist", "nodes": "nodes.csv", **TABLE}
+    return csv(folder, nodes, edges) | {"path": "graph.edgelist"}
 
 
 def weighted_edge_list(folder, nodes, edges):
     nx.write_weighted_edgelist(networkx_graph(nodes, edges), folder / "graph.edgelist")
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    return {"path": "graph.edgelist", "nodes": "nodes.csv", **TABLE}
+    return csv(folder, nodes, edges) | {"path": "graph.edgelist"}
 
 
 def adjacency(nodes, edges) -> sparse.coo_array:
@@ -197,8 +174,7 @@ def adjacency(nodes, edges) -> sparse.coo_array:
 
 def matrix_market(folder, nodes, edges):
     scipy.io.mmwrite(folder / "graph.mtx", adjacency(nodes, edges))
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    return {"path": "graph.mtx", "nodes": "nodes.csv", **TABLE}
+    return csv(folder, nodes, edges) | {"path": "graph.mtx"}
 
 
 def matlab(folder, nodes, edges):
@@ -246,7 +222,7 @@ def saved_data_and_slices(folder, nodes, edges):
 
 
 LAYOUTS: list[Callable] = [
-    *(csv, csv_gz, tsv, parquet, semicolons, without_names, planetoid_words, comments_of_snap),
+    *(csv, semicolons, without_names, planetoid_words, comments_of_snap),
     *(comments_between, spaces, node_files_of_each_set, lists_in_cells, dgl, ogb, gml, graphml),
     *(node_link, edge_list, weighted_edge_list, matrix_market, matlab, matlab_facebook),
     *(saved_data_set, saved_data_and_slices),
@@ -372,8 +348,7 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content, words):
 
 def test_an_empty_edge_list_and_a_matrix_of_another_size_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    nodes, _ = example()
-    nodes.to_csv("nodes.csv", index=False)
+    csv(tmp_path, *example())
     Path("g.edgelist").write_text("1,2\n2,3\n")
     with pytest.raises(DataError, match=r"g.edgelist.*no edges"):
         _ = UserGraph("g.edgelist", nodes="nodes.csv", label="topic").batch
