@@ -221,11 +221,7 @@ def training_batches(
     """The batches of one process, as many and as large as every other process's; leaves out the
     remainder."""
     end = len(order) - len(order) % processes
-    batches = []
-    for start in range(0, end, batch_size):
-        whole = order[start : min(start + batch_size, end)]
-        batches.append(whole[rank::processes])
-    return batches
+    return order[rank:end:processes].split(batch_size // processes)
 
 
 def evaluation_batches(
