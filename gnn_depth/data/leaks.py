@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from gnn_depth.data.columns import NodeColumns
 from gnn_depth.data.encoding import in_text
 from gnn_depth.data.notation import MISSING, stripped
 
@@ -16,25 +17,18 @@ PURITY, CORRELATION, EXPLAINED = 0.95, 0.99, 0.98
 
 
 def note_leaks(
-    frame: pd.DataFrame,
-    numbers: Sequence[str],
-    categories: Sequence[str],
-    label: str | None,
-    targets: Sequence[str],
-    missing_label: float | str | None,
+    frame: pd.DataFrame, columns: NodeColumns, missing_label: float | str | None
 ) -> list[str]:
     """Sentences on features that predict a label or target nearly perfectly, each alone, and on
     those that have one value in all rows.
 
     Args:
         frame: The table of nodes.
-        numbers: Its features of numbers and dates.
-        categories: Its features of text.
-        label: The column of the classes.
-        targets: The columns of numbers to predict.
+        columns: The roles of its columns.
         missing_label: A mark of rows without a label or target.
     """
-    names = list(dict.fromkeys([*numbers, *categories]))
+    categories = columns.categories
+    names = list(dict.fromkeys([*(columns.features or ()), *categories]))
     notes = []
     constant = []
     if len(frame) >= ROWS_PER_CLASS:
@@ -51,9 +45,9 @@ def note_leaks(
     for name in names:
         if name not in constant:
             features[name] = _ranks(frame[name], name in categories)
-    if label:
-        notes += _of_classes(frame, features, label, missing_label)
-    for target in targets:
+    if columns.label:
+        notes += _of_classes(frame, features, columns.label, missing_label)
+    for target in columns.targets:
         notes += _of_numbers(frame, features, categories, target, missing_label)
     return notes
 

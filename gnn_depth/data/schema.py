@@ -13,7 +13,6 @@ import yaml
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.graph import Graph
 
 Method: TypeAlias = Literal["none", "standard", "robust", "log1p"]
 #: What to do with a column or category that a model does not know, or misses.
@@ -219,18 +218,6 @@ class Schema:
             raise DataError(
                 f"the model was trained on the classes {', '.join(self.outputs)}, and this data "
                 f"has {', '.join(other.outputs)}."
-            )
-
-    def check_edges(self, graph: Graph) -> None:
-        """Refuse a graph whose edges have another number of features.
-
-        Raises:
-            DataError: They do.
-        """
-        if graph.edge_channels != self.num_edge_features:
-            raise DataError(
-                f"the model needs {self.num_edge_features} features of each edge, and this graph "
-                f"has {graph.edge_channels}."
             )
 
     def as_dict(self) -> dict[str, object]:

@@ -416,8 +416,12 @@ class GraphSource(GraphSet):
                     f"{repeats:,} of {graph.num_edges:,} edges have the ends of an earlier one, "
                     "and none had in the training: each of them counts."
                 )
-            if not self._transforms:  # which may change them
-                trained.check_edges(graph)
+            # Transforms may still change them.
+            if not self._transforms and graph.edge_channels != trained.num_edge_features:
+                raise DataError(
+                    f"the model needs {trained.num_edge_features} features of each edge, and this "
+                    f"graph has {graph.edge_channels}."
+                )
             return GraphRecord(batch, targets.names, given.node_ids, notes, trained)
         # Before transforms, because a model's data is checked before its transforms too.
         schema = self._own_schema(batch, targets, columns, flags, given)

@@ -113,13 +113,9 @@ def no_targets(rows: int, schema: Schema) -> Targets:
     """Stand-ins for the targets of rows that only get predictions."""
     labelled = torch.zeros(rows, dtype=torch.bool)
     names = list(schema.outputs)
-    if schema.task == "multiclass":
-        y = torch.zeros(rows, dtype=torch.long)
-    elif schema.task == "multilabel":
-        y = torch.zeros(rows, len(names), dtype=torch.long)
-    else:
-        y = torch.zeros(rows, len(names))
-    return Targets(y, labelled, names, [])
+    shape = (rows,) if schema.task == "multiclass" else (rows, len(names))
+    dtype = torch.long if schema.task in ("multiclass", "multilabel") else torch.float
+    return Targets(torch.zeros(shape, dtype=dtype), labelled, names, [])
 
 
 def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:

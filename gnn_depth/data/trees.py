@@ -221,7 +221,7 @@ def training_batches(
     """The batches of one process, as many and as large as every other process's; leaves out the
     remainder."""
     end = len(order) - len(order) % processes
-    return order[rank:end:processes].split(batch_size // processes)
+    return torch.split(order[rank:end:processes], batch_size // processes)
 
 
 def evaluation_batches(

@@ -121,14 +121,7 @@ def read_tables(
         # One error lists all columns that need a decision, before any of them is encoded.
         facts = [facts_of(name, frame[name]) for name in names]
         _check_decided(nodes, frame, facts, columns, needs_label, scales, shown_by)
-        notes += note_leaks(
-            frame,
-            columns.features or (),
-            columns.categories,
-            columns.label,
-            columns.targets,
-            missing_label,
-        )
+        notes += note_leaks(frame, columns, missing_label)
         x, found = _new_features(nodes, frame, facts, columns, notes)
     if x.shape[1]:
         arrays["x"] = x

@@ -23,8 +23,8 @@ def table(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
 
 
 def said(frame: pd.DataFrame, numbers: list[str], categories=(), **what) -> list[str]:
-    roles = {"label": None, "targets": (), "missing_label": None} | what
-    return note_leaks(frame, numbers, list(categories), **roles)
+    roles = {"label": None} | what
+    return note_leaks(frame, NodeColumns(features=numbers, categories=categories, **roles), None)
 
 
 @pytest.mark.parametrize("rows", [60, 400, 5000])
