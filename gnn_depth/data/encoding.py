@@ -4,12 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import DataError, listed
+from gnn_depth.data.checks import listed
 from gnn_depth.data.notation import (
     DECIMAL_COMMA,
     MISSING,
@@ -121,7 +120,7 @@ class Encoder:
         kinds = {"number": "numbers", "category": "categories", "date": "dates"}
         self.blanks[f"{kinds[column.kind]} of {column.name!r}"] = int(blank.sum())
 
-    def note_blanks(self, count: int, rows: str = "rows") -> None:
+    def note_blanks(self, count: int, rows: str) -> None:
         """Tell how many values of so many rows were missing and are filled in, by column."""
         if self.blanks:
             each = ", ".join(f"{blank:,} {what}" for what, blank in self.blanks.items())
@@ -278,21 +277,3 @@ def _stand_in_words(column: Column) -> str:
     if column.fill is None:
         return f"{column.stand_in:.6g}, the mean of the training"
     return f"{column.stand_in:.6g}, which stands for a missing one"
-
-
-def refuse_faults(path: Path, faults: Sequence[str]) -> None:
-    """Raise one error for all faults of a table that a model cannot read."""
-    if not faults:
-        return
-    lines = "".join(f"\n  {fault}" for fault in faults)
-    said = (
-        f"table {str(path)!r} is refused: the model was trained on other columns or values:"
-        f"{lines}\nWith unknown ignore (--data.unknown ignore) unknown categories are none, and "
-        "missing numbers are what fill chose in the training, or else their mean."
-    )
-    if NO_COLUMN in lines:
-        said += (
-            " A column that is not there is replaced as a whole: every row gets what stands for a "
-            "missing value."
-        )
-    raise DataError(said)

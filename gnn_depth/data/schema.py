@@ -41,7 +41,7 @@ class Scaling:
     @staticmethod
     def fit(method: Method, values: Tensor) -> "Scaling":
         """The scaling of some numbers, shape (rows,); NaN is left out."""
-        known = _curve(method, values.double())
+        known = _curve(method, values)
         known = known[~known.isnan()]
         if not len(known):  # a column that is empty in the training rows
             return Scaling(method, 0.0, 1.0)
@@ -58,7 +58,7 @@ class Scaling:
 
     def apply(self, values: Tensor) -> Tensor:
         """The scaled numbers, in float64."""
-        return (_curve(self.method, values.double()) - self.shift) / self.scale
+        return (_curve(self.method, values) - self.shift) / self.scale
 
     def undo(self, scaled: Tensor) -> Tensor:
         """The numbers that were scaled, in float64."""
@@ -69,6 +69,7 @@ class Scaling:
 
 
 def _curve(method: Method, values: Tensor) -> Tensor:
+    values = values.double()
     if method == "log1p":
         return values.sign() * values.abs().log1p()
     return values

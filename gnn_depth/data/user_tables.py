@@ -1,7 +1,7 @@
 """A user's graph in two tables: edges, and nodes with their features and classes."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,12 @@ from gnn_depth.data.columns import (
 from gnn_depth.data.default_roles import are_dates, with_defaults
 from gnn_depth.data.encoding import (
     MAX_SHOWN,
+    NO_COLUMN,
     Encoder,
     category_column,
     date_column,
     in_text,
     missing_columns,
-    refuse_faults,
     stand_in,
 )
 from gnn_depth.data.leaks import note_leaks
@@ -43,11 +43,25 @@ DATES = ("days", "cyclic")
 EMPTY_CELLS = "leave these cells empty (features need fill; missing_label {} does it for a target)"
 EMPTY_DATES = "leave these cells empty and give fill"
 NO_ROWS = "leave out these rows or the column: every edge needs a weight"
+#: What values must be, and advice by words of the faults.
 FINITE = "features must be finite numbers."
-FILLED = (
-    "fill (--data.fill median) stands for missing values, but not of edges that repeated_edges "
-    "adds up."
-)
+FILLED = {
+    "is missing": (
+        "fill (--data.fill median) stands for missing values, but not of edges that "
+        "repeated_edges adds up."
+    )
+}
+TRAINED = "the model was trained on other columns or values:"
+IGNORED = {
+    "": (
+        "With unknown ignore (--data.unknown ignore) unknown categories are none, and missing "
+        "numbers are what fill chose in the training, or else their mean."
+    ),
+    NO_COLUMN: (
+        "A column that is not there is replaced as a whole: every row gets what stands for a "
+        "missing value."
+    ),
+}
 EMPTY_OF_EDGES = "leave these cells empty and give fill: every edge needs a value"
 
 
@@ -71,9 +85,9 @@ def read_tables(
     nodes: TableFile,
     columns: NodeColumns,
     of_edges: EdgeColumns,
-    missing_label: float | str | None = None,
-    trained: TargetModel | None = None,
-    scales: bool = False,
+    missing_label: float | str | None,
+    trained: TargetModel | None,
+    scales: bool,
 ) -> Given:
     """Read a graph from two tables, with an edge or a node in each row.
 
@@ -143,8 +157,8 @@ def read_tables(
     _note_unread(edges, of_edges, notes)
     arrays["edge_index"] = edges.edge_index(of_edges, ids, source)
     if of_edges.weight:
-        rule = "edge_weight must be finite numbers."
-        weight = _numbers(edges, edges.read([of_edges.weight]), rule, f"{NO_ROWS}.")[:, 0]
+        rule = f"edge_weight must be finite numbers. Where it is missing, {NO_ROWS}."
+        weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
         # Here and not in Graph, whose error would have no row of the table.
         edges.check_rows(
             weight < 0, lambda row: f"{of_edges.weight!r} is {weight[row]:g}, below zero."
@@ -246,7 +260,7 @@ def _features_as_trained(
     encoder = Encoder(trained.unknown)
     lacking = missing_columns(schema.columns, nodes.columns, encoder, unread=extra)
     parts = _encoded(encoder, schema.columns, frame, lacking)
-    refuse_faults(nodes.path, encoder.faults)
+    _refuse_faulty(nodes, encoder, TRAINED, IGNORED)
     return _joined(encoder, schema.columns, parts, frame, notes)
 
 
@@ -294,7 +308,7 @@ def _edge_features(
         columns = [_edge_column(edges, frame[name], notes) for name in names]
         encoder = Encoder(fills=roles.fills)
         parts = _encoded(encoder, columns, frame)
-        _refuse_faulty(edges, encoder)
+        _refuse_faulty(edges, encoder, FINITE, FILLED)
     else:
         columns = list(trained.schema.edge_columns)
         names = [column.name for column in columns]
@@ -304,7 +318,7 @@ def _edge_features(
         lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
         frame = edges.read([name for name in names if name not in lacking])
         parts = _encoded(encoder, columns, frame, lacking)
-        refuse_faults(edges.path, encoder.faults)
+        _refuse_faulty(edges, encoder, TRAINED, IGNORED)
     return _joined(encoder, columns, parts, frame, notes, "edges", EMPTY_OF_EDGES), columns
 
 
@@ -341,16 +355,14 @@ def _days_as_numbers(names: Sequence[str]) -> str:
 
 
 def _refuse_faulty(
-    table: TableFile, encoder: Encoder, rule: str = FINITE, advice: str = FILLED
+    table: TableFile, encoder: Encoder, rule: str, advice: Mapping[str, str]
 ) -> None:
-    """Refuse a table to train on whose values are not what they must be; with advice on missing
-    ones."""
+    """Raise one error for all faults of a table, with the advice whose words occur in them."""
     if not encoder.faults:
         return
     lines = "".join(f"\n  {fault}" for fault in encoder.faults)
-    if "is missing" in lines:
-        lines += f"\n{advice}"
-    raise table.error(f"{rule}{lines}")
+    said = [each for words, each in advice.items() if words in lines]
+    raise table.error("\n".join([f"{rule}{lines}", *said]))
 
 
 def _new_features(
@@ -377,7 +389,7 @@ def _new_features(
     notes += _spellings(found)
     encoder = Encoder(fills=columns.fills)
     parts = _encoded(encoder, found, frame)
-    _refuse_faulty(nodes, encoder)
+    _refuse_faulty(nodes, encoder, FINITE, FILLED)
     return _joined(encoder, found, parts, frame, notes), found
 
 
@@ -530,20 +542,18 @@ def _targets(
     if isinstance(missing_label, str):
         frame = frame.mask(frame.astype(str) == missing_label)
     rule = "targets must be finite numbers, or empty for a node without one."
-    numbers = _numbers(table, frame, rule, "", empty=True)
+    numbers = _numbers(table, frame, rule, empty=True)
     if numbers.shape[1] == 1:
         return numbers[:, 0]
     return numbers
 
 
-def _numbers(
-    table: TableFile, frame: pd.DataFrame, rule: str, advice: str, empty: bool = False
-) -> np.ndarray:
+def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
     encoder = Encoder(fills=empty)
     parts = _encoded(encoder, [Column(str(name)) for name in frame], frame)
-    _refuse_faulty(table, encoder, rule, advice)
+    _refuse_faulty(table, encoder, rule, {})
     return np.concatenate(parts, 1)
 
 
