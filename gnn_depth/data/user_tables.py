@@ -259,22 +259,35 @@ def _features_as_trained(
         notes.append(f"not read, because the model does not know them: {shown}.")
     encoder = Encoder(trained.unknown)
     lacking = missing_columns(schema.columns, nodes.columns, encoder, unread=extra)
-    parts = _encoded(encoder, schema.columns, frame, lacking)
-    _refuse_faulty(nodes, encoder, TRAINED, IGNORED)
+    parts = _encoded(nodes, encoder, schema.columns, frame, TRAINED, IGNORED, lacking)
     return _joined(encoder, schema.columns, parts, frame, notes)
 
 
 def _encoded(
-    encoder: Encoder, columns: Sequence[Column], frame: pd.DataFrame, lacking: Collection[str] = ()
+    table: TableFile,
+    encoder: Encoder,
+    columns: Sequence[Column],
+    frame: pd.DataFrame,
+    rule: str,
+    advice: Mapping[str, str],
+    lacking: Collection[str] = (),
 ) -> list[np.ndarray]:
-    """The features of each column, shape (rows, width), and stand-ins for those that a table
-    lacks."""
+    """The features of each column, shape (rows, width), and stand-ins for those that a table lacks.
+
+    Raises:
+        DataError: A value is not what the rule says; one error has all faults, and the advice whose
+            words occur in them.
+    """
     parts = []
     for column in columns:
         if column.name in lacking:
             parts.append(stand_in(column, len(frame)))
         else:
             parts.append(encoder.encode(column, frame[column.name]))
+    if encoder.faults:
+        lines = "".join(f"\n  {fault}" for fault in encoder.faults)
+        said = [each for words, each in advice.items() if words in lines]
+        raise table.error("\n".join([f"{rule}{lines}", *said]))
     return parts
 
 
@@ -307,8 +320,7 @@ def _edge_features(
         frame = edges.read(names)
         columns = [_edge_column(edges, frame[name], notes) for name in names]
         encoder = Encoder(fills=roles.fills)
-        parts = _encoded(encoder, columns, frame)
-        _refuse_faulty(edges, encoder, FINITE, FILLED)
+        parts = _encoded(edges, encoder, columns, frame, FINITE, FILLED)
     else:
         columns = list(trained.schema.edge_columns)
         names = [column.name for column in columns]
@@ -317,8 +329,7 @@ def _edge_features(
         unread = [name for name in edges.columns if name not in read]
         lacking = missing_columns(columns, edges.columns, encoder, "edge", unread)
         frame = edges.read([name for name in names if name not in lacking])
-        parts = _encoded(encoder, columns, frame, lacking)
-        _refuse_faulty(edges, encoder, TRAINED, IGNORED)
+        parts = _encoded(edges, encoder, columns, frame, TRAINED, IGNORED, lacking)
     return _joined(encoder, columns, parts, frame, notes, "edges", EMPTY_OF_EDGES), columns
 
 
@@ -354,17 +365,6 @@ def _days_as_numbers(names: Sequence[str]) -> str:
     return f"read as numbers though they look like dates such as 20241231: {shown}."
 
 
-def _refuse_faulty(
-    table: TableFile, encoder: Encoder, rule: str, advice: Mapping[str, str]
-) -> None:
-    """Raise one error for all faults of a table, with the advice whose words occur in them."""
-    if not encoder.faults:
-        return
-    lines = "".join(f"\n  {fault}" for fault in encoder.faults)
-    said = [each for words, each in advice.items() if words in lines]
-    raise table.error("\n".join([f"{rule}{lines}", *said]))
-
-
 def _new_features(
     nodes: TableFile,
     frame: pd.DataFrame,
@@ -388,8 +388,7 @@ def _new_features(
     found += [category_column(name, frame[name]) for name in columns.categories]
     notes += _spellings(found)
     encoder = Encoder(fills=columns.fills)
-    parts = _encoded(encoder, found, frame)
-    _refuse_faulty(nodes, encoder, FINITE, FILLED)
+    parts = _encoded(nodes, encoder, found, frame, FINITE, FILLED)
     return _joined(encoder, found, parts, frame, notes), found
 
 
@@ -551,9 +550,8 @@ def _targets(
 def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
-    encoder = Encoder(fills=empty)
-    parts = _encoded(encoder, [Column(str(name)) for name in frame], frame)
-    _refuse_faulty(table, encoder, rule, {})
+    columns = [Column(str(name)) for name in frame]
+    parts = _encoded(table, Encoder(fills=empty), columns, frame, rule, {})
     return np.concatenate(parts, 1)
 
 
