@@ -30,7 +30,6 @@ from gnn_depth.data.checks import (
     task_of,
 )
 from gnn_depth.data.node_order import NodeOrder, ordered
-from gnn_depth.data.repeated_edges import edge_keys, ends_of
 from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
@@ -513,10 +512,3 @@ def normalize_rows(x: Tensor) -> Tensor:
     """
     size = torch.linalg.vector_norm(x, 1, dim=1, keepdim=True)
     return x.div_(size.masked_fill_(size == 0, 1))
-
-
-def coalesce(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
-    """The distinct edges; with ``undirected``, in both directions."""
-    if undirected:
-        edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
-    return ends_of(torch.unique(edge_keys(edge_index, num_nodes)), num_nodes)

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import check_fractions
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.graph import Graph
@@ -80,7 +81,7 @@ def grid_edges(rows: int, columns: int) -> Tensor:
     others = [cell[:, 1:], cell[1:], cell[1:, 1:], cell[1:, :-1]]
     source = torch.cat([cells.flatten() for cells in ones])
     target = torch.cat([cells.flatten() for cells in others])
-    return coalesce(torch.stack([source, target]), rows * columns, undirected=True)
+    return to_undirected(torch.stack([source, target]), num_nodes=rows * columns)
 
 
 def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
@@ -156,7 +157,7 @@ class ContextualSBM(NodeDataModule):
         within, across = self.mean_degree + difference, self.mean_degree - difference
         chance = torch.where(y[one] == y[other], within, across) / count
         drawn = torch.from_numpy(Draws(self.seed, "edges").uniform(len(one))) < chance
-        edges = coalesce(torch.stack([one[drawn], other[drawn]]), count, undirected=True)
+        edges = to_undirected(torch.stack([one[drawn], other[drawn]]), num_nodes=count)
         signal = math.sqrt(count * (1 + self.epsilon) / width) * math.cos(math.pi * self.phi / 2)
         # The sum of 12 uniform numbers is nearly normal, and exactly rounded on any machine.
         uniform = Draws(self.seed, "features").uniform(12 * (count + 1) * width)

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 from scipy.sparse import csr_array
+from torch_geometric.utils import to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
 from gnn_depth.data.checks import SPLITS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import fraction_split
@@ -89,7 +90,7 @@ class _Benchmark(NodeDataModule, ABC):
             x = normalize_rows(x)
         # Both layouts may have an edge in one direction only, and loops.
         edges = edges[:, edges[0] != edges[1]]
-        graph = Graph(coalesce(edges, len(y), undirected=True), len(y))
+        graph = Graph(to_undirected(edges, num_nodes=len(y)), len(y))
         return NodeBatch(x, y, graph, *masks)
 
 

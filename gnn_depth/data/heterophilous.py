@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from torch_geometric.utils import coalesce, to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
 from gnn_depth.data.checks import SPLITS, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.graph import Graph
@@ -76,7 +77,8 @@ class HeterophilousGraphs(NodeDataModule):
             edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
             masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in SPLITS]
         # Some of the Geom-GCN files repeat edges.
-        graph = Graph(coalesce(edges, len(x), self.undirected), len(x))
+        unique = to_undirected if self.undirected else coalesce
+        graph = Graph(unique(edges, num_nodes=len(x)), len(x))
         if self.normalize_features:
             x = normalize_rows(x)
         return NodeBatch(x, y, graph, *masks)

@@ -9,8 +9,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import Delaunay
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import check_fractions
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.graph_sets import GraphSet
@@ -270,7 +271,7 @@ def delaunay_edges(points: np.ndarray) -> Tensor:
     (2, edges)."""
     corners = torch.from_numpy(Delaunay(points).simplices.astype(np.int64))
     sides = torch.cat([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]]).T
-    return coalesce(sides, len(points), undirected=True)
+    return to_undirected(sides, num_nodes=len(points))
 
 
 def hop_eccentricity(edges: Tensor, length: np.ndarray, count: int, hops: int) -> Tensor:

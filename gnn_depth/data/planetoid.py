@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils import coalesce
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
 from gnn_depth.data.checks import MASKS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
@@ -127,7 +128,7 @@ class Planetoid(NodeDataModule):
         source = np.repeat(np.fromiter(neighbours.keys(), np.int64), counts)
         target = np.fromiter(chain.from_iterable(neighbours.values()), np.int64, sum(counts))
         edge_index = torch.from_numpy(np.stack([source, target]))
-        return coalesce(edge_index[:, source != target], nodes, undirected=False)
+        return coalesce(edge_index[:, source != target], num_nodes=nodes)
 
     def _unpickle(self, part: str) -> Any:
         return unpickle(self._content(part))

@@ -7,9 +7,10 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Int
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
 from gnn_depth.csr import pointers
-from gnn_depth.data.base import NodeBatch, coalesce
+from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.graph import Graph
 from gnn_depth.shard import Shard
@@ -37,7 +38,7 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
         ) from None
     # METIS takes undirected graphs without loops.
     proper = graph.edge_index[:, graph.source != graph.target]
-    source, target = coalesce(proper, graph.num_nodes, undirected=True)
+    source, target = to_undirected(proper, num_nodes=graph.num_nodes)
     adjacency = pymetis.CSRAdjacency(pointers(source, graph.num_nodes).tolist(), target.tolist())
     _, chunk = pymetis.part_graph(processes, adjacency=adjacency)
     return torch.tensor(chunk)

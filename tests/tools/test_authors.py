@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from torch_geometric.utils import to_undirected
 
 from gnn_depth import DeepGNN
 from gnn_depth.data import NodeBatch
-from gnn_depth.data.base import coalesce
 from gnn_depth.graph import Graph
 from gnn_depth.registry import as_written
 from gnn_depth.sweeps.grid import read_grid
@@ -265,7 +265,7 @@ def test_equal_weights_give_equal_outputs_and_gradients_in_equal_networks_only()
     nodes = 9
     children = torch.arange(1, nodes)
     one_way = torch.stack([children, children // 2])  # a tree, whose nodes differ in degree
-    graph = Graph(coalesce(one_way, nodes, undirected=True), nodes)
+    graph = Graph(to_undirected(one_way, num_nodes=nodes), nodes)
     adjacency = torch.eye(nodes, dtype=torch.float64)
     adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
     degrees = adjacency.sum(1)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_geometric.utils import to_undirected
 
-from gnn_depth.data.base import coalesce
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits.critical import _propagation, critical_variance, second_eigenvalue
@@ -19,7 +19,7 @@ def circle(nodes=NODES, hops=(1, 2)):
     """A ring whose nodes are joined with those one and two steps away: every row sums to 1."""
     node = torch.arange(nodes)
     one_way = [torch.stack([node, (node + hop) % nodes]) for hop in hops]
-    return Graph(coalesce(torch.cat(one_way, 1), nodes, undirected=True), nodes)
+    return Graph(to_undirected(torch.cat(one_way, 1), num_nodes=nodes), nodes)
 
 
 def error_function(x):
