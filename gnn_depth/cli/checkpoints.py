@@ -110,9 +110,10 @@ class Checkpoint:
         self, hparams: Mapping[str, Any], data: dict[str, Any], data_sha256: str | None
     ) -> None:
         """Refuse data of another shape than the model was trained on and, with a checksum, other
-        data at another path.
+        data.
 
-        At the same path, changed data is a warning.
+        Generated data, which reads no file, may differ because this machine rounds otherwise: a
+        warning.
         """
         for name in GIVEN_BY_DATA:
             here, there = hparams.get(name), self.hparams.get(name)
@@ -125,14 +126,18 @@ class Checkpoint:
             return
         said = (
             f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of "
-            "this data is"
+            f"this data is {data_sha256}"
         )
         if data != self.data:
             raise UsageError(
-                f"{said} {data_sha256}: a training goes on with data that was moved, not with "
-                "other data."
+                f"{said}: a training goes on with data that was moved, not with other data."
             )
-        warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
+        if without_paths("data", data) != data:
+            raise UsageError(
+                f"{said}: its files were changed, and the best epoch would still be one of the old "
+                "data. Leave --ckpt_path out to train on the new data."
+            )
+        warn(f"{said}: this machine rounds otherwise.")
 
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""

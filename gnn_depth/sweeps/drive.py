@@ -111,7 +111,7 @@ class Sweep:
         try:
             outcome = future.result()
         except WorkerDied as death:
-            self._retry(job, str(death))
+            self._retry(job, str(death), died=True)
             return
         except PoolError:
             raise
@@ -126,13 +126,16 @@ class Sweep:
         else:
             self._end(job, outcome)
 
-    def _retry(self, job: Job, reason: str) -> None:
-        """Restart a run whose worker died; attempts on disk count deaths in earlier sweeps too."""
+    def _retry(self, job: Job, reason: str, died: bool = False) -> None:
+        """Restart a run that has stopped; attempts on disk count deaths in earlier sweeps too."""
         self._deaths[job.run.key.identity] += 1
-        if self._deaths[job.run.key.identity] > job.retries + 1:
+        deaths = self._deaths[job.run.key.identity]
+        if deaths > job.retries + 1:
             self._fail(job, reason)
             return
-        self.progress.retry(job.run.key.label, reason)
+        # After one death too many, the next worker only marks the run as failed.
+        goes_on = not died or deaths <= job.retries
+        self.progress.retry(job.run.key.label, reason, goes_on)
         self._waiting.appendleft(job)
 
     def _leave(self, job: Job) -> None:

@@ -126,7 +126,7 @@ class LocalPool(Pool):
         _start_server(preload, limits)
         # Each thread waits for one process. Interrupts are left to the main thread.
         self._threads = ThreadPoolExecutor(
-            number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})
+            number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, NUMBERS)
         )
 
     @property

@@ -118,12 +118,19 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
             return value < self.best
         return value > self.best
 
-    def retry(self, label: str, reason: str) -> None:
-        """A run has stopped and will be restarted; printed if there is a reason."""
+    def retry(self, label: str, reason: str, goes_on: bool = True) -> None:
+        """A run has stopped, and a worker will take it up again; printed if there is a reason.
+
+        With ``goes_on`` false the worker only marks it as failed.
+        """
         self.running.discard(label)
         self._update()
-        if reason:
+        if not reason:
+            return
+        if goes_on:
             self.print(f"{label} will be started again: {reason}")
+        else:
+            self.print(f"{label} has stopped: {reason}")
 
     def print(self, text: str) -> None:
         """Print permanent text, above the bar if there is one."""

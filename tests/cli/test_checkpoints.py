@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from gnn_depth import registry
+from gnn_depth.data import SyntheticCitation
 from gnn_depth.reports import read_runs
 from gnn_depth.runs import read_result, write_result
 from tests.cli.conftest import BOMB, DEEP, QUIET, SHORT
@@ -78,9 +79,23 @@ def test_a_training_goes_on_with_data_that_was_moved_but_not_with_other_data(gnn
     assert "a training goes on with data that was moved, not with other data" in answer.err
     assert len(list(Path("runs/mine").iterdir())) == 2
     write_tables(Path("here"), last="0")
-    answer = gnn_depth(*words)
+    for auto in ([], ["--ckpt_path", "auto"]):
+        answer = gnn_depth(*words, *write_tables(Path("here"), last="0"), *auto)
+        assert answer.code == 2
+        assert "its files were changed" in answer.err
+    assert len(list(Path("runs/mine").iterdir())) == 2
+
+
+def test_generated_data_that_this_machine_rounds_otherwise_is_a_warning(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    words = ["fit", *CPU, "--model.compile", "off", "--run.name", "made"]
+    assert gnn_depth(*words, *TWO).code == 0
+    exact = SyntheticCitation.checksum.fget
+    monkeypatch.setattr(SyntheticCitation, "checksum", property(lambda data: exact(data)[::-1]))
+    answer = gnn_depth(*words, *FOUR, "--ckpt_path", "last")
     assert answer.code == 0, answer.err
-    assert "its files were changed, or this machine rounds otherwise" in answer.err
+    assert "this machine rounds otherwise" in answer.err
 
 
 def flip(path: Path) -> None:

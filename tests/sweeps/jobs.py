@@ -89,3 +89,24 @@ def interrupt_is_ignored() -> bool:
     return signal.getsignal(
         signal.SIGINT
     ) == signal.SIG_IGN and signal.SIGINT not in signal.pthread_sigmask(0, ())
+
+
+class Signalled(Exception):
+    """A signal came."""
+
+
+def raise_signalled(number: int, frame: object) -> None:
+    raise Signalled
+
+
+def save_on_signal(folder: Path, seconds: float = 1.0) -> str:
+    """Mark the folder, wait for a signal, and take some time then, as a run that saves."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, raise_signalled)
+    mark(folder)
+    try:
+        time.sleep(60)
+    except Signalled:
+        time.sleep(seconds)
+        return "saved"
+    return "no signal"

@@ -69,8 +69,9 @@ class Silent:
     def end(self, label, status, value, seconds):
         self.values.append(value)
 
-    def retry(self, label, reason):
+    def retry(self, label, reason, goes_on=True):
         self.said += [reason] * bool(reason)
+        self.last_goes_on = goes_on
 
 
 @pytest.fixture
@@ -120,6 +121,8 @@ def test_a_run_that_died_or_was_stopped_by_others_is_tried_again_a_bounded_numbe
     engine = Scripted({0: [end, "finished"], 1: [end] * 10})
     assert sweep(engine, 2) == {0: "finished", 1: "failed"}
     assert (engine.calls.count(0), engine.calls.count(1)) == (2, 3)
+    # The last worker only marks a run as failed whose process died too often.
+    assert sweep.live.last_goes_on == (end == "interrupted")
 
 
 def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):

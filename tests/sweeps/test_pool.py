@@ -249,3 +249,38 @@ def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, preload
     out, err = process.communicate(timeout=60)
     assert out == "interrupted, calls done: True\n"
     assert not err
+
+
+SAVING = """
+import signal
+import sys
+from pathlib import Path
+from gnn_depth.sweeps.pool import LocalPool
+from tests.sweeps import jobs
+
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, jobs.raise_signalled)
+with LocalPool(1, gpus=[]) as pool:
+    call = pool.submit(jobs.save_on_signal, Path(sys.argv[1]))
+    try:
+        call.result()
+    except jobs.Signalled:
+        pool.stop(60)
+        print(call.result())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_to_the_whole_group_lets_a_call_save_before_the_pool_has_stopped(tmp_path, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SAVING, tmp_path],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        the_mark_in(tmp_path)
+        os.killpg(process.pid, number)
+        out, _ = process.communicate(timeout=60)
+    assert out == "saved\n"

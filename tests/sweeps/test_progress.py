@@ -99,6 +99,7 @@ def test_in_a_log_every_run_that_has_ended_is_one_line():
         progress.end("depth=10 seed 0", "failed", None, 1.0)
         progress.start("depth=10 seed 0")
         progress.retry("depth=10 seed 0", "its worker died")
+        progress.retry("depth=10 seed 1", "its worker died", goes_on=False)
         progress.retry("depth=10 seed 2", "")
     assert file.getvalue().splitlines() == [
         "[12/40] depth=10 seed 3: finished 0.791 (best so far) in 12.3 s; 3 running, about 2 min "
@@ -108,6 +109,7 @@ def test_in_a_log_every_run_that_has_ended_is_one_line():
         "[14/40] depth=10 seed 0: failed in 1.0 s; 1 diverged, 1 failed, 1 running, about 2 min "
         "left",
         "depth=10 seed 0 will be started again: its worker died",
+        "depth=10 seed 1 has stopped: its worker died",
     ]
     assert not progress.running
 
