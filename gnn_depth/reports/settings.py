@@ -320,8 +320,9 @@ def _check_group(
         if len(repeated) > 1:
             first, second, *_ = repeated["folder"]
             raise ReportError(
-                f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
-                "choose one with --where, or move the other into a folder called archive."
+                f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}, whose "
+                "options agree; the data or code may differ. Move one of the two into a folder "
+                "called archive."
             )
     has_own_data = any(name.startswith("data.") for name in per_seed)
     fixed = ["plugins"] if has_own_data else ["data", "plugins"]
