@@ -39,7 +39,7 @@ MAY_IMPORT = {
     | BUILDER
     | GRAPH,
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
-    "sweeps": {"sweeps", "registry", "runs", "_version"},
+    "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
     "arena": {"arena", "training", "data", "diagnostics", "nn.parts"} | BUILDER | GRAPH | RUNS,
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
