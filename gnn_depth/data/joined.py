@@ -202,9 +202,12 @@ class _OneGraph:
         outside = ((self.edge_index < 0) | (self.edge_index >= self.num_nodes)).any(0).nonzero()
         if len(outside):
             edge = int(outside[0])
+            nodes = f"nodes run from 0 to {self.num_nodes - 1}"
+            if not self.num_nodes:
+                nodes = "there are no nodes"
             raise DataError(
                 f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, but "
-                f"nodes run from 0 to {self.num_nodes - 1}."
+                f"{nodes}."
             )
         if len(self.owner) != self.num_nodes or (self.owner.diff() < 0).any():
             raise DataError(

@@ -258,6 +258,7 @@ REFUSED = {
     ],
     "an edge that leaves its graph": [
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
+        (Data(x=ONE.x[:0], y=ONE.y[:0], edge_index=ONE.edge_index), r"edge 0 .*are no nodes"),
     ],
     "`y` of shape (1, nodes)": [
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), r"y\.flatten\(\)"),
