@@ -51,8 +51,6 @@ def transformed(
     Raises:
         DataError: A transform fails, or leaves what is no graph with targets.
     """
-    from torch_geometric.data import Batch
-
     notes: list[str] = []
     adds_nodes = False
     for transform in transforms:
@@ -69,17 +67,30 @@ def transformed(
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
             graphs = [_apply(transform, graph) for graph in graphs]
-    parts = [_checked(graph, batch.per_graph, adds_nodes, notes) for graph in graphs]
-    joined: Any = Batch.from_data_list(parts)
-    of_edges: dict[str, Any] = {name: joined[name] for name in OF_EDGES if name in joined}
+    parts, edges, owners = [], [], []
+    nodes = 0
+    for number, graph in enumerate(graphs):
+        part = _checked(graph, batch.per_graph, adds_nodes, notes)
+        parts.append(part)
+        edges.append(part.edge_index + nodes)
+        owners.append(torch.full((len(part.x),), number))
+        nodes += len(part.x)
+
+    def joined(name: str) -> Tensor:
+        return torch.cat([part[name] for part in parts])
+
+    of_edges: dict[str, Any] = {}
+    for name in OF_EDGES:
+        if any(name in part for part in parts):
+            of_edges[name] = joined(name)
     node_to_graph = None
     if batch.graph.node_to_graph is not None:
-        node_to_graph = joined.batch
-    graph = Graph(joined.edge_index, len(joined.x), node_to_graph, **of_edges)
+        node_to_graph = torch.cat(owners)
+    graph = Graph(torch.cat(edges, 1), nodes, node_to_graph, **of_edges)
     # A split that a transform draws may have rows that have no target.
-    changed: dict[str, Any] = {name: joined[name].bool() & joined[LABELLED] for name in MASKS}
-    made = replace(batch, x=joined.x, y=joined.y, graph=graph, **changed)
-    return made, joined[NUMBER] - 1, list(dict.fromkeys(notes))
+    changed: dict[str, Any] = {name: joined(name).bool() & joined(LABELLED) for name in MASKS}
+    made = replace(batch, x=joined("x"), y=joined("y"), graph=graph, **changed)
+    return made, joined(NUMBER) - 1, list(dict.fromkeys(notes))
 
 
 def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
@@ -155,7 +166,6 @@ def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) ->
             x = torch.cat([x, columns], 1)
         else:
             notes.append(f"{name}, which a transform adds, is not read.")
-        del graph[name]  # the others need not have it
     graph.x = x
     rows = 1 if per_graph else nodes
     wanted = {"y": rows, NUMBER: nodes, LABELLED: rows, **dict.fromkeys(MASKS, rows)}

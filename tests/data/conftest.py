@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import UserGraph, planetoid
+from gnn_depth.data import planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 # The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6
@@ -34,13 +34,6 @@ def own_cache(tmp_path, monkeypatch) -> None:
 def noted(notes, words: str) -> list[str]:
     """The notes with these words."""
     return [note for note in notes if words in note]
-
-
-def made_of(folder: Path, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGraph:
-    """A user's graph of two tables with these contents."""
-    (folder / "n.csv").write_text(nodes)
-    (folder / "e.csv").write_text(edges)
-    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), **options)
 
 
 @pytest.fixture

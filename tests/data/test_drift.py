@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from gnn_depth.data import GraphSource
+from gnn_depth.data import GraphSource, UserGraph
 from gnn_depth.data.drift import out_of_range
 from gnn_depth.data.notation import mark_among
 from gnn_depth.data.scaling import fit_columns
 from gnn_depth.data.schema import Column
-from tests.data.conftest import made_of, noted
+from tests.data.conftest import noted
 
 SIZES = (50, 300, 5000)
 NAMES = ("normal", "balance", "income", "age", "rare", "count", "two", "days")
@@ -96,16 +96,17 @@ def test_other_units_exchanged_columns_constants_and_other_dates_are_said(rows, 
 def test_dates_of_a_table_have_their_span_in_the_schema_and_a_prediction_says_when_they_leave_it(
     tmp_path,
 ):
-    def nodes(since: pd.Series) -> str:
-        table = pd.DataFrame({"since": since.astype(str), "y": ["a", "b"] * 30})
-        return table.to_csv(index_label="id")
+    def made_of(since: pd.Series, **options) -> UserGraph:
+        nodes = pd.DataFrame({"since": since.astype(str), "y": ["a", "b"] * 30})
+        nodes.to_csv(tmp_path / "n.csv", index_label="id")
+        (tmp_path / "e.csv").write_text("a,b\n0,1\n")
+        return UserGraph(str(tmp_path / "e.csv"), str(tmp_path / "n.csv"), **options)
 
     dates = pd.Series(pd.date_range("2020-01-01", periods=60, freq="7D"))
-    schema = made_of(tmp_path, nodes(dates), label="y", dates="days").schema
+    schema = made_of(dates, label="y", dates="days").schema
     assert schema.columns[0].span[0] >= 0
     for years, count in ((0, 0), (5, 1)):
-        later = nodes(dates + pd.DateOffset(years=years))
-        new = made_of(tmp_path, later).read_as(schema, targets=False)
+        new = made_of(dates + pd.DateOffset(years=years)).read_as(schema, targets=False)
         said = noted(new.notes, "dates outside")
         assert len(said) == count
         assert all("2025-01-01 to 2026-02-17" in note for note in said)

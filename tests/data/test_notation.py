@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from gnn_depth.data import DataError, UserGraph
-from tests.data import conftest
 
 ROWS = 40
 EDGES = pd.DataFrame({"a": range(ROWS), "b": [*range(1, ROWS), 0], "sum": np.arange(ROWS) + 0.5})
@@ -23,17 +22,22 @@ def customers() -> pd.DataFrame:
     )
 
 
-def made_of(folder, nodes: pd.DataFrame, sep=",", decimal_sign=".", **options) -> UserGraph:
-    """A graph of the table, by default written with points and commas."""
-    tables = [table.to_csv(index=False, sep=sep, decimal=decimal_sign) for table in (nodes, EDGES)]
-    return conftest.made_of(folder, *tables, **{"label": "risk", "dates": "days"} | options)
+def made_of(folder, nodes: pd.DataFrame, **options) -> UserGraph:
+    """A graph of the table, written with points and commas."""
+    nodes.to_csv(folder / "n.csv", index=False)
+    EDGES.to_csv(folder / "e.csv", index=False)
+    given = {"label": "risk", "dates": "days"} | options
+    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), **given)
 
 
 def german(folder, **options) -> UserGraph:
     """The same graph as a German spreadsheet writes it."""
     nodes = customers()
     nodes["since"] = pd.to_datetime(nodes.since).dt.strftime("%d.%m.%Y")
-    return made_of(folder, nodes, ";", ",", **options)
+    nodes.to_csv(folder / "n.csv", index=False, sep=";", decimal=",")
+    EDGES.to_csv(folder / "e.csv", index=False, sep=";", decimal=",")
+    given = {"label": "risk", "dates": "days"} | options
+    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), **given)
 
 
 def test_a_german_table_is_read_as_the_same_with_points(tmp_path):

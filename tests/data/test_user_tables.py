@@ -5,7 +5,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +17,7 @@ from gnn_depth.data import DataError, MissingFeatures, UserGraph
 from gnn_depth.data.repeated_edges import once_each_way
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predictions_of
-from tests.data import conftest
 from tests.data.conftest import noted
-
-made_of = partial(conftest.made_of, label="y")
 
 # Two classes, a node without a label, ids that are no integers.
 NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
@@ -447,6 +443,12 @@ def test_a_checkpoint_of_other_classes_is_refused(graph: Callable):
     graph().load_state_dict(state)
     with pytest.raises(DataError, match=r"ml, theory.* ai, theory"):
         graph(NODES.replace("ml", "ai")).load_state_dict(state)
+
+
+def made_of(folder, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGraph:
+    (folder / "n.csv").write_text(nodes)
+    (folder / "e.csv").write_text(edges)
+    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), label="y", **options)
 
 
 def test_categories_that_are_one_number_but_two_texts_stay_two(tmp_path):

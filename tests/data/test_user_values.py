@@ -7,10 +7,16 @@ import torch
 import yaml
 from torch_geometric.data import Data
 
-from gnn_depth.data import DataError, GraphSource
+from gnn_depth.data import DataError, GraphSource, UserGraph
 from gnn_depth.data.notation import mark_among
 from gnn_depth.data.schema import Schema
-from tests.data.conftest import made_of, noted
+from tests.data.conftest import noted
+
+
+def made_of(folder, nodes: str, edges: str = "a,b\n0,1\n", **options) -> UserGraph:
+    (folder / "n.csv").write_text(nodes)
+    (folder / "e.csv").write_text(edges)
+    return UserGraph(str(folder / "e.csv"), str(folder / "n.csv"), **options)
 
 
 def rows_of(heading: str, *columns) -> str:
