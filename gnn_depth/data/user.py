@@ -1,5 +1,6 @@
 """A graph from the user's own files."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -195,24 +196,23 @@ class UserGraph(GraphSource):
         node_order: NodeOrder = "auto",
     ) -> None:
         self._frames: dict[Path, pd.DataFrame] = {}
-        path = self._named("edges", path)
-        files: Mapping[str, Any] = nodes if isinstance(nodes, Mapping) else {"": nodes}
-        files = {
-            name: self._named(f"nodes {name}", file)
-            for name, file in files.items()
-            if file is not None
-        }
+        # What is read later, by inspect too, is what was given now.
+        path, nodes = _kept(path), _kept(nodes)
+        self._files = path, nodes
+        path, nodes = self._named("edges", path), self._named("nodes", nodes)
         features, categories = _listed(features), _listed(categories)
         targets, drop, ends = _listed(targets), _listed(drop), _listed(ends)
         node_columns, edge_columns = _listed(node_columns), _listed(edge_columns)
         edge_features, date_format = _listed(edge_features), _listed(date_format)
-        self._options = dict(self.arguments)
-        for name in ("path", "nodes"):
-            self._options.pop(name, None)
+        given = dict(locals())  # before other names are among them
+        self._written = {}  # the options that are not the defaults, for a command that has them
+        for name, option in inspect.signature(UserGraph).parameters.items():
+            if name not in ("path", "nodes") and given[name] != option.default:
+                self._written[name] = given[name]
         self.path = Path(path)
         if self.path not in self._frames:
             self.path = _existing("graph file", path, folders=True)
-        _check_options(path, {**self._options, "nodes": files})
+        _check_options(path, {name: given[name] for name in OF_TABLES})
         # A column of a split takes the place of the option split, which numbers rows.
         super().__init__(
             self.path,
@@ -234,7 +234,7 @@ class UserGraph(GraphSource):
         self.on_unknown = unknown
         self.fill = fill
         self.node_files: dict[str, Path] = {}
-        for name, file in files.items():
+        for name, file in _named_files(nodes).items():
             self.node_files[name] = Path(file)
             if Path(file) not in self._frames:
                 self.node_files[name] = _existing(f"table of nodes {name}".rstrip(), file)
@@ -252,21 +252,14 @@ class UserGraph(GraphSource):
         self.notation = Notation(decimal, tuple(date_format))
 
     def _named(self, role: str, given: Any) -> Any:
-        """A file as it was given; a table of pandas, Arrow or Polars is kept under a name for
-        messages."""
-        if hasattr(given, "to_pandas"):
-            given = given.to_pandas()
+        """A file as it was given; a table of pandas is kept under a name for messages."""
+        if isinstance(given, Mapping):
+            return {name: self._named(f"{role} {name}", file) for name, file in given.items()}
         if not isinstance(given, pd.DataFrame):
             return given
-        name = f"{role.strip()} (DataFrame).csv"
-        self._frames[Path(name)] = given.copy()  # what is read later is what was given now
+        name = f"{role} (DataFrame).csv"
+        self._frames[Path(name)] = given
         return name
-
-    def _with(self, **options: Any) -> "UserGraph":
-        """The same files with further options."""
-        path = self._frames.get(self.path, str(self.path))
-        nodes = {name: self._frames.get(file, str(file)) for name, file in self.node_files.items()}
-        return UserGraph(path, nodes.get("", nodes), **{**self._options, **options})
 
     @property
     def edge_fill(self) -> str:
@@ -416,7 +409,7 @@ class UserGraph(GraphSource):
         facts, proposal = look_at_nodes(nodes, self.columns, self.standardize != "none")
         notation = self._proposed_notation(edges, proposal)
         if notation:  # with which other columns are numbers or dates
-            return self._with(**notation).inspect()
+            return UserGraph(*self._files, **self._written, **notation).inspect()
         can_fill = self.fill == "error" and self.repeated_edges == "none"
         if can_fill and _have_gaps(edges, self.of_edges):
             proposal.options["fill"] = "median"
@@ -424,10 +417,10 @@ class UserGraph(GraphSource):
         proposed_ends = ends_by_value(edges, nodes, self.columns, self.of_edges)[:2]
         if proposed_ends:
             proposal.options["ends"] = proposed_ends
-        for name, value in {**self._options, **proposal.options}.items():
-            found.options[f"data.{name}"] = value
+        written = {**self._written, **proposal.options}
+        found.options = {f"data.{name}": value for name, value in written.items()}
         # The report is of the data as the proposed command would read it.
-        complete = self._with(**proposal.options)
+        complete = UserGraph(*self._files, **written)
         proposed = set(proposal.options)
         of_nodes = roles_of_nodes(nodes, facts, complete.columns, complete.standardize, proposed)
         of_edges = roles_of_edges(edges, complete.of_edges, self.edge_standardize)
@@ -484,7 +477,7 @@ class UserGraph(GraphSource):
         for name in ("decimal", "date_format"):
             if name in proposal.options:
                 found[name] = proposal.options[name]
-            if name in self._options:
+            if name in self._written:
                 found.pop(name, None)
         return found
 
@@ -522,6 +515,17 @@ class UserGraph(GraphSource):
         if self.repeated_edges == "none":
             return arrays
         return merge_repeated(arrays, num_nodes, self.repeated_edges, self.undirected, notes)
+
+
+def _kept(given: Any) -> Any:
+    """A copy of a table of pandas, Arrow or Polars, as one of pandas; a path as it is."""
+    if isinstance(given, Mapping):
+        return {name: _kept(file) for name, file in given.items()}
+    if hasattr(given, "to_pandas"):
+        given = given.to_pandas()
+    if isinstance(given, pd.DataFrame):
+        return given.copy()
+    return given
 
 
 def _facts_of_each(edges: TableFile, names: Sequence[str]) -> list[ColumnFacts]:
@@ -627,6 +631,15 @@ def _existing(name: str, path: str, folders: bool = False) -> Path:
     return found
 
 
+def _named_files(nodes: str | Mapping[str, str] | None) -> dict[str, str]:
+    """The tables of nodes by the set that they are for; a single one has no name."""
+    if nodes is None:
+        return {}
+    if isinstance(nodes, Mapping):
+        return dict(nodes)
+    return {"": nodes}
+
+
 def _ends_in(path: str | Path, suffixes: Sequence[str]) -> bool:
     return str(path).lower().endswith(tuple(suffixes))
 
@@ -636,9 +649,9 @@ def _listed(columns: Any) -> Any:
     return [columns] if isinstance(columns, str) else columns
 
 
-def _check_options(path: str, options: Mapping[str, Any]) -> None:
+def _check_options(path: str, of_tables: Mapping[str, Any]) -> None:
     """Check that options for tables are given with tables, and all that tables need."""
-    given = [name for name in OF_TABLES if options.get(name)]
+    given = [name for name, value in of_tables.items() if value]
     # Both may be read as tables or as arrays; the roles decide when they are read.
     if Path(path).is_dir() or _ends_in(path, NETWORKX):
         return
@@ -659,8 +672,8 @@ def _check_options(path: str, options: Mapping[str, Any]) -> None:
             f"path {path!r} must be a table ({', '.join(TABLES)}), a graph "
             f"({', '.join(graphs)}) or arrays ({', '.join(ARRAYS)}), for example: {NPZ_HINT}"
         )
-    nodes, label, targets = options["nodes"], options.get("label"), options.get("targets")
-    for file in nodes.values():
+    nodes, label, targets = of_tables["nodes"], of_tables["label"], of_tables["targets"]
+    for file in _named_files(nodes).values():
         if not _ends_in(file, TABLES):
             raise DataError(f"nodes {file!r} must be a table ({', '.join(TABLES)}).")
     if label and targets:
