@@ -355,24 +355,17 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     @property
     def schema(self) -> Schema:
-        found = self.as_loaded(super().schema)
-        if self.transforms:  # a model's data is checked before its transforms
-            return found
         batch = self.loaded
-        return replace(found, flags=flags_in(batch.x), unit_rows=has_unit_rows(batch.x))
-
-    def as_loaded(self, schema: Schema) -> Schema:
-        """A schema with what transforms change: widths, training rows, and the transforms."""
-        batch = self.loaded
-        return replace(
-            schema,
-            num_features=batch.x.shape[1],
-            num_edge_features=batch.graph.edge_channels,
+        found = replace(
+            super().schema,
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
             transforms_seed=self.seed if self.transforms else None,
         )
+        if self.transforms:  # a model's data is checked before its transforms
+            return found
+        return replace(found, flags=flags_in(batch.x), unit_rows=has_unit_rows(batch.x))
 
     @property
     def per_graph(self) -> bool:

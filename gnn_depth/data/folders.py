@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
-from gnn_depth.data.checks import MASKS, DataError
-from gnn_depth.data.masks import split_masks
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.table_files import TableFile
 from gnn_depth.yaml_limits import safe_load
 
-OGB_SPLITS = {"train": "train", "val": "valid", "test": "test"}  # its file names
+OGB_SPLITS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}  # its file names
 
 
-def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
+def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, np.ndarray | int]] | None:
     """Read the arrays of each graph in a folder of OGB's raw CSV files; None if it is none.
 
     Args:
@@ -53,7 +51,7 @@ def read_ogb(folder: Path, notes: list[str]) -> list[dict[str, Any]] | None:
         last_node, last_edge = first_node + count, first_edge + edge_count
         own_nodes, own_edges = slice(first_node, last_node), slice(first_edge, last_edge)
         rows = slice(number, number + 1) if per_graph else own_nodes
-        arrays: dict[str, Any] = {
+        arrays: dict[str, np.ndarray | int] = {
             "edge_index": edges[own_edges].T.astype(np.int64),
             "num_nodes": int(count),
             "y": y[rows],
@@ -100,7 +98,7 @@ def _check_length(folder: Path, name: str, values: np.ndarray, wanted: int) -> N
         raise DataError(f"{str(folder)!r}: {name} has {len(values):,} rows, and needs {wanted:,}.")
 
 
-def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, Tensor]:
+def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, np.ndarray]:
     """The split of OGB: numbers of nodes or graphs, in a folder named by its kind."""
     kinds = sorted(each for each in folder.glob("*") if each.is_dir())
     if not kinds:  # a random split is drawn, and told
@@ -109,8 +107,19 @@ def _masks(folder: Path, rows: int, notes: list[str]) -> dict[str, Tensor]:
         names = ", ".join(kind.name for kind in kinds)
         raise DataError(f"{str(folder)!r} has several splits, {names}: leave one of them there.")
     notes.append(f"the split is that of {kinds[0].name}.")
-    split = {name: _counts(kinds[0], file) for name, file in OGB_SPLITS.items()}
-    return dict(zip(MASKS, split_masks(rows, split), strict=True))
+    masks = {}
+    for name, file in OGB_SPLITS.items():
+        mask = np.zeros(rows, bool)
+        numbers = _counts(kinds[0], file)
+        # NumPy would count a negative number from the end.
+        outside = numbers[(numbers < 0) | (numbers >= rows)]
+        if len(outside):
+            raise DataError(
+                f"{str(kinds[0])!r}: {file} has row {outside[0]}, and rows are 0 to {rows - 1}."
+            )
+        mask[numbers] = True
+        masks[name] = mask
+    return masks
 
 
 def read_dgl(folder: Path) -> tuple[TableFile, TableFile] | None:

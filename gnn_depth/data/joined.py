@@ -209,18 +209,19 @@ class _OneGraph:
                 f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, but "
                 f"{nodes}."
             )
+        if len(self.owner) == self.num_nodes and self.num_graphs > 1:
+            source, target = self.owner[self.edge_index]
+            crossing = (source != target).nonzero()
+            if len(crossing):
+                edge = int(crossing[0])
+                raise DataError(
+                    f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
+                    f"joins the graphs {int(source[edge])} and {int(target[edge])} of batch."
+                )
         if len(self.owner) != self.num_nodes or (self.owner.diff() < 0).any():
             raise DataError(
                 f"{self.name}: batch must have the number of each node's graph, in order, for "
                 f"{self.num_nodes} nodes."
-            )
-        source, target = self.owner[self.edge_index]
-        crossing = (source != target).nonzero()
-        if len(crossing):
-            edge = int(crossing[0])
-            raise DataError(
-                f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
-                f"joins the graphs {int(source[edge])} and {int(target[edge])} of batch."
             )
         for key, values in self.arrays.items():
             rows, what = self.num_nodes, "node"

@@ -242,9 +242,18 @@ class GraphSource(GraphSet):
         if self.adopted is not None:
             return self.adopted
         found = self.record.schema
-        if self._transforms:
-            return self.as_loaded(found)
-        return found
+        if not self._transforms:
+            return found
+        batch = self.loaded
+        return replace(
+            found,
+            num_features=batch.x.shape[1],
+            num_edge_features=batch.graph.edge_channels,
+            train_counts=class_counts(batch.y, batch.train_mask),
+            train_rows=int(batch.train_mask.sum()),
+            transforms=tuple(self.transforms),
+            transforms_seed=self.seed,
+        )
 
     def read_as(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
@@ -646,7 +655,7 @@ def _by_position(values: Tensor) -> tuple[Column, ...]:
 def _have_spans(x: Tensor) -> bool:
     """True for features without names whose ranges are remembered, to tell other units by: few
     numbers, and not words of texts, which other checks know."""
-    if x.dim() != 2 or not x.is_floating_point() or not len(x):
+    if x.dim() != 2 or not x.is_floating_point() or x.layout != torch.strided or not len(x):
         return False
     if x.shape[1] > MOST_SPANS or x.numel() > MOST_NUMBERS:
         return False

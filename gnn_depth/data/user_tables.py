@@ -157,7 +157,7 @@ def read_tables(
     _note_unread(edges, of_edges, notes)
     arrays["edge_index"] = edges.edge_index(of_edges, ids, source)
     if of_edges.weight:
-        rule = f"edge_weight must be finite numbers. Where it is missing, {NO_ROWS}."
+        rule = "edge_weight must be finite numbers."
         weight = _numbers(edges, edges.read([of_edges.weight]), rule)[:, 0]
         # Here and not in Graph, whose error would have no row of the table.
         edges.check_rows(
@@ -550,9 +550,26 @@ def _targets(
 def _numbers(table: TableFile, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers, shape (rows, columns); with ``empty``, NaN where a value is
     missing."""
-    columns = [Column(str(name)) for name in frame]
-    parts = _encoded(table, Encoder(fills=empty), columns, frame, rule, {})
-    return np.concatenate(parts, 1)
+    numbers, blanks = frame.copy(), frame.isna()
+    for name in frame:
+        # One odd cell makes a column text: its numbers are read, and the cell is named.
+        if frame[name].dtype.kind not in "biuf":
+            texts = frame[name].astype(str).str.strip()
+            numbers[name] = pd.to_numeric(texts, errors="coerce")
+            blanks[name] |= texts.isin(MISSING)
+    values = numbers.to_numpy(np.float64, copy=True)  # without the copy it may be read-only
+    fits = np.isfinite(values)
+    if empty:
+        fits |= blanks.to_numpy(bool)
+
+    def reason(row: int) -> str:
+        name = frame.columns[int(np.argmin(fits[row]))]  # the first that does not fit
+        value = frame[name].iloc[row]
+        said = "missing" if pd.isna(value) else str(value)[:MAX_SHOWN]
+        return f"{name!r} is {said}; {rule}"
+
+    table.check_rows(~fits.all(1), reason)
+    return values
 
 
 def _masks_of_split(table: TableFile, column: pd.Series) -> dict[str, np.ndarray]:

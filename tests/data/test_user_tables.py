@@ -206,7 +206,7 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (
             TIMED + "p4,p5,,1,1\n",
             {"edge_weight": "times"},
-            "(?s)'edges.csv': edge_weight.*'times': is missing .row 4",
+            "'edges.csv', row 4 .from 0.: 'times' is missing",
         ),
         (
             TIMED + "p4,p5,1,1,xii\n",
@@ -221,7 +221,7 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (
             TIMED,
             {"label": None, "targets": ["topic"]},
-            "(?s)'nodes.csv': targets must.*'topic': 'theory' is no finite number .row 0",
+            "'nodes.csv', row 0 .from 0.: 'topic' is theory; targets",
         ),
         (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
         (EDGES, {"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
@@ -349,8 +349,7 @@ def test_a_single_column_stands_for_a_list_of_one_as_in_the_command(graph: Calla
     data = UserGraph.__new__(UserGraph)
     # As outside of these tests, where nothing checks the types of arguments.
     make = inspect.unwrap(UserGraph.__init__)
-    data.arguments = {"label": "topic", "features": "age", "drop": "cites"}
-    make(data, "edges.csv", "nodes.csv", **data.arguments)
+    make(data, "edges.csv", "nodes.csv", label="topic", features="age", drop="cites")
     assert torch.equal(data.batch.x, expected)
 
 
