@@ -81,8 +81,16 @@ def transformed(
 
     of_edges: dict[str, Any] = {}
     for name in OF_EDGES:
-        if any(name in part for part in parts):
-            of_edges[name] = joined(name)
+        given = [part[name] for part in parts if name in part]
+        if not given:
+            continue
+        for number, part in enumerate(parts):
+            # A graph without edges needs none.
+            if name not in part and part.edge_index.shape[1]:
+                raise DataError(
+                    f"after the transforms graph {number} has no {name}, and another graph has it."
+                )
+        of_edges[name] = torch.cat(given)
     node_to_graph = None
     if batch.graph.node_to_graph is not None:
         node_to_graph = torch.cat(owners)

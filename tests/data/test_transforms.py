@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch_geometric.transforms as T
 from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
 
 import gnn_depth.data  # noqa: F401  (registers the data sets)
 from gnn_depth.builder import PartError, build, resolved
@@ -115,6 +116,54 @@ def test_each_of_several_graphs_is_transformed_alone():
 def test_a_transform_that_leaves_no_graph_with_targets_is_refused_by_name(transforms, words):
     with pytest.raises(DataError, match=words):
         _ = small(transforms=transforms).batch
+
+
+class WeightByFeature(BaseTransform):
+    """Weights for the edges of the graphs that have any; of graphs in ``without``, none."""
+
+    def __init__(self, without=()):
+        self.without = without
+
+    def forward(self, data):
+        if data.edge_index.shape[1] and int(data.x[0]) not in self.without:
+            data.edge_weight = data.x[data.edge_index[0], 0]
+        return data
+
+
+def test_weights_that_a_transform_gives_stay_beside_graphs_without_edges():
+    pair = torch.tensor([[1, 0], [0, 1]])
+    graphs = []
+    for number in range(6):
+        x = number + torch.arange(2.0)[:, None]
+        edges = pair if number else pair[:, :0]
+        graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([number % 2])))
+    graph = GraphSource(graphs, transforms=[WeightByFeature()]).batch.graph
+    torch.testing.assert_close(graph.edge_weight, torch.tensor([2.0, 1, 3, 2, 4, 3, 5, 4, 6, 5]))
+    with pytest.raises(DataError, match="graph 3 has no edge_weight, and another graph has it"):
+        _ = GraphSource(graphs, transforms=[WeightByFeature(without=[3])]).batch
+
+
+class DropLastNode(BaseTransform):
+    """Leave out the last node, and with it the node's number in ``num_nodes`` where it stands."""
+
+    def forward(self, data):
+        nodes = len(data.x)
+        for name, value in data.to_dict().items():
+            if isinstance(value, torch.Tensor) and len(value) == nodes and name != "edge_index":
+                data[name] = value[:-1]
+        return data
+
+
+def test_graphs_follow_each_other_by_the_nodes_that_a_transform_has_left():
+    edges = torch.tensor([[1, 0], [0, 1]])
+    graphs = []
+    for number in range(8):
+        y = torch.tensor([number % 2])
+        graphs.append(Data(x=torch.rand(4, 2), edge_index=edges, y=y))
+    graph = GraphSource(graphs, transforms=[DropLastNode()]).batch.graph
+    assert graph.num_nodes == 8 * 3
+    expected = torch.cat([edges + 3 * number for number in range(8)], 1)
+    torch.testing.assert_close(graph.edge_index, expected)
 
 
 def test_without_features_they_are_made_from_the_edges():
