@@ -239,10 +239,10 @@ class NodeClassifier(PlainModule):
         batches = self.trainer.num_training_batches
         if batches < accumulated:
             log.warning(
-                "trainer.accumulate_grad_batches is %d, more than an epoch has batches (%d): each "
-                "epoch ends with a step, of gradients divided by %d. Leave the option out.",
+                "trainer.accumulate_grad_batches is %d, and an epoch has %s: each epoch ends with "
+                "a step, of gradients divided by %d. Leave the option out.",
                 accumulated,
-                batches,
+                "one batch" if batches == 1 else f"{batches} batches",
                 accumulated,
             )
         self.kernel_path.fix(self.trainer.strategy.root_device)

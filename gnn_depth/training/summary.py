@@ -134,10 +134,15 @@ def _measured_on(names: Sequence[str], module: NodeClassifier) -> list[str]:
             words.append(f"{sizes[which]:,} {of_set}")
     lines = []
     if words:
-        rows_of = "nodes"
+        row = "node"
         if module.schema is not None and module.schema.per_graph:
-            rows_of = "graphs"
-        lines.append(f"  measured on {rows_of}: {', '.join(words)}")
+            row = "graph"
+        if not words[-1].startswith("1 "):
+            row += "s"
+        listed = words[-1]
+        if len(words) > 1:
+            listed = f"{', '.join(words[:-1])} and {listed}"
+        lines.append(f"  measured on {listed} {row}")
     if "train" in shown:
         lines.append(
             "  training metrics are of the steps themselves: with dropout, before weights changed"

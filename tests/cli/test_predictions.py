@@ -136,7 +136,7 @@ def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     assert "If nodes of the training are among them, the score is too good" in answer.err
     same = gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables))
     assert "If nodes of the training" not in same.err
-    assert "measured on nodes: 4 test" in same.out
+    assert "measured on 4 test nodes" in same.out
     assert "nodes by class (rows)" in same.out
     more.drop(columns="year").to_csv("june.csv", index=False)
     answer = gnn_depth("predict", *words, "--output", "none.csv")
@@ -154,7 +154,7 @@ def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_spli
     edges.replace("p", "q", regex=True).to_csv("links.csv", index=False)
     words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
     answer = gnn_depth("test", *words)
-    assert "measured on nodes: 20 test" in answer.out, "every third of the 30 has no label"
+    assert "measured on 20 test nodes" in answer.out, "every third of the 30 has no label"
     assert "all rows with a label or target are measured" in answer.err
     assert "drawn at random" not in answer.err
     assert gnn_depth("predict", *words, "--output", "june_out.csv").code == 0
@@ -163,10 +163,10 @@ def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_spli
     share = (predicted == next_month.topic)[labelled].mean()
     assert f"{share:.4g}" in answer.out
     answer = gnn_depth("validate", *words)
-    assert "measured on nodes: 20 test" in answer.out
+    assert "measured on 20 test nodes" in answer.out
     next_month.assign(split=["train", "val", "test", "test", "test"] * 6).to_csv(
         "june.csv", index=False
     )
     answer = gnn_depth("test", *words)
     assert "all rows" not in answer.err
-    assert "measured on nodes: 12 test" in answer.out
+    assert "measured on 12 test nodes" in answer.out

@@ -238,5 +238,5 @@ def test_more_accumulated_batches_than_an_epoch_has_are_said(
     model = NodeClassifier(4, 2, hidden_channels=8)
     with caplog.at_level("WARNING", logger="gnn_depth"):
         make_trainer(1, accumulate_grad_batches=accumulated).fit(model, datamodule=tiny)
-    said = "accumulate_grad_batches is 4, more than an epoch has batches (1)"
+    said = "accumulate_grad_batches is 4, and an epoch has one batch: each epoch ends with a step"
     assert (said in caplog.text) == (accumulated == 4)

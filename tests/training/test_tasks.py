@@ -367,7 +367,7 @@ def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
         assert metrics["test_auroc_at_best_val"] == pytest.approx(sk.roc_auc_score(true, scores))
         assert f"test average precision of '{positive}'" in str(run)
         assert f"F1 of '{positive}'" in str(run)
-        assert "measured on nodes: 24 test, 24 validation, 72 training" in str(run)
+        assert "measured on 24 test, 24 validation and 72 training nodes" in str(run)
         assert "training metrics are of the steps themselves" in str(run)
         # The folder and the checkpoint remember it.
         assert yaml.safe_load((run.folder / "schema.yaml").read_text())["positive"] == positive
