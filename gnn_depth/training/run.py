@@ -370,8 +370,8 @@ def fit(
         unused = [section for section in from_file if section not in OF_FILE]
         if unused:
             log.warning(
-                "%s: not used of the file: %s. The data and the run's folder are the arguments of "
-                "fit; gnn-depth fit --config uses all of it.",
+                "%s: fit leaves out these sections: %s. The data and the run's folder are its "
+                "arguments; gnn-depth fit --config uses all of the file.",
                 source.name,
                 ", ".join(unused),
             )

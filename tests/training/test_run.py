@@ -70,10 +70,10 @@ def test_a_config_file_gives_model_and_epochs_and_its_other_sections_are_named(
     config.write_text(text)
     run = gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
     assert (len(run.model.stack.layers), len(run.curves)) == (3, 2)
-    assert "not used of the file" not in caplog.text
+    assert "leaves out these sections" not in caplog.text
     config.write_text(f"{text}data: Cora\nrun: {{name: mine}}\n")
     gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
-    assert "small.yaml: not used of the file: data, run." in caplog.text
+    assert "small.yaml: fit leaves out these sections: data, run." in caplog.text
 
 
 @pytest.mark.parametrize(
