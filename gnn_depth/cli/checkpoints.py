@@ -112,8 +112,8 @@ class Checkpoint:
         """Refuse data of another shape than the model was trained on and, with a checksum, other
         data.
 
-        Generated data, which reads no file, may differ because this machine rounds otherwise: a
-        warning.
+        Generated data, which reads no file, may differ by rounding between machines, or by its
+        code: a warning.
         """
         for name in GIVEN_BY_DATA:
             here, there = hparams.get(name), self.hparams.get(name)
@@ -137,7 +137,7 @@ class Checkpoint:
                 f"{said}: its files were changed, and the best epoch would still be one of the old "
                 "data. Leave --ckpt_path out to train on the new data."
             )
-        warn(f"{said}: this machine rounds otherwise.")
+        warn(f"{said}: this machine rounds otherwise, or the code that generates it was changed.")
 
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""

@@ -294,7 +294,7 @@ def agreement_sheet(
 
 
 def _unmatched(entries: Sequence[Published], found: Sequence[Agreement]) -> str:
-    """What the published numbers of a source are of that no cell of the table is."""
+    """Name the published numbers of a source that no cell of the table has: the rest of a note."""
     missing: dict[str, None] = {}
     for entry in entries:
         matched = {one.label for one in found if one.published is entry}
