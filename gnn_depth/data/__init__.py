@@ -6,7 +6,7 @@ from gnn_depth.data.generated import ContextualSBM, Minesweeper
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
-from gnn_depth.data.long_range import Distances, GraphTransfer, KHopEccentricity
+from gnn_depth.data.long_range import GraphTransfer, KHopEccentricity
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.partitioned import PartitionedGraph
@@ -25,7 +25,6 @@ __all__ = [
     "Coauthor",
     "ContextualSBM",
     "DataError",
-    "Distances",
     "FoSR",
     "FullBatch",
     "Given",

@@ -1,5 +1,5 @@
-"""Generated graphs whose targets need information from far away: transfer along a path,
-distances, and eccentricities."""
+"""Generated graphs whose targets need information from far away: transfer along a path, and
+eccentricities."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -14,13 +14,11 @@ from torch_geometric.utils import to_undirected
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import check_fractions
 from gnn_depth.data.draws import Draws, fraction_split
-from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Count, Natural, NonNegative, Probability, Range
+from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
 
 Shape: TypeAlias = Literal["line", "ring", "crossed_ring"]
-Target: TypeAlias = Literal["eccentricity", "shortest_path", "diameter"]
 
 
 @register("data", "GraphTransfer")
@@ -104,100 +102,6 @@ def transfer_edges(shape: Shape, distance: int) -> tuple[Tensor, int]:
         down, up = torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])
         edges = torch.cat([edges, down, up], 1)
     return edges, size
-
-
-@register("data", "Distances")
-class Distances(GraphSet):
-    """Random graphs whose distances are to be predicted, as numbers: regression that needs the
-    whole graph. Ours.
-
-    A graph is a random tree, in which each node hangs on one of the ``window`` nodes before it,
-    with extra edges between nodes that are as near in this order. Features are the degree and a
-    flag, which marks the source of ``shortest_path``.
-
-    Args:
-        target: For each node its ``eccentricity`` (the largest distance to any node) or its
-            distance from a random source (``shortest_path``); or the ``diameter`` of each graph.
-        num_graphs: Number of graphs; 60% are to train on, 20% each to validate and test.
-        num_nodes: Nodes of a graph.
-        window: How far back a node's neighbour may lie; with 1 the graph is a line.
-        extra: Extra edges, as a fraction of the nodes.
-        batch_size: Graphs in a training batch, for ``diameter``; None for all.
-        seed: Determines everything.
-        **common: ``transforms``, as in every data set.
-
-    Raises:
-        ValueError: A number is out of its range.
-    """
-
-    def __init__(
-        self,
-        target: Target = "eccentricity",
-        num_graphs: Annotated[int, Range(5)] = 200,
-        num_nodes: Annotated[int, Range(2)] = 30,
-        window: Count = 3,
-        extra: NonNegative = 0.2,
-        batch_size: Count | None = None,
-        seed: Natural = 0,
-        **common: Any,
-    ) -> None:
-        super().__init__(batch_size, seed, **common)
-        self.target = target
-        self.num_graphs, self.num_nodes = num_graphs, num_nodes
-        self.window, self.extra = window, extra
-
-    def load(self) -> NodeBatch:
-        count, size = self.num_graphs, self.num_nodes
-        near = self._adjacency()
-        distance = distances(near)
-        source = torch.from_numpy(Draws(self.seed, "sources").integers(size, count))
-        flag = torch.zeros(count, size)
-        if self.target == "shortest_path":
-            flag[torch.arange(count), source] = 1
-        x = torch.stack([near.sum(2).float(), flag], 2).flatten(0, 1)
-        of_graph, one, other = near.nonzero().T
-        owner = torch.arange(count).repeat_interleave(size)
-        graph = Graph(torch.stack([one, other]) + size * of_graph, count * size, owner)
-        masks = fraction_split(count, self.seed, 0.6, 0.2)
-        if self.target == "diameter":
-            y = distance.amax((1, 2)).float()
-            return NodeBatch(x, y, graph, *masks, per_graph=True)
-        if self.target == "eccentricity":
-            y = distance.amax(2)
-        else:
-            y = distance[torch.arange(count), source]
-        # All nodes of a graph are in one set: a distance tells much of those next to it.
-        return NodeBatch(x, y.flatten().float(), graph, *(mask[owner] for mask in masks))
-
-    def _adjacency(self) -> Tensor:
-        """Which nodes of each graph are neighbours, shape (graphs, nodes, nodes)."""
-        count, size = self.num_graphs, self.num_nodes
-        draws = Draws(self.seed, "edges")
-        # Each later node hangs on an earlier one, so the graph is connected.
-        later = np.arange(1, size)
-        back = draws.integers(np.tile(np.minimum(self.window, later), count), count * (size - 1))
-        tree = later - 1 - back.reshape(count, -1)
-        more = round(self.extra * size)
-        late = 1 + draws.integers(size - 1, count * more)
-        early = late - 1 - draws.integers(np.minimum(self.window, late), count * more)
-        near = torch.zeros(count, size, size, dtype=torch.bool)
-        place = torch.arange(count)
-        near[place[:, None], torch.from_numpy(later), torch.from_numpy(tree)] = True
-        near[place.repeat_interleave(more), torch.from_numpy(late), torch.from_numpy(early)] = True
-        return near | near.transpose(1, 2)
-
-
-def distances(near: Tensor) -> Tensor:
-    """Numbers of edges on the shortest path between any two nodes of connected graphs, shape
-    (graphs, nodes, nodes)."""
-    size = near.shape[1]
-    # One step further at a time, in all graphs at once: as many steps as the largest diameter.
-    reached = torch.eye(size, dtype=torch.bool).expand_as(near)
-    found = torch.zeros(near.shape, dtype=torch.long)
-    while not reached.all():
-        found += ~reached
-        reached = reached | (reached.float() @ near.float() > 0)
-    return found
 
 
 @register("data", "KHopEccentricity")

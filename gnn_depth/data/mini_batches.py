@@ -21,7 +21,7 @@ from gnn_depth.data.base import (
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, share
-from gnn_depth.data.partition import partition
+from gnn_depth.data.shards import metis
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
@@ -39,8 +39,9 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     A batch contains
 
     - ``random``: a random subset of the nodes and the edges between them;
-    - ``partition``: a few densely connected chunks, combined anew in every epoch, and the edges
-      between their nodes (Chiang et al., *Cluster-GCN*, KDD 2019);
+    - ``partition``: a few densely connected chunks made by METIS, combined anew in every epoch, and
+      the edges between their nodes (Chiang et al., *Cluster-GCN*, KDD 2019); it needs the package
+      pymetis;
     - ``neighbor``: a random subset of the training nodes, a sample of their neighbours, a sample of
       the neighbours of these, and so on (Hamilton et al., *Inductive Representation Learning on
       Large Graphs*, NeurIPS 2017).
@@ -131,7 +132,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
                     f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has "
                     f"nodes, {num_nodes}: use fewer."
                 )
-            group_of_node = partition(self.batch.graph, num_chunks, Draws(self.seed, "chunks"))
+            group_of_node = metis(self.batch.graph, num_chunks)
             name = "chunks with training nodes"
         else:
             group_of_node = torch.arange(num_nodes)

@@ -1,4 +1,4 @@
-"""Sets of many graphs: pooled targets, batches of graphs, generated distances, and PyTorch
+"""Sets of many graphs: pooled targets, batches of graphs, generated graphs, and PyTorch
 Geometric's data sets."""
 
 import itertools
@@ -14,7 +14,6 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 from gnn_depth import DeepGNN
 from gnn_depth.data import (
     DataError,
-    Distances,
     GraphSource,
     GraphTransfer,
     KHopEccentricity,
@@ -25,7 +24,6 @@ from gnn_depth.data.draws import Draws
 from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.long_range import (
     delaunay_edges,
-    distances,
     road_features,
     transfer_edges,
 )
@@ -186,9 +184,8 @@ def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():
 @pytest.mark.parametrize("shape", ["line", "ring", "crossed_ring"])
 def test_the_target_is_at_the_asked_distance_and_knows_nothing_itself(shape):
     edges, size = transfer_edges(shape, 5)
-    near = torch.zeros(1, size, size, dtype=torch.bool)
-    near[0, edges[0], edges[1]] = True
-    assert distances(near | near.transpose(1, 2))[0, 0, 5] == 5
+    roads = {tuple(edge): 1.0 for edge in (*edges.T.tolist(), *edges.flip(0).T.tolist())}
+    assert shortest_roads(size, roads)[0][5] == 5
     batch = GraphTransfer(shape, 5, num_classes=3, num_graphs=10).batch
     x, y = batch.x.view(10, size, 3), batch.y.view(10, size)
     assert torch.equal(x[:, 0].argmax(1), y[:, 5])
@@ -201,22 +198,6 @@ def test_a_crossed_ring_has_more_edges_than_a_ring_and_none_twice():
     edges, _ = transfer_edges("crossed_ring", 4)
     pairs = {tuple(sorted(pair)) for pair in edges.T.tolist()}
     assert len(pairs) == edges.shape[1] == 8 + 4
-
-
-def test_distances_follow_from_one_another():
-    size = 12
-    each = {
-        target: Distances(target, num_graphs=8, num_nodes=size).batch
-        for target in ("eccentricity", "shortest_path", "diameter")
-    }
-    ecc, path = (each[name].y.view(8, size) for name in ("eccentricity", "shortest_path"))
-    source = each["shortest_path"].x[:, 1].view(8, size).argmax(1)
-    assert torch.equal(path.amax(1), ecc[torch.arange(8), source])
-    assert torch.equal(each["diameter"].y, ecc.amax(1))
-    assert each["diameter"].per_graph
-    assert (ecc.amin(1) >= ecc.amax(1) / 2).all(), "radius"
-    line = Distances("diameter", num_graphs=5, num_nodes=9, window=1).load()
-    assert line.y.tolist() == [8.0] * 5
 
 
 class InParts(list):
