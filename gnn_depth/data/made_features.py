@@ -1,11 +1,7 @@
 """Features that are made from the edges, for graphs without features of their own."""
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -13,26 +9,11 @@ from torch import Tensor
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.features import LARGEST_ONE_HOT
+from gnn_depth.data.transforms import seeded_everywhere
 
 MakeFeatures = Literal["none", "constant", "degree", "identity", "random_walk", "laplacian"]
 STEPS = 16  # of random walks
 EIGENVECTORS = 8
-
-
-@contextmanager
-def seeded_everywhere(seed: int) -> Iterator[None]:
-    """Seed the generators of Python, NumPy and PyTorch on the CPU, and restore them afterwards."""
-    # Transforms and generated data sets of PyTorch Geometric draw from all three.
-    state, numpy_state = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            yield
-    finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
 
 
 def make_features(

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
-from gnn_depth.data.made_features import MakeFeatures, seeded_everywhere
+from gnn_depth.data.made_features import MakeFeatures
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.scaling import PerColumn
 from gnn_depth.data.source import Given, GraphSource, ValShare
-from gnn_depth.data.transforms import Transforms
+from gnn_depth.data.transforms import Transforms, seeded_everywhere
 from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
 from gnn_depth.registry import register, unknown
 

@@ -1,16 +1,18 @@
 """Transforms, applied to the graph of any data set: registered ones and PyTorch Geometric's."""
 
+import random
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.data.batch import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError
-from gnn_depth.data.made_features import seeded_everywhere
 from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.part_specs import PartsOf
 from gnn_depth.registry import described, name_of
@@ -21,8 +23,24 @@ if TYPE_CHECKING:
 #: Transforms by name, with options or as objects; a single one stands for a list of one.
 Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
 NUMBER = "number_of_node"  # an attribute that follows each node: its number from 1 on
-LABELLED = "has_target"  # and one that says whether it has a target
+LABELLED = "has_target"  # and one that is True where it has a target
 READ = ("x", "y", "edge_index", "num_nodes", NUMBER, LABELLED, *OF_EDGES, *MASKS)
+
+
+@contextmanager
+def seeded_everywhere(seed: int) -> Iterator[None]:
+    """Seed the generators of Python, NumPy and PyTorch on the CPU, and restore them afterwards."""
+    # Transforms and generated data sets of PyTorch Geometric draw from all three.
+    state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng([]):
+            torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
 
 
 def transformed(
@@ -33,102 +51,77 @@ def transformed(
 ) -> tuple[NodeBatch, Tensor, list[str]]:
     """Apply transforms to each graph of a batch, one after another.
 
-    Columns that a transform adds under another name than x, such as positional encodings, become
-    features. A transform with ``adds_nodes = True`` may append nodes to those of the graph. They
-    have features and edges, the number 0 and no target: outputs are read of the nodes that were
-    there before.
+    Floating-point columns that a transform adds under another name than x, such as positional
+    encodings, become features. A transform with ``adds_nodes = True`` may append nodes to those of
+    the graph. They have features and edges, the number 0 and no target: outputs are read from the
+    nodes that were there before.
 
     Args:
         batch: The graph, or several side by side.
         transforms: The transforms.
         labelled: The rows that have a target; by default all.
-        seed: Of the random numbers that transforms draw.
+        seed: Seed of the random numbers that transforms draw.
 
     Returns:
-        The batch; the number that each of its nodes had before, from 0 on; and what was decided,
-        one sentence each.
+        The batch; the number that each of its nodes had before, from 0 on; and one sentence for
+        each attribute that transforms have added.
 
     Raises:
-        DataError: A transform fails, or leaves what is no graph with targets.
+        DataError: A transform fails, or leaves a graph without edges, features or targets.
     """
-    notes: list[str] = []
-    adds_nodes = False
-    for transform in transforms:
-        if getattr(transform, "adds_nodes", False):
-            adds_nodes = True
-            if batch.graph.node_to_graph is not None or batch.per_graph:
-                raise DataError(
-                    f"{_name(transform)} adds nodes without targets, which is defined for one "
-                    "graph with targets of its nodes: leave it out for several graphs."
-                )
-    # One graph at a time, as an encoding of several at once would mix them.
+    adding = [transform for transform in transforms if getattr(transform, "adds_nodes", False)]
+    if adding and (batch.graph.node_to_graph is not None or batch.per_graph):
+        raise DataError(
+            f"{_name(adding[0])} adds nodes without targets, which is defined for one graph with "
+            "targets of its nodes: leave it out for several graphs."
+        )
+    # One graph at a time: an encoding of several at once would mix them.
     graphs = _graphs(batch, labelled)
     with seeded_everywhere(seed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
             graphs = [_apply(transform, graph) for graph in graphs]
-    parts, edges, owners = [], [], []
-    nodes = 0
-    for number, graph in enumerate(graphs):
-        part = _checked(graph, batch.per_graph, adds_nodes, notes)
-        parts.append(part)
-        edges.append(part.edge_index + nodes)
-        owners.append(torch.full((len(part.x),), number))
-        nodes += len(part.x)
 
-    def joined(name: str) -> Tensor:
-        return torch.cat([part[name] for part in parts])
-
-    of_edges: dict[str, Any] = {}
-    for name in OF_EDGES:
-        given = [part[name] for part in parts if name in part]
-        if not given:
-            continue
-        for number, part in enumerate(parts):
-            # A graph without edges needs none.
-            if name not in part and part.edge_index.shape[1]:
-                raise DataError(
-                    f"after the transforms graph {number} has no {name}, and another graph has it."
-                )
-        of_edges[name] = torch.cat(given)
-    node_to_graph = None
-    if batch.graph.node_to_graph is not None:
-        node_to_graph = torch.cat(owners)
-    graph = Graph(torch.cat(edges, 1), nodes, node_to_graph, **of_edges)
-    # A split that a transform draws may have rows that have no target.
-    changed: dict[str, Any] = {name: joined(name).bool() & joined(LABELLED) for name in MASKS}
-    made = replace(batch, x=joined("x"), y=joined("y"), graph=graph, **changed)
-    return made, joined(NUMBER) - 1, list(dict.fromkeys(notes))
+    notes: list[str] = []
+    for graph in graphs:
+        _add_features(graph, notes)
+        _check_rows(graph, batch.per_graph)
+        _leave_added_nodes_unread(graph, batch.per_graph, bool(adding), notes)
+    made, numbers = _joined(graphs, batch)
+    return made, numbers, list(dict.fromkeys(notes))
 
 
 def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     """Each graph of a batch as a ``Data``."""
     from torch_geometric.data import Data
+    from torch_geometric.utils import unbatch, unbatch_edge_index
 
-    if batch.read != batch.graph.num_nodes:
-        raise DataError("transforms are for graphs all of whose nodes have targets.")
     graph = batch.graph
-    rows = {"y": batch.y, **dict(zip(MASKS, batch.masks, strict=True))}
-    rows[LABELLED] = torch.ones(len(batch.y), dtype=torch.bool) if labelled is None else labelled
-    of_nodes = {"x": batch.x, NUMBER: torch.arange(graph.num_nodes) + 1}
-    edges = graph.edge_index
-    of_edges = graph.of_edges(slice(None))
+    if batch.read != graph.num_nodes:
+        raise DataError("transforms need graphs whose nodes all have targets.")
+    count = graph.num_graphs
     owner = graph.node_to_graph
     if owner is None:
-        return [Data(edge_index=edges, num_nodes=graph.num_nodes, **of_nodes, **rows, **of_edges)]
+        owner = torch.zeros(graph.num_nodes, dtype=torch.long)
+    owner_of_row = torch.arange(count) if batch.per_graph else owner
+    if labelled is None:
+        labelled = torch.ones(len(batch.y), dtype=torch.bool)
+    of_nodes = {"x": batch.x, NUMBER: torch.arange(graph.num_nodes) + 1}
+    of_rows = {"y": batch.y, LABELLED: labelled, **dict(zip(MASKS, batch.masks, strict=True))}
+    of_edges = graph.of_edges(slice(None))
+    sizes = owner.bincount(minlength=count).tolist()
+    edges = unbatch_edge_index(graph.edge_index, owner, count)
     found = []
-    first_node = 0
-    for number, count in enumerate(owner.bincount(minlength=graph.num_graphs).tolist()):
-        last_node = first_node + count
-        own_nodes = slice(first_node, last_node)
-        own_rows = slice(number, number + 1) if batch.per_graph else own_nodes
-        own_edges = (edges[0] >= first_node) & (edges[0] < last_node)
-        parts = {}
-        for values, own in ((of_nodes, own_nodes), (rows, own_rows), (of_edges, own_edges)):
-            for name, value in values.items():
-                parts[name] = value[own]
-        found.append(Data(edge_index=edges[:, own_edges] - first_node, num_nodes=count, **parts))
-        first_node = last_node
+    for size, own_edges in zip(sizes, edges, strict=True):
+        found.append(Data(edge_index=own_edges, num_nodes=size))
+    for values, of_graph in (
+        (of_nodes, owner),
+        (of_rows, owner_of_row),
+        (of_edges, owner[graph.target]),
+    ):
+        for name, value in values.items():
+            for data, own in zip(found, unbatch(value, of_graph, batch_size=count), strict=True):
+                data[name] = own
     return found
 
 
@@ -147,62 +140,101 @@ def _apply(transform: Any, graph: Any) -> Any:
     except DataError as error:
         raise DataError(f"{name} is refused: {error}") from None
     except Exception as error:  # of many kinds, as each transform needs other attributes
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise DataError(f"{name} fails on this graph: {said}") from error
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise DataError(f"{name} fails on this graph: {reason}") from error
     if type(changed) is not type(graph):
         kind = type(changed).__name__
         raise DataError(f"{name} makes a {kind} of the graph, not a Data.")
     return changed
 
 
-def _checked(graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]) -> Any:
-    """A graph after the transforms, with all features in x, and rows of the nodes with targets."""
+def _add_features(graph: Any, notes: list[str]) -> None:
+    """Append the columns that transforms have added to x."""
     if graph.edge_index is None:
         raise DataError("the transforms leave no edge_index: do not apply ToSparseTensor.")
     if graph.x is None:
         raise DataError("the transforms leave no features x.")
     x = graph.x.float()
-    nodes = len(x)
     for name, value in graph.to_dict().items():
         if name in READ:
             continue
-        is_of_nodes = isinstance(value, Tensor) and value.dim() in (1, 2) and len(value) == nodes
+        is_of_nodes = isinstance(value, Tensor) and value.dim() in (1, 2) and len(value) == len(x)
         # Integers and flags are numbers of nodes or of groups rather than features.
         if is_of_nodes and value.is_floating_point():
-            columns = value.reshape(nodes, -1).float()
+            columns = value.reshape(len(value), -1).float()
             notes.append(f"{name}, which a transform adds, is {columns.shape[1]} more features.")
             x = torch.cat([x, columns], 1)
         else:
             notes.append(f"{name}, which a transform adds, is not read.")
     graph.x = x
+
+
+def _check_rows(graph: Any, per_graph: bool) -> None:
+    nodes = len(graph.x)
     rows = 1 if per_graph else nodes
-    wanted = {"y": rows, NUMBER: nodes, LABELLED: rows, **dict.fromkeys(MASKS, rows)}
-    for name, count in wanted.items():
+    for name in (NUMBER, "y", LABELLED, *MASKS):
         value = graph.get(name, None)
-        has = "no" if value is None else f"{len(value):,} rows of"
-        if value is None or len(value) != count:
-            what = "nodes" if name == NUMBER else name
+        wanted = nodes if name == NUMBER else rows
+        if value is None or len(value) != wanted:
             raise DataError(
-                f"the transforms leave {has} {what} beside {nodes:,} rows of x, and targets and "
-                "masks must follow the nodes."
+                f"after the transforms {name} does not fit the {nodes:,} rows of x: targets and "
+                "masks must follow the nodes. Leave out transforms that add or drop nodes."
             )
-    if per_graph:
-        return graph
-    # Transforms that pad what has a row for each node give a new one the number 0.
+
+
+def _leave_added_nodes_unread(
+    graph: Any, per_graph: bool, adds_nodes: bool, notes: list[str]
+) -> None:
+    """Cut targets and masks of nodes that transforms have appended."""
+    # Transforms that pad attributes of nodes give a new node the number 0.
     added = int((graph[NUMBER] == 0).sum())
-    if added and not adds_nodes:
+    if per_graph or not added:
+        return
+    if not adds_nodes:
         raise DataError(
-            "the transforms add nodes, which have no targets: they are for graphs with "
-            "a target each."
+            "the transforms add nodes, which have no targets: use them for graphs with a target "
+            "each."
         )
-    if added:
-        read = nodes - added
-        if (graph[NUMBER][:read] == 0).any():
-            raise DataError("the transforms add nodes before those of the graph, not after them.")
-        for name in ("y", NUMBER, LABELLED, *MASKS):
-            graph[name] = graph[name][:read]
-        notes.append(
-            f"the transforms add {added:,} nodes, which have no target: sets, metrics and "
-            f"predictions are of the {read:,} others, measures of hidden states of all."
-        )
-    return graph
+    read = len(graph.x) - added
+    if (graph[NUMBER][:read] == 0).any():
+        raise DataError("the transforms add nodes before those of the graph, not after them.")
+    for name in ("y", NUMBER, LABELLED, *MASKS):
+        graph[name] = graph[name][:read]
+    notes.append(
+        f"the transforms add {added:,} nodes, which have no target: splits, metrics and predictions "
+        f"use the {read:,} others, measures of hidden states all."
+    )
+
+
+def _joined(graphs: list[Any], before: NodeBatch) -> tuple[NodeBatch, Tensor]:
+    """The graphs side by side, and the number that each node had before."""
+
+    def rows_of(name: str) -> Tensor:
+        return torch.cat([graph[name] for graph in graphs])
+
+    nodes = 0
+    edges = []
+    for graph in graphs:
+        edges.append(graph.edge_index + nodes)
+        nodes += len(graph.x)
+    of_edges: dict[str, Any] = {}
+    for name in OF_EDGES:
+        given = [graph[name] for graph in graphs if name in graph]
+        if not given:
+            continue
+        for number, graph in enumerate(graphs):
+            # A graph without edges needs none.
+            if name not in graph and graph.edge_index.shape[1]:
+                raise DataError(
+                    f"after the transforms graph {number} has no {name}, and another graph has it."
+                )
+        of_edges[name] = torch.cat(given)
+    owner = None
+    if before.graph.node_to_graph is not None:
+        sizes = torch.tensor([len(graph.x) for graph in graphs])
+        owner = torch.arange(len(graphs)).repeat_interleave(sizes)
+    joined = Graph(torch.cat(edges, 1), nodes, owner, **of_edges)
+    # A split that a transform draws may have rows that have no target.
+    masks: dict[str, Any] = {name: rows_of(name).bool() & rows_of(LABELLED) for name in MASKS}
+    made = replace(before, x=rows_of("x"), y=rows_of("y"), graph=joined, **masks)
+    return made, rows_of(NUMBER) - 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
-from gnn_depth.data.made_features import seeded_everywhere
+from gnn_depth.data.transforms import seeded_everywhere
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import registered
