@@ -201,8 +201,8 @@ def _leave_added_nodes_unread(
     for name in ("y", NUMBER, LABELLED, *MASKS):
         graph[name] = graph[name][:read]
     notes.append(
-        f"the transforms add {added:,} nodes, which have no target: splits, metrics and predictions "
-        f"use the {read:,} others, measures of hidden states all."
+        f"the transforms add {added:,} nodes, which have no target: splits, metrics and "
+        f"predictions use the {read:,} others, measures of hidden states all."
     )
 
 
