@@ -35,8 +35,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
     memory-mapped files, and none holds all features. Otherwise the graph is as it was before. The
     folder has ``about.json`` and these arrays:
 
-    - ``x.npy``, ``y.npy``, ``masks.npy``: features and targets by position, and three rows of
-      masks;
+    - ``x.npy``, ``y.npy``, ``masks.npy``: features, targets and three columns of masks by position;
     - ``numbers.npy``: the number of each node in the graph before;
     - ``ptr.npy``, ``source.npy``: the edges into each position, ``ptr[i]`` to ``ptr[i + 1]``, and
       the positions that they come from, in the order of their numbers; ``edge_weight.npy`` and
@@ -60,32 +59,23 @@ class PartitionedGraph(FullBatches, GraphDataModule):
 
     @cached_property
     def _about(self) -> dict[str, Any]:
-        try:
-            if not (self.path / "about.json").is_file():  # a pipe would be waited for
-                raise OSError("there is no file about.json")
-            about: dict[str, Any] = json.loads((self.path / "about.json").read_text())
-            sizes = {name: len(self._array(name)) for name in ("x", "numbers", "ptr")}
-        except (OSError, ValueError) as error:
+        file = self.path / "about.json"
+        if not file.is_file():
             raise DataError(
                 f"path {str(self.path)!r} is not a folder that gnn-depth partition has written: "
-                f"{error}.\nWrite one: gnn-depth partition --config FILE --parts 4 --output DIR."
-            ) from None
-        nodes = about["bounds"][-1]
-        if sizes != {"x": nodes, "numbers": nodes, "ptr": nodes + 1}:
-            raise DataError(
-                f"{self.path}: about.json has {nodes} nodes, and the arrays have other sizes: "
-                f"{sizes}."
+                "there is no file about.json.\n"
+                "Write one: gnn-depth partition --config FILE --parts 4 --output DIR."
             )
-        return about
-
-    def _array(self, name: str) -> np.ndarray:
-        """An array that stays on disk until rows of it are read."""
-        return np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return json.loads(file.read_text())
 
     def _read(self, name: str, rows: slice = slice(None)) -> Tensor:
-        array = self._array(name)
-        own = array[:, rows] if name == "masks" else array[rows]
-        return torch.from_numpy(np.array(own))
+        """Some rows of an array, without reading the others."""
+        array = np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return torch.from_numpy(np.array(array[rows]))
+
+    def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
+        names = [name for name in OF_EDGES if (self.path / f"{name}.npy").exists()]
+        return {name: self._read(name, rows) for name in names}
 
     @property
     def about(self) -> str:
@@ -105,8 +95,8 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         target = torch.repeat_interleave(self._read("ptr").diff())
         edges = numbers[torch.stack([self._read("source"), target])]
         graph = Graph(edges, len(numbers), **self._of_edges())
-        x, y, masks = self._read("x")[back], self._read("y")[back], self._read("masks")[:, back]
-        return NodeBatch(x, y, graph, *masks)
+        masks = self._read("masks")[back].T
+        return NodeBatch(self._read("x")[back], self._read("y")[back], graph, *masks)
 
     def _part(self, bounds: Int[Tensor, "_"], rank: int) -> NodeBatch:
         first, after = bounds[rank : rank + 2].tolist()
@@ -118,24 +108,17 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         numbers = self._read("numbers", here)
         # As shard_batch divides a graph in memory, but without ever reading the rest.
         graph = Shard(edges, bounds, numbers, **self._of_edges(into))
-        masks = self._read("masks", here)
-        return NodeBatch(self._read("x", here), self._read("y", here), graph, *masks, order=numbers)
+        x, y, masks = (self._read(name, here) for name in ("x", "y", "masks"))
+        return NodeBatch(x, y, graph, *masks.T, order=numbers)
 
     def _bounds(self, processes: int) -> Int[Tensor, "_"]:
         """The first position of each process: whole parts if their number allows it, otherwise
         equal chunks."""
-        bounds, nodes = self._about["bounds"], self._about["bounds"][-1]
+        bounds = self._about["bounds"]
         parts = len(bounds) - 1
         if parts % processes == 0:
             return torch.tensor(bounds[:: parts // processes])
-        return torch.tensor([rank * nodes // processes for rank in range(processes + 1)])
-
-    def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
-        found = {}
-        for name in OF_EDGES:
-            if (self.path / f"{name}.npy").exists():
-                found[name] = self._read(name, rows)
-        return found
+        return torch.arange(processes + 1) * bounds[-1] // processes
 
 
 def write_partition(
@@ -153,7 +136,7 @@ def write_partition(
     arrays = {
         "x": batch.x[order],
         "y": batch.y[order],
-        "masks": torch.stack(batch.masks)[:, order],
+        "masks": torch.stack(batch.masks, 1)[order],
         "numbers": order,
         "ptr": pointers(position[graph.target], graph.num_nodes),
         "source": position[graph.source[by_target]],
