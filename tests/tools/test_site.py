@@ -8,6 +8,7 @@ from tests.pages import ROOT
 
 pytest.importorskip("latex2mathml")
 
+from tools.site import cheat_sheet
 from tools.site.docstrings import as_markdown
 from tools.site.maths import mathml, with_mathml
 
@@ -32,3 +33,7 @@ def test_every_formula_of_the_package_is_drawn():
             mathml(latex[0] or latex[1])
             found += 1
     assert found > 150
+
+
+def test_the_cheat_sheet_shows_what_the_parts_declare_today():
+    assert cheat_sheet.PAGE.read_text() == cheat_sheet.page()
