@@ -14,8 +14,8 @@ from gnn_depth.registry import registered
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cheat_sheet.md"
 TOP = """# Parts and their abilities
 
-*For choosing a part. You need the [basic concepts](../concepts.md). Written by `python -m tools.site.cheat_sheet` from what each part
-declares with its default options.*
+*For choosing a part. You need the [basic concepts](../concepts.md). Written by
+`python -m tools.site.cheat_sheet` from what each part declares with its default options.*
 """
 LAYERS = """
 ## Layers
@@ -46,6 +46,12 @@ SKIPS = """
 |---|---|---|---|---|
 """
 PLACES = {"FeatureNorm": "features", "ScoreNorm": "scores", "WeightNorm": "weights"}
+
+
+def built_in(kind: str) -> list[str]:
+    """The names of the package's own parts, sorted."""
+    parts = registered(kind)
+    return sorted(name for name in parts if parts[name].__module__.startswith("gnn_depth."))
 
 
 def mark(has_ability: bool) -> str:
@@ -89,9 +95,9 @@ def page() -> str:
     """The page as Markdown."""
     text = TOP
     tables = {
-        LAYERS: [layer_row(name) for name in sorted(registered("layer"))],
-        NORMS: [norm_row(name) for name in sorted(registered("norm"))],
-        SKIPS: [skip_row(name) for name in sorted(registered("skip"))],
+        LAYERS: [layer_row(name) for name in built_in("layer")],
+        NORMS: [norm_row(name) for name in built_in("norm")],
+        SKIPS: [skip_row(name) for name in built_in("skip")],
     }
     for heading, rows in tables.items():
         text += heading
