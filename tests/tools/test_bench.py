@@ -1,13 +1,11 @@
 """A comparison is of the same function, and its ratios are of the same rounds."""
 
-import sys
-
 import pytest
 import torch
 
 from gnn_depth.data import NodeBatch
 from gnn_depth.graph import Graph
-from tools.bench import shards, timing
+from tools.bench import timing
 from tools.bench.cases import Case, full_batch, load
 from tools.bench.sides import Side, equal_sides, share_weights
 from tools.bench.stack import check_equal
@@ -80,14 +78,3 @@ def test_sides_take_turns_and_a_first_call_that_compiles_is_in_no_sample(monkeyp
     assert seconds == {"ours": pytest.approx([0.3, 0.3]), "peer": pytest.approx([0.5, 0.5])}
     # Samples of at least 0.8 seconds; the second round is in reverse.
     assert order[4:] == [*["ours"] * 3, *["peer"] * 4, *["ours"] * 3]
-
-
-@pytest.mark.slow
-def test_shards_send_the_bytes_on_paper_and_what_does_not_fit_is_said(monkeypatch, capsys):
-    sizes = "--nodes 40000 --edges 80000 --layers 6 --limit 140 --processes 1 4"
-    monkeypatch.setattr(sys, "argv", ["shards", *sizes.split()])
-    shards.main()
-    *_, one, four = capsys.readouterr().out.splitlines()
-    assert "out of memory" in one
-    *_, sent, paper = four.strip("| ").split(" | ")
-    assert float(sent) == float(paper) > 0

@@ -7,10 +7,7 @@ cross-entropy, backward and Adam, in float32 on the whole graph.
 
 import argparse
 import statistics
-import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from tools.bench.cases import CASES
@@ -26,8 +23,6 @@ SHORT = (
     "gt-lip-20-h8",
     "gat-trees-5",
 )
-#: Families of which DGL has the layers.
-ON_DGL = ("gat-lip", "gatv2", "gcn")
 #: Graphs that are drawn on the CPU, and stay there.
 DRAWN = ("trees-5", "trees-6", "million")
 HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, MiB")
@@ -35,34 +30,21 @@ HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, Mi
 
 def rows(name: str, given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     """A row of the table for each side of a case."""
-    case = CASES[name]
     task: dict[str, Any] = {"case": name, "rounds": given.rounds, "device": given.device}
-    task["sides"] = [side for side in given.sides if side in (*OURS, *PEERS[case.family])]
+    possible = (*OURS, *PEERS[CASES[name].family])
+    task["sides"] = [side for side in given.sides if side in possible]
     seconds: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        task["file"] = None
-        if given.dgl and case.family in ON_DGL:
-            task["file"] = str(Path(folder) / "case.npz")
-        for _ in range(given.processes):
-            found = in_a_process("tools.bench.sides", task)
-            if task["file"]:
-                found |= in_a_process("tools.bench.dgl_side", task | asdict(case), given.dgl)
-            for side, of_rounds in found.items():
-                seconds.setdefault(side, []).extend(of_rounds)
+    for _ in range(given.processes):
+        for side, of_rounds in in_a_process("tools.bench.sides", task).items():
+            seconds.setdefault(side, []).extend(of_rounds)
     for side, of_rounds in seconds.items():
         peak = ""
-        if given.memory and side != "dgl":
+        if given.memory:
             bytes_above = in_a_process("tools.bench.sides", {"case": name, "peak": side})
             peak = f"{bytes_above / 2**20:.0f}"
         step = number(1000 * statistics.median(of_rounds))
-        yield (
-            name,
-            side,
-            step,
-            compared("default", side, seconds),
-            compared("compiled", side, seconds),
-            peak,
-        )
+        ratios = [compared(ours, side, seconds) for ours in ("default", "compiled")]
+        yield (name, side, step, *ratios, peak)
 
 
 def compared(ours: str, side: str, seconds: dict[str, list[float]]) -> str:
@@ -96,17 +78,12 @@ def main() -> None:
         help="also the peak of each side above imports and data, in a process of its own",
     )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--dgl",
-        metavar="PYTHON",
-        help="the Python of an environment with DGL: see tools/bench/dgl_side.py",
-    )
     given = parser.parse_args()
     if given.memory and given.device != "cpu":
         parser.error("--memory is that of the CPU: leave --device out.")
     drawn = [name for name in given.case if CASES[name].data in DRAWN]
-    if given.device != "cpu" and (drawn or given.dgl):
-        parser.error(f"--dgl and drawn graphs are for the CPU: leave out {', '.join(drawn)}.")
+    if given.device != "cpu" and drawn:
+        parser.error(f"drawn graphs are for the CPU: leave out {', '.join(drawn)}.")
     table(HEADER, (row for name in given.case for row in rows(name, given)))
 
 

@@ -9,7 +9,6 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 import torch
 import torch._inductor.compile_fx  # so that it is in memory before the peak of a side is taken
 import torch.nn.functional as F
@@ -164,31 +163,12 @@ def parameters(model: Any) -> dict[str, Tensor]:
     return given
 
 
-def write_for_dgl(case: Case, data: Data, weights: nn.Module, path: str) -> None:
-    """Write the graph, our weights, and our scores: without LipschitzNorm, which DGL has not."""
-    options = parts(case)
-    if case.family == "gat-lip":
-        options["norm"] = "none"
-    plain = DeepGNN(data.features, data.classes, **options)
-    plain.load_state_dict(weights.state_dict())
-    with torch.no_grad():
-        scores = plain.eval()(*data.ours())
-    x, edges = data.peers()
-    given = {"x": x, "y": data.y, "rows": data.rows, "edges": edges, "scores": scores}
-    for name, weight in parameters(weights).items():
-        given[f"weight:{name}"] = weight.detach()
-    np.savez(path, **given)
-
-
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Seconds of a step of every side in turns."""
     torch.manual_seed(0)
     case = CASES[task["case"]]
     data = load(case.data, task["device"])
     sides = equal_sides(case, data, task["sides"])
-    if task["file"]:
-        ours = next(side.model for side in sides.values() if side.name in OURS)
-        write_for_dgl(case, data, ours, task["file"])
     seconds = in_turns(sides, task["rounds"], now)
     for side in sides.values():
         compiled = getattr(side.model, "compiled", None)
