@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import io
+import math
 import statistics
 import tempfile
 import time
@@ -17,7 +18,6 @@ from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration
 from gnn_depth.training import Diverged
-from gnn_depth.training.compiling import steps_of
 from gnn_depth.training.quiet import quiet
 
 WARM_UP, MEASURED = 2, 5  # epochs
@@ -89,10 +89,13 @@ def measure_cost(config: dict[str, Any]) -> Cost:
         with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(Diverged):
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         batches: Any = cli.trainer.num_training_batches
-        steps = steps_of(cli.trainer)
+        steps = cli.trainer.estimated_stepping_batches * cli.trainer.accumulate_grad_batches
     # A run may diverge before its first epoch.
     began = timer.times[0] if timer.times else time.perf_counter()
-    return Cost(began - started, timer.epoch(batches), steps / batches if steps > 0 else 0.0)
+    epochs = 0.0
+    if 0 < steps < math.inf:
+        epochs = steps / batches
+    return Cost(began - started, timer.epoch(batches), epochs)
 
 
 def estimate_time(plan: Plan, pool: Pool) -> str:

@@ -24,7 +24,6 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
-from gnn_depth.training.memory import check_processes
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import predictions_of, run_folder_of
 from gnn_depth.training.quiet import quiet
@@ -118,7 +117,6 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
 def _checked(cli: CommandLineInterface) -> dict[str, Any]:
     """Check that a model can be evaluated here, and return the checkpoint as options of Lightning's
     trainer."""
-    check_processes(cli.trainer)
     check_parts(cli.model.stack, cli.model.hparams["in_channels"])
     # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
     return {"ckpt_path": cli.resolved["ckpt_path"], "weights_only": True}

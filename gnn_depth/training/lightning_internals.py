@@ -297,7 +297,7 @@ def replace_signal_handling(
 # The module
 
 
-class PlainModule(L.LightningModule):
+class SafeCheckpointModule(L.LightningModule):
     """A LightningModule whose checkpoints hold only plain data, and name the objects left out."""
 
     def __setattr__(self, name: str, value: Any) -> None:

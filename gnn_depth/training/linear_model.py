@@ -2,21 +2,20 @@
 must beat to be worth its layers."""
 
 import copy
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.data.features import columns_differ
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets, classes_counted
 from gnn_depth.training.tasks import Task
 
-# A model of more numbers would take too long: of the training nodes, and of all nodes.
-MOST_FITTED, MOST_COPIED = 20_000_000, 100_000_000
+MOST_FITTED = 20_000_000  # a model of more numbers of the training nodes would take too long
 STEPS = 30  # of L-BFGS
-#: What the two models see, in words.
+HOPS = 2
+#: What the two models see, as the report names it.
 ALONE = "the features alone"
 WITH_MEANS = "the features and their means over 1 and 2 hops"
 
@@ -41,54 +40,45 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
     if data.per_graph or not isinstance(loader, FullBatch):
         return {}
     batch = loader.batch
-    is_readable = batch.x.is_floating_point() and batch.x.numel() <= MOST_COPIED
-    if not is_readable or batch.graph.is_shard or not batch.train_mask.any():
+    rows = batch.train_mask.nonzero().flatten()
+    if not batch.x.is_floating_point() or batch.graph.is_shard or not len(rows):
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
     metrics = EpochMetrics(("val", "test"), task)
-    masks = [batch.val_mask, batch.test_mask]
-    sets = NodeSets(batch.y, masks, classes_counted(task))
-    found = {}
+    sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], classes_counted(task))
+    x = batch.x.detach().float()
+    means = [x]
     # A caller may be in inference mode, in which nothing can be fitted.
     with torch.inference_mode(False):
-        for words, hops in ((ALONE, 0), (WITH_MEANS, 2)):
-            blocks = _means(batch, hops)
-            with torch.enable_grad():
-                out = _fitted(task, batch, blocks)
+        for _ in range(HOPS):
+            means.append(aggregate(batch.graph.mean_weights(x.dtype), means[-1], batch.graph))
+        found = {}
+        for words, blocks in ((ALONE, means[:1]), (WITH_MEANS, means)):
+            width = sum(block.shape[1] for block in blocks)
+            if len(rows) * width > MOST_FITTED:
+                continue
+            scaled = [_scaled(block[: len(batch.y)], rows) for block in blocks]
+            out = _fitted(task, torch.cat(scaled, 1), batch.y, rows)
             if out is not None:
                 metrics.add(sets, out[sets.nodes])
                 found[words] = {name: float(value) for name, value in metrics.compute().items()}
     return found
 
 
-def _means(batch: NodeBatch, hops: int) -> list[Tensor]:
-    """The features of the rows that have a target, and their means over 1 to some hops."""
-    x = batch.x.detach().float()
-    blocks = [x[: len(batch.y)]]
-    with torch.no_grad():
-        for _ in range(hops):
-            x = aggregate(batch.graph.mean_weights(x.dtype), x, batch.graph)
-            blocks.append(x[: len(batch.y)])
-    return blocks
-
-
-def _fitted(task: Task, batch: NodeBatch, blocks: Sequence[Tensor]) -> Tensor | None:
-    """The outputs for all rows that have a target; None if there are too many numbers, or the
-    loss leaves nothing to fit."""
-    y = batch.y
-    rows = batch.train_mask.nonzero().flatten()
-    width = sum(block.shape[1] for block in blocks)
-    if len(rows) * width > MOST_FITTED:
-        return None
-    x = torch.cat([_scaled(block, rows) for block in blocks], 1)
-    center, size = _span_of_targets(task, y[rows])
+@torch.enable_grad()
+def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor | None:
+    """The outputs of a linear model for all rows; None if the loss leaves nothing to fit."""
+    mean, size = torch.zeros(()), torch.ones(())
+    if task.targets == "numbers" and not task.scales_targets:
+        size, mean = torch.std_mean(y[rows].view(len(rows), -1).float(), 0, correction=0)
+        size = torch.where(size > 0, size, 1.0)
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)
     bias = x.new_zeros(task.num_outputs, requires_grad=True)
     x_train, y_train = x[rows], y[rows]
 
     def outputs(features: Tensor) -> Tensor:
-        return center + size * (features @ weight + bias)
+        return mean + size * (features @ weight + bias)
 
     loss_of_zero = task.loss(outputs(x_train), y_train).detach()
     if not torch.isfinite(loss_of_zero) or loss_of_zero <= 0:
@@ -108,8 +98,7 @@ def _fitted(task: Task, batch: NodeBatch, blocks: Sequence[Tensor]) -> Tensor | 
         return total
 
     optimizer.step(objective)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        return outputs(x)
+    return outputs(x).detach()
 
 
 def _scaled(x: Tensor, rows: Tensor) -> Tensor:
@@ -121,11 +110,3 @@ def _scaled(x: Tensor, rows: Tensor) -> Tensor:
     scaled = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
     scaled[:, deviation == 0] = 0.0  # constant in training: of other rows it says nothing known
     return scaled
-
-
-def _span_of_targets(task: Task, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of numbers to predict that the task does not scale; 0 and 1 otherwise."""
-    if task.targets != "numbers" or task.scales_targets:
-        return torch.zeros(()), torch.ones(())
-    deviation, mean = torch.std_mean(y.view(len(y), -1).float(), 0, correction=0)
-    return mean, torch.where(deviation > 0, deviation, 1.0)

@@ -28,18 +28,22 @@ from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative, Range, in_range
 from gnn_depth.registry import unknown
-from gnn_depth.training.compiling import Compile, KernelPath, check_choice, compile_layers
+from gnn_depth.training.compiling import Compile, KernelPath, check_compile, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
     OneBatchValidation,
-    PlainModule,
+    SafeCheckpointModule,
     is_one_batch_an_epoch,
 )
 from gnn_depth.training.loggers import EpochLog
-from gnn_depth.training.memory import check_weights
-from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare_schedule
-from gnn_depth.training.optimizers import decay_apart, fused, lowest_rate, scale_by_depth
+from gnn_depth.training.monitors import check_defined, check_mode
+from gnn_depth.training.optimizers import (
+    check_depth_rates,
+    decay_apart,
+    fused,
+    scale_by_depth,
+)
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
@@ -48,7 +52,7 @@ log = logging.getLogger(__name__)
 ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
 
 
-class NodeClassifier(PlainModule):
+class NodeClassifier(SafeCheckpointModule):
     """Assemble a deep GNN from named parts and train it, by default to classify nodes.
 
     On a full batch an epoch is one step, and one forward pass in evaluation mode serves the
@@ -72,8 +76,7 @@ class NodeClassifier(PlainModule):
         best_metric: The metric that chooses the best epoch; by default that of the task.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.
-        compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where
-            that saves time.
+        compile: Compile the layers for training: ``on`` or ``off``.
         **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm``
             to ``reversible``; ``edge_channels`` is taken from the data.
 
@@ -97,7 +100,7 @@ class NodeClassifier(PlainModule):
         class_weight: Literal["balanced"] | dict[str, float] | None = None,
         best_metric: str | None = None,
         pool: Pool = "mean",
-        compile: Compile = "auto",
+        compile: Compile = "off",
         **stack_options: Any,
     ) -> None:
         super().__init__()
@@ -106,9 +109,8 @@ class NodeClassifier(PlainModule):
         if best_metric is not None:
             self.task.choose_best(best_metric)
         self.class_weight = class_weight
-        check_weights(in_channels, num_classes, **stack_options)
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
-        check_choice(compile, self.stack.graph_dropout)
+        check_compile(compile, self.stack)
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
         self.depth_lr = depth_lr
@@ -125,7 +127,6 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._sets: BatchSets | None = None
-        self._patience: list[tuple[EarlyStopping, int]] = []
 
     def forward(
         self,
@@ -192,11 +193,8 @@ class NodeClassifier(PlainModule):
         if isinstance(data, GraphDataModule) and (stage == "fit" or self.schema is None):
             self.adopt(data.schema)
         if stage == "fit":
-            prepare_callbacks(self.trainer, self.task)
-            self._patience = []
             for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-                if isinstance(callback, EarlyStopping):
-                    self._patience.append((callback, callback.patience))
+                check_mode(callback, self.task)
             OneBatchValidation.replace(self.trainer)
 
     def adopt(self, schema: Schema) -> None:
@@ -227,22 +225,23 @@ class NodeClassifier(PlainModule):
         self.read_schema(checkpoint)
         # Before there were kernels, every run was one of PyTorch alone.
         self.kernel_path.key = checkpoint.get("kernels")
+        if self.attached_trainer is None:
+            return
         begun = checkpoint.get("train_metrics")  # of an epoch that was interrupted
-        if begun and self.attached_trainer is not None:
+        if begun:
             self.train_metrics.restore(begun, self.trainer.strategy.root_device)
+        states = checkpoint.get("callbacks") or {}
+        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+            # Lightning would take the checkpoint's patience instead of the one asked for.
+            if isinstance(callback, EarlyStopping) and callback.state_key in states:
+                states[callback.state_key]["patience"] = callback.patience
 
     def on_train_start(self) -> None:
-        # Lightning replaces the patience that is asked for by that of the checkpoint.
-        for callback, patience in self._patience:
-            callback.patience = patience
         accumulated = self.trainer.accumulate_grad_batches
-        batches = self.trainer.num_training_batches
-        if batches < accumulated:
+        if self.trainer.num_training_batches < accumulated:
             log.warning(
-                "trainer.accumulate_grad_batches is %d, and an epoch has %s: each epoch ends with "
-                "a step, of gradients divided by %d. Leave the option out.",
-                accumulated,
-                "one batch" if batches == 1 else f"{batches} batches",
+                "trainer.accumulate_grad_batches is %d, more than the batches of an epoch: each "
+                "epoch ends with a step, of gradients divided by that number.",
                 accumulated,
             )
         self.kernel_path.fix(self.trainer.strategy.root_device)
@@ -329,20 +328,8 @@ class NodeClassifier(PlainModule):
             return optimizer
         rates = [group["lr"] for group in optimizer.param_groups]
         schedule = self.scheduler(optimizer)
-        # A schedule that multiplies the rates keeps those that it found as the initial ones; one
-        # that waits for a plateau keeps none, and changes nothing yet.
-        initial = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
-        if self.depth_lr and initial != rates:
-            raise MisconfigurationException(
-                f"depth_lr would change nothing, because {type(schedule).__name__} sets learning "
-                "rates of its own: divide those of the schedule, or choose another schedule."
-            )
-        floor = lowest_rate(schedule)
-        if self.depth_lr and floor > min(rates):
-            raise MisconfigurationException(
-                f"depth_lr makes the learning rate {min(rates):.3g}, but {type(schedule).__name__} "
-                f"does not go below {floor:.3g}: give its eta_min or min_lr a smaller number."
-            )
+        if self.depth_lr:
+            check_depth_rates(schedule, optimizer, rates)
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             metrics = []
@@ -352,7 +339,7 @@ class NodeClassifier(PlainModule):
                 raise MisconfigurationException(
                     unknown("metric to monitor", schedule.monitor, metrics)
                 )
-            prepare_schedule(schedule, self.task)
+            check_mode(schedule, self.task)
             config["monitor"] = schedule.monitor
             if self.attached_trainer is not None and not schedule.monitor.startswith("train/"):
                 # In between, the metric is that of an earlier epoch.
@@ -360,8 +347,8 @@ class NodeClassifier(PlainModule):
         return {"optimizer": optimizer, "lr_scheduler": config}
 
     def lr_scheduler_step(self, scheduler: LRSchedulerTypeUnion, metric: Tensor | None) -> None:
-        # A plateau would count an epoch without a value as one that is no better.
-        if not is_undefined(metric):
+        # A plateau would count an epoch with an undefined metric as one that is no better.
+        if metric is None or not math.isnan(metric):
             super().lr_scheduler_step(scheduler, metric)
 
     def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
@@ -383,6 +370,8 @@ class NodeClassifier(PlainModule):
         )
 
     def _log(self, values: dict[str, Tensor]) -> None:
+        if self.trainer.state.fn == TrainerFn.FITTING:
+            check_defined(self.trainer, values, self.task)
         if values and is_one_batch_an_epoch(self.trainer):
             self.epoch_log.put(self.trainer, values)
         else:  # one point an epoch: on_step would add a second tag for each name

@@ -1,6 +1,7 @@
 """Try an optimizer before training, fuse it, and give the layers a weight decay of their own."""
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
@@ -35,27 +36,27 @@ def rehearse(
     # A matrix: some optimizers, such as Adafactor, treat vectors otherwise.
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
-    step = 0
     what = "model.optimizer"  # what is tried, for the error message
     try:
         made = optimizer([weight])
         if not type(made).__module__.startswith("torch."):
             return
+        if scheduler is None:
+            made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
+            return
         what = "model.scheduler"
-        schedule: Any = scheduler(made) if scheduler else None
-        what = f"model.optimizer {type(made).__name__}"
-        made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
-        if schedule:
-            what = f"model.scheduler {type(schedule).__name__}"
-            for step in range(1, min(epochs or 1, REHEARSED) + 1):  # noqa: B007
-                if isinstance(schedule, ReduceLROnPlateau):
-                    schedule.step(0.0)  # the value of the metric that it watches
-                else:
-                    schedule.step()
+        schedule: Any = scheduler(made)
+        what = "model.optimizer"
+        made.step(lambda: 0.0)
+        arguments = []
+        if isinstance(schedule, ReduceLROnPlateau):
+            arguments = [0.0]  # the value of the metric that it watches
+        for epoch in range(1, min(epochs or 1, REHEARSED) + 1):
+            what = f"model.scheduler {type(schedule).__name__}, in epoch {epoch} of {epochs},"
+            schedule.step(*arguments)
     except Exception as error:
-        when = f" in epoch {step} of {epochs}" if step > 1 else ""
         raise MisconfigurationException(
-            f"{what} fails with these options{when} ({type(error).__name__}: {error})."
+            f"{what} fails with these options ({type(error).__name__}: {error})."
         ) from error
 
 
@@ -92,10 +93,32 @@ def scale_by_depth(optimizer: Optimizer, num_layers: int, exponent: float) -> No
         group["lr"] = group["lr"] * factor
 
 
-def lowest_rate(schedule: Any) -> float:
-    """The learning rate that a schedule never goes below; 0 if it has none."""
-    of_groups = getattr(schedule, "min_lrs", None) or [0.0]
-    return max(getattr(schedule, "eta_min", 0.0), *of_groups)
+def check_depth_rates(schedule: Any, optimizer: Optimizer, rates: Sequence[float]) -> None:
+    """Refuse a schedule that undoes :func:`scale_by_depth`, in part or as a whole.
+
+    Args:
+        schedule: The learning rate schedule.
+        optimizer: The optimizer that it was made for.
+        rates: The learning rates of the groups before.
+
+    Raises:
+        MisconfigurationException: It sets rates of its own, or does not go as low.
+    """
+    kind = type(schedule).__name__
+    # A schedule that multiplies the rates keeps those that it found as the initial ones; one that
+    # waits for a plateau keeps none, and changes nothing yet.
+    initial = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
+    if initial != rates:
+        raise MisconfigurationException(
+            f"depth_lr would change nothing, because {kind} sets learning rates of its own: divide "
+            "those of the schedule, or choose another schedule."
+        )
+    floor = max([getattr(schedule, "eta_min", 0.0), *getattr(schedule, "min_lrs", [])])
+    if floor > min(rates):
+        raise MisconfigurationException(
+            f"depth_lr makes the learning rate {min(rates):.3g}, but {kind} does not go below "
+            f"{floor:.3g}: give its eta_min or min_lr a smaller number."
+        )
 
 
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:

@@ -54,7 +54,6 @@ from gnn_depth.training.finished import Run
 from gnn_depth.training.identity import identity, plugin_version
 from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress
-from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.models import (
     build_model,
     check_section,
@@ -85,6 +84,8 @@ REWORDED = {
     r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
     "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
 }
+#: How PyTorch ends the message of a CPU and of a GPU that is out of memory.
+OUT_OF_MEMORY = re.compile(r"ried to allocate ([\d.]+ \w+)")
 #: The sections of a config file that :func:`fit` uses; the others are its own arguments.
 OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
@@ -232,6 +233,15 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     before = native.use(True)  # a training that is resumed may use what it began with instead
     try:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+    except RuntimeError as error:
+        missing = OUT_OF_MEMORY.search(str(error))
+        if missing is None:
+            raise
+        raise MisconfigurationException(
+            "a training step needs more memory than there is: PyTorch tried to allocate "
+            f"{missing[1]}. Train on parts of the graph: --data MiniBatches --data.source DATA "
+            "--data.parts 50; or keep fewer activations: --model.checkpoint_every sqrt."
+        ) from error
     finally:
         native.use(before)
     if recorder.folder is None:  # a run of fast_dev_run
@@ -269,7 +279,6 @@ def _compared(
 def _check(config: RunConfig, data: GraphDataModule) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, trainer = config.model, config.trainer
-    check_processes(trainer)
     check_parts(model.stack, model.hparams["in_channels"])
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     for callback in callbacks:
@@ -281,7 +290,6 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
     # Its batches depend on the number of processes.
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
-    check_memory(model.stack, data, trainer)
 
 
 def _open_folder(config: RunConfig, data: GraphDataModule) -> None:

@@ -29,8 +29,6 @@ from gnn_depth.training.metrics import (
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
-#: The name of a class as a config may write it: 1, true and yes are no text in YAML.
-ClassName: TypeAlias = str | int | float | bool
 
 
 class Task(ABC):
@@ -290,7 +288,7 @@ class Binary(MultiClass):
     }
     chance = 0.5
 
-    def __init__(self, num_outputs: int, positive: ClassName | None = None) -> None:
+    def __init__(self, num_outputs: int, positive: str | int | None = None) -> None:
         super().__init__(num_outputs, average_precision=True)
         self.positive = positive
         self.number = 1  # of the positive class
@@ -304,7 +302,9 @@ class Binary(MultiClass):
         # The schema of a checkpoint names it: other data may have other rare classes.
         name = schema.positive or positive_class(schema.outputs, schema.train_counts)
         if self.positive is not None:
-            name = named_class("positive class", self.positive, schema.outputs)
+            name = str(self.positive)
+            if name not in schema.outputs:
+                raise ValueError(unknown("positive class", name, schema.outputs))
         self.number = schema.outputs.index(name)
         of_class = {"ap": f"average precision of {name!r}", "f1_positive": f"F1 of {name!r}"}
         self.words = {**type(self).words, **of_class}
@@ -468,28 +468,6 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
             f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
         )
     return made
-
-
-def named_class(what: str, name: ClassName, classes: Sequence[str]) -> str:
-    """The class that an option names.
-
-    Raises:
-        ValueError: There is none.
-    """
-    if str(name) in classes:
-        return str(name)
-    # YAML reads the names true and yes as one value, and a table may write 1 as 1.0.
-    spellings: tuple[str, ...] = ()
-    if name is True:
-        spellings = ("true", "yes")
-    elif name is False:
-        spellings = ("false", "no")
-    elif not isinstance(name, str):
-        spellings = (f"{name:g}", f"{name:g}.0")
-    for known in classes:
-        if known.casefold() in spellings:
-            return known
-    raise ValueError(unknown(what, str(name), classes))
 
 
 def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[float]:

@@ -7,8 +7,6 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.block import States
-from gnn_depth.nn.variants.inverse import InverseBlocks
-from gnn_depth.training.memory import estimate
 
 OPTIONS = {
     "num_layers": 3,
@@ -102,37 +100,3 @@ def test_an_inverse_that_is_not_found_is_said_once(graph):
 def test_fewer_outputs_are_those_of_all(graph):
     stack, x = stack_of(4)
     torch.testing.assert_close(stack(x, graph, num_outputs=3), stack(x, graph)[:3])
-
-
-def test_the_estimate_of_memory_grows_with_the_steps():
-    few, many = (stack_of(steps)[0] for steps in (1, 50))
-    assert estimate(many, 1000, 5000, 4) > 10 * estimate(few, 1000, 5000, 4)
-
-
-@pytest.mark.parametrize(
-    ("options", "way_out"),
-    [
-        ({"skip": "none"}, "skip residual"),
-        ({"skip": "gated"}, "skip residual"),
-        ({"layer": {"name": "gat", "heads": 2}}, "split_heads"),
-        ({"norm": "layer"}, "weight_frobenius"),
-        ({"norm": "layer", "norm_after_skip": True}, "weight_frobenius"),
-        ({"last_activation": False}, "last_activation true"),
-        ({"dropout": 0.5}, "dropout 0"),
-        ({"layer": {"name": "gat", "dropout": 0.5}}, "dropout 0"),
-        ({"layer": "gcnii"}, "first state"),
-        ({"jump": "cat"}, "use last"),
-        ({"encoder": "none"}, "encoder linear"),
-        ({"decoder": "none", "last_activation": False}, "decoder linear"),
-        ({"checkpoint_every": 2}, "checkpoint_every none"),
-        ({"reversible": 2}, "reversible 0"),
-        ({"init": "balanced_xavier"}, "inverse_steps 0"),
-    ],
-)
-def test_blocks_without_an_inverse_are_refused_with_the_way_out(options, way_out):
-    with pytest.raises(ValueError, match=way_out):
-        stack_of(2, **options)
-
-
-def test_without_steps_the_stack_is_the_ordinary_one():
-    assert not isinstance(stack_of(0)[0].blocks, InverseBlocks)

@@ -1,7 +1,6 @@
 """The linear model of the features alone, against scikit-learn, and what the report says of it."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -10,7 +9,7 @@ from torch_geometric.data import Data
 import gnn_depth
 from gnn_depth.data import GraphSource
 from gnn_depth.training.linear_model import ALONE, WITH_MEANS, linear_metrics
-from gnn_depth.training.summary import _comparison, _overfit
+from gnn_depth.training.summary import _comparison
 from gnn_depth.training.tasks import make_task
 
 QUIET = {"progress": False, "enable_model_summary": False}
@@ -105,23 +104,6 @@ def test_labels_are_compared_too_and_what_cannot_be_is_left_out():
     assert found["test/acc"] == pytest.approx(share)
 
 
-def test_the_report_compares_and_a_second_fit_draws_the_same_numbers(tmp_path):
-    data = graph("multiclass")
-    options = {"num_layers": 1, "hidden_channels": 8}
-    before = torch.get_rng_state()
-    first = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
-    second = gnn_depth.fit(options, data, epochs=3, root=str(tmp_path), **QUIET)
-    line = next(line for line in str(first).splitlines() if "to compare" in line)
-    assert f"a linear model of {ALONE} " in line
-    assert f", of {WITH_MEANS} " in line
-    assert "the best constant prediction" in line
-    pd.testing.assert_frame_equal(
-        first.curves.drop(columns="seconds", errors="ignore"),
-        second.curves.drop(columns="seconds", errors="ignore"),
-    )
-    torch.set_rng_state(before)
-
-
 @pytest.mark.parametrize(
     ("answer", "found", "alone", "warns"),
     [
@@ -141,15 +123,6 @@ def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns)
     warning = f"warning: a linear model of {ALONE} predicts better"
     assert any(line.startswith(warning) for line in lines) == warns
     assert any("linear model" in line for line in lines) == (alone == alone)
-
-
-def test_epochs_after_an_early_best_one_are_called_overfitting():
-    best, last = {"val/loss": 0.5}, {"val/loss": 1.5}
-    assert "from 0.5 to 1.5" in _overfit(3, 200, best, last)[0]
-    assert _overfit(150, 200, best, last) == []
-    assert _overfit(3, 10, best, last) == []
-    assert _overfit(3, 200, best, {"val/loss": 0.55}) == []
-    assert _overfit(3, 200, {}, {}) == []
 
 
 def test_a_task_that_no_linear_model_can_learn_costs_a_line_and_not_the_run(

@@ -22,7 +22,6 @@ from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.divergence import first_non_finite
 from gnn_depth.training.recorder import RunRecorder
-from tests.nn.stacks import Oscillator
 from tests.training.conftest import Tiny
 
 
@@ -129,22 +128,6 @@ def test_of_a_shared_layer_the_first_bad_round_is_named(tiny):
     )
 
 
-@pytest.mark.parametrize(
-    ("x", "options"),
-    [(torch.eye(20, 4096), {"encoder": "none"}), (torch.ones(20, 4), {"skip": Oscillator})],
-    ids=["sparse features", "a second state"],
-)
-def test_a_bad_layer_is_named_whatever_it_reads_and_whatever_joins_its_output(tiny, x, options):
-    stack = DeepGNN(x.shape[1], 2, GCN, 3, 4, **options)
-    with torch.no_grad():
-        stack.layers[1].lin.weight.fill_(torch.nan)
-    found = first_non_finite(stack, replace(tiny.batch, x=x))
-    assert (
-        found
-        == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
-    )
-
-
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
     model = NodeClassifier(4, 2, layer=GAT, norm=[LipschitzNorm], num_layers=4, hidden_channels=8)
     model.stack.layers[1].att_src.register_hook(lambda grad: grad * torch.nan)
@@ -152,12 +135,6 @@ def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make
         Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 2 \(GAT\)"
     ):
         make_trainer().fit(model, datamodule=tiny)
-
-
-def test_a_last_step_that_breaks_the_model_is_found_by_its_validation(tiny, make_trainer):
-    model = NodeClassifier(4, 2, hidden_channels=8, optimizer=partial(torch.optim.SGD, lr=1e30))
-    with pytest.raises(Diverged, match=r"the validation loss became \w+ at step 1"):
-        make_trainer(1).fit(model, datamodule=tiny)
 
 
 def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer):
@@ -229,14 +206,3 @@ def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer,
     before = process()
     make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)
     assert process() == before
-
-
-@pytest.mark.parametrize("accumulated", [1, 4])
-def test_more_accumulated_batches_than_an_epoch_has_are_said(
-    tiny, make_trainer, caplog, accumulated
-):
-    model = NodeClassifier(4, 2, hidden_channels=8)
-    with caplog.at_level("WARNING", logger="gnn_depth"):
-        make_trainer(1, accumulate_grad_batches=accumulated).fit(model, datamodule=tiny)
-    said = "accumulate_grad_batches is 4, and an epoch has one batch: each epoch ends with a step"
-    assert (said in caplog.text) == (accumulated == 4)

@@ -148,22 +148,10 @@ def test_a_step_follows_the_formula(tiny, make_trainer):
         torch.testing.assert_close(weight.detach(), expected[name])
 
 
-@pytest.mark.parametrize(
-    ("decay", "optimizer", "message"),
-    [
-        (0.1, torch.optim.LBFGS, "0.1.*LBFGS"),
-        (-0.1, DECAYING, "not -0.1"),
-    ],
-)
-def test_what_cannot_decay_so_is_refused(decay, optimizer, message):
-    with pytest.raises((MisconfigurationException, ValueError), match=message):
-        groups_of(decay, optimizer)
-
-
 def test_a_schedule_that_is_too_short_for_the_training_is_refused_before_it():
     schedule = partial(OneCycleLR, max_lr=0.1, total_steps=5)
     rehearse(partial(Adam), schedule, epochs=5)
-    with pytest.raises(MisconfigurationException, match=r"OneCycleLR fails .* in epoch 6 of 20"):
+    with pytest.raises(MisconfigurationException, match=r"OneCycleLR, in epoch 6 of 20, fails"):
         rehearse(partial(Adam), schedule, epochs=20)
 
 
@@ -226,8 +214,3 @@ def test_a_schedule_that_stays_above_the_rate_of_a_deep_network_is_refused(sched
         NodeClassifier(4, 2, depth_lr=1.5, **options).configure_optimizers()
     lower = options | {"scheduler": schedule | {list(schedule)[-1]: 1e-5}}
     NodeClassifier(4, 2, depth_lr=1.5, **lower).configure_optimizers()
-
-
-def test_an_exponent_that_depth_cannot_have_is_refused():
-    with pytest.raises(ValueError, match="depth_lr of NodeClassifier must be from 0 to 10, not -1"):
-        NodeClassifier(4, 2, depth_lr=-1)

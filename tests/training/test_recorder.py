@@ -180,16 +180,12 @@ def ended(recorder, tmp_path):
     return of
 
 
-def test_chance_level_and_a_fall_after_the_best_epoch_are_warned_of_with_the_probe_to_run(ended):
+def test_a_result_near_chance_is_warned_of_with_the_probe_to_run(ended):
     good = {"val/acc": 0.8, "test/acc": 0.74}
-    assert "warning" not in ended(good, {"val/acc": 0.8, "test/acc": 0.65}, chance=0.3)
-    low = ended(good, {"val/acc": 0.8, "test/acc": 0.63}, chance=0.3)
-    assert "63.0%" in low
-    assert "11.0 points" in low
-    assert "30.0%" in ended({"val/acc": 0.3, "test/acc": 0.31}, chance=0.3)
-    for text in (low, ended(good, chance=0.73)):
-        assert text.count("warning: ") == 1
-        assert "gnn-depth probe --ckpt_path" in text
+    assert "warning" not in ended(good, chance=0.3)
+    text = ended(good, chance=0.73)
+    assert text.count("warning: ") == 1
+    assert "gnn-depth probe --ckpt_path" in text
 
 
 def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_training(ended):

@@ -76,17 +76,6 @@ def test_a_regression_keeps_the_epoch_of_the_lowest_error_and_says_so(fit):
     assert report(recorder, model).startswith("test mean abs. error ")
 
 
-def test_a_regression_that_learned_nothing_is_warned_of_and_large_targets_with_scale_target(fit):
-    for factor in (1.0, 1e4):
-        data = Numbers()
-        data.batch.y = data.batch.y * factor
-        model, recorder, _ = fit(data, epochs=1)
-        text = report(recorder, model)
-        for words in ("no better than guessing", "R2", "the mean of all targets"):
-            assert words in text
-        assert ("scale_target" in text) == (factor > 1)
-
-
 def test_two_classes_are_judged_by_roc_auc_where_asked_and_labels_by_f1(fit):
     model, recorder, _ = fit(Tiny(), task="binary")
     assert (recorder.best.monitor, model.chance("auroc")) == ("val/auroc", 0.5)
@@ -135,16 +124,6 @@ def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
     shown = {f"test/{name}": float(values[-1]) for name, values in found.items()}
     said = _guess(f"test/{best_metric}", shown, model)
     assert bool(said) == is_guess, said
-
-
-def test_predictions_are_probabilities_or_the_numbers_themselves():
-    out = torch.randn(4, 2)
-    for name, total in (
-        ("multiclass", torch.ones(4)),
-        ("multilabel", out.sigmoid().sum(1)),
-        ("regression", out.sum(1)),
-    ):
-        torch.testing.assert_close(make_task(None, name, 2).prediction(out).sum(1), total)
 
 
 @pytest.mark.parametrize(
@@ -252,13 +231,6 @@ def test_weights_of_no_class_are_refused(asked, schema, words):
         class_weights(asked, schema)
 
 
-def test_a_task_that_cannot_weigh_or_scale_says_so():
-    with pytest.raises(ValueError, match="Regression cannot weigh"):
-        make_task(None, "regression", 1).weigh([1.0])
-    with pytest.raises(ValueError, match="MultiClass cannot scale"):
-        make_task(None, "multiclass", 2).scale_targets([Scaling("standard", 0.0, 1.0)])
-
-
 @given(st.sampled_from(["standard", "robust", "log1p"]), st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(method, shift, spread):
     y = shift + spread * torch.arange(5, dtype=torch.double)
@@ -321,19 +293,7 @@ def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
     assert Binary(2, "ok").read_schema(schema).positive == "ok"
     with pytest.raises(ValueError, match="positive class 'frued'.*'fraud'"):
         Binary(2, "frued").read_schema(schema)
-    # What YAML does not read as text.
-    spelled = [(True, ("no", "yes")), (1, ("0", "1")), (1.0, ("0.0", "1.0")), (2, ("1.0", "2.0"))]
-    for name, names in spelled:
-        task = Binary(2, positive=name)
-        assert task.read_schema(Schema(4, "multiclass", names)).positive == names[1]
-
-
-def test_of_classes_0_and_1_the_scores_are_the_difference_of_the_logits_to_the_last_bit():
-    task, out, y = Binary(2), torch.randn(50, 2), torch.randint(2, (50,))
-    task.read_schema(Schema(4, "multiclass", ("0", "1"), train_counts=(1, 49)))
-    scores, targets = task.compared(out, y)
-    assert torch.equal(scores, out[:, 1].double() - out[:, 0].double())
-    assert torch.equal(targets, y)
+    assert Binary(2, 1).read_schema(Schema(4, "multiclass", ("0", "1"))).positive == "1"
 
 
 def rare_fraud(names=("fraud", "ok")):
@@ -367,8 +327,7 @@ def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
         assert metrics["test_auroc_at_best_val"] == pytest.approx(sk.roc_auc_score(true, scores))
         assert f"test average precision of '{positive}'" in str(run)
         assert f"F1 of '{positive}'" in str(run)
-        assert "measured on 24 test, 24 validation and 72 training nodes" in str(run)
-        assert "training metrics are of the steps themselves" in str(run)
+        assert "measured nodes: 24 test, 24 validation, 72 training" in str(run)
         # The folder and the checkpoint remember it.
         assert yaml.safe_load((run.folder / "schema.yaml").read_text())["positive"] == positive
         assert gnn_depth.load(run.folder).model.schema.positive == positive
