@@ -1,4 +1,4 @@
-"""Every measure of watch, callbacks and probe against autograd in float64.
+"""Every measure of watch and callbacks against autograd in float64.
 
 The expected values are the formulas of the measures, written out in NumPy over the states that
 enter the layers and their gradients by ``torch.autograd.grad``.
@@ -17,54 +17,32 @@ import torch
 from torch import Tensor, nn
 
 import gnn_depth
-from gnn_depth.diagnostics import (
-    MEASURES,
-    DirichletEnergy,
-    EffectiveRank,
-    GradientExpansion,
-    GradientNorms,
-    GradientSimilarity,
-    LayerMeasures,
-    LipschitzConstants,
-    MeanAverageDistance,
-    RepresentationSimilarity,
-)
+from gnn_depth.diagnostics import MEASURES, LayerMeasures, LipschitzConstants
 from tools.attack.numbers import Trial
 from tools.attack.numbers import models as drawn
 from tools.attack.numbers.models import KINDS, LOOPS, Data, Drawn, Loop
 
 SEEDS = 1  # of each model and loop
 RATE = 0.01  # of the update
-CALLBACKS = (
-    GradientNorms,
-    GradientSimilarity,
-    GradientExpansion,
-    RepresentationSimilarity,
-    DirichletEnergy,
-    MeanAverageDistance,
-    EffectiveRank,
-)
 #: Loops that a LightningModule can be written with: automatically with accumulated batches, or by
 #: hand.
 AUTOMATIC: tuple[Loop, ...] = (
     drawn.one_pass,
     drawn.accumulated,
     drawn.penalty,
-    drawn.penalty_on_parameters,
     drawn.perturbed,
     drawn.without_autograd,
 )
-BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.evaluated_again, drawn.accumulated_two_losses)
+BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.evaluated_again)
 
 Values = dict[str, list[float]]
 
 
 def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
-    """Compare the values of watch, callbacks and probe for every kind of model, in every loop."""
+    """Compare the values of watch and callbacks for every kind of model, in every loop."""
     all_trials: list[tuple[str, Callable[[], str]]] = []
     for number in range(seed, seed + SEEDS):
         for kind in KINDS:
-            all_trials.append((f"probe of {kind} {number}", _trial(_probed, kind, None, number)))
             for loop in LOOPS:
                 name = f"{kind} in {loop.__name__} {number}"
                 if drawn.is_possible(kind, loop):
@@ -77,7 +55,7 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
         yield name, differences()
 
 
-def _trial(compare: Callable, kind: str, loop: Loop | None, seed: int) -> Callable[[], str]:
+def _trial(compare: Callable, kind: str, loop: Loop, seed: int) -> Callable[[], str]:
     def differences() -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -214,7 +192,7 @@ def _constant(module: nn.Module, kind: str, x: np.ndarray, edges: Tensor) -> flo
     return torch.linalg.matrix_norm(jacobian.detach(), 2).item()
 
 
-# ---- the three ways to measure ----
+# ---- the two ways to measure ----
 
 
 def watched(model: Drawn, loop: Loop, data: Data) -> list[str]:
@@ -272,12 +250,6 @@ def _called_back(model: Drawn, loop: Loop, data: Data) -> Iterator[str]:
     first = [_constant(c.module, model.kind, c.states[0], data.edges) for c in columns]
     pattern = "model.convs.*"
     named = LayerMeasures(list(MEASURES), pattern)
-    callbacks = []
-    for kind in CALLBACKS:
-        if (
-            len(columns) > 1 or kind is not GradientExpansion
-        ):  # which compares a layer with the next
-            callbacks.append(kind(pattern))
     lipschitz = LipschitzConstants(pattern, 1, 500, 1e-8)
     trainer = L.Trainer(
         max_epochs=1,
@@ -288,60 +260,15 @@ def _called_back(model: Drawn, loop: Loop, data: Data) -> Iterator[str]:
         enable_progress_bar=False,
         enable_model_summary=False,
         accumulate_grad_batches=2 if loop is drawn.accumulated else 1,
-        callbacks=[named, *callbacks, lipschitz],
+        callbacks=[named, lipschitz],
     )
     trainer.fit(Trained(model, loop, data))
     yield from different(named.frame(), expected)
-    for callback in callbacks:
-        of_class = {name: expected[name] for name in callback.measures}
-        yield from different(callback.frame(), of_class)
     frame = lipschitz.frame()
     # Without autograd in a first pass, or before the loss's, the layer's input is another one.
     yield from different(
         frame[frame.measure == "lipschitz_measured"], {"lipschitz_measured": first}, 1e-6
     )
-
-
-def _probed(model: Drawn, loop: None, data: Data) -> Iterator[str]:
-    twin = copy.deepcopy(model)
-    report = gnn_depth.probe(
-        model,
-        data.x[0],
-        data.edges,
-        loss=lambda out: nn.functional.cross_entropy(out, data.y[0]),
-        layers="convs.*",
-    )
-    columns, _ = autograd(twin, drawn.one_pass, data, by_call=True)
-    values = expected_values(columns, data.edges.numpy())
-    expected = {
-        "||X||": values["representation_norm"],
-        "mu(X)": values["representation_similarity"],
-        "mu/||X||": values["representation_similarity_relative"],
-        "E(X)": values["dirichlet_energy"],
-        "rank(X)": values["effective_rank"],
-        "||dW||": values["gradient_norm_parameters"],
-        "||F(X)||": [],
-        "constant": [],
-    }
-    if model.kind != "reentrant":  # its gradients are known only inside the backward pass
-        expected |= {
-            "||G||": values["gradient_norm_hidden"],
-            "mu(G)": values["gradient_similarity"],
-            "mu/||G||": values["gradient_similarity_relative"],
-        }
-    for column in columns:
-        out = _output(column.module, model.kind, torch.from_numpy(column.states[0]), data.edges)
-        expected["||F(X)||"].append(float(out.detach().norm()))
-        constant = _constant(column.module, model.kind, column.states[0], data.edges)
-        expected["constant"].append(constant)
-    frame = report.frame()
-    for name, wanted in expected.items():
-        # Constants have the three digits that are shown.
-        tolerance = 0.02 if name == "constant" else 1e-9
-        if name not in frame:
-            yield f"{name} is missing"
-        elif not _close(frame[name].to_numpy(), np.array(wanted), tolerance):
-            yield f"{name} is {frame[name].tolist()} instead of {wanted}"
 
 
 def different(frame: Any, expected: Values, tolerance: float = 1e-9) -> Iterator[str]:

@@ -148,40 +148,12 @@ def accumulated(model: Drawn, data: Data) -> Passes:
         loss.backward()
 
 
-def accumulated_two_losses(model: Drawn, data: Data) -> Passes:
-    """Two losses of each of two batches."""
-    for batch in range(2):
-        out = model(data.x[batch], data.edges)
-        first, second = nn.functional.cross_entropy(out, data.y[batch]), out.square().mean()
-        yield model.states, first + second
-        second.backward(retain_graph=True)
-        first.backward()
-
-
-def one_backward_of_two_batches(model: Drawn, data: Data) -> Passes:
-    """Two forward passes, and one backward pass of the sum of their losses."""
-    losses = []
-    for batch in range(2):
-        losses.append(data.loss(model, batch))
-        yield model.states, losses[-1]
-    torch.stack(losses).sum().backward()
-
-
 def penalty(model: Drawn, data: Data) -> Passes:
     """A gradient penalty: an additional backward pass that is not the loss's."""
     x = data.x[0].clone().requires_grad_()
     out = model(x, data.edges)
     (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
     loss = nn.functional.cross_entropy(out, data.y[0]) + 0.1 * slope.square().sum()
-    yield model.states, loss
-    loss.backward()
-
-
-def penalty_on_parameters(model: Drawn, data: Data) -> Passes:
-    """A penalty on the gradients of the parameters, as flat minima are looked for."""
-    loss = data.loss(model)
-    slopes = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
-    loss = loss + 0.1 * torch.stack([slope.square().sum() for slope in slopes]).sum()
     yield model.states, loss
     loss.backward()
 
@@ -203,15 +175,6 @@ def evaluated_again(model: Drawn, data: Data) -> Passes:
     yield from one_pass(model, data)
 
 
-def evaluated_again_in_place(model: Drawn, data: Data) -> Passes:
-    """The same, with gradients set to zero instead of None, after the forward pass."""
-    data.loss(model, 1).backward()
-    loss = data.loss(model)
-    yield model.states, loss
-    model.zero_grad(set_to_none=False)
-    loss.backward()
-
-
 def monitored(model: Drawn, data: Data) -> Passes:
     """A look at a gradient after the backward pass, which is no part of the step."""
     yield from one_pass(model, data)
@@ -229,18 +192,14 @@ LOOPS: tuple[Loop, ...] = (
     one_pass,
     two_losses,
     accumulated,
-    accumulated_two_losses,
-    one_backward_of_two_batches,
     penalty,
-    penalty_on_parameters,
     perturbed,
     evaluated_again,
-    evaluated_again_in_place,
     monitored,
     without_autograd,
 )
 #: Re-entrant checkpoints do not go with torch.autograd.grad, and warn without autograd.
-NOT_REENTRANT = ("penalty", "penalty_on_parameters", "perturbed", "monitored", "without_autograd")
+NOT_REENTRANT = ("penalty", "perturbed", "monitored", "without_autograd")
 
 
 def is_possible(kind: str, loop: Loop) -> bool:
