@@ -104,6 +104,8 @@ def said_by_python(kind: str, name: str, path: str, options: dict[str, object]) 
         use(kind, name, path, options)
     except ValueError as refused:
         error = refused
+    except RuntimeError as refused:  # of PyTorch, for sizes that nothing can hold
+        return str(refused)
     if error is None:
         return None
     raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
@@ -155,10 +157,10 @@ def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
                 key, value
             ), f"{what} {value}"
             if refusal := option.range.refusal(short, value):
-                # A model of 10^12 layers is refused for its memory first.
+                # PyTorch may refuse a part's size first.
                 assert re.sub(
                     r"^\w+\.| of \w+", "", python or ""
-                ) == refusal or "GB of memory" in str(python), what
+                ) == refusal or "memory" in str(python), what
 
 
 @pytest.mark.parametrize(

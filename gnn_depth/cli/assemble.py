@@ -94,14 +94,7 @@ class CommandLineInterface:
         # What the checkpoint alone asks for, with every default: compared with what runs.
         before = resolved_config(self._merged(Arguments(), base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
-        run = checkpoint.path.parent.parent
-        changed = checkpoints.changes(run, self.resolved, trains, checkpoint.plugins)
-        if changed:
-            words = f"with other code or precision than before: {'; '.join(changed)}."
-            if trains:
-                checkpoints.warn(f"{run} goes on {words}")
-            else:
-                checkpoints.warn(f"{run} is used {words}")
+        checkpoint.check_plugins(self.resolved)
         if self.resolved.get("force") is False:
             checkpoint.check_trained()
 

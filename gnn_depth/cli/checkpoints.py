@@ -4,7 +4,6 @@ arguments."""
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,19 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
 from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
-from gnn_depth.training.checkpoints import (
-    DamagedError,
-    check_progress,
-    options_in,
-    read_checkpoint,
-)
-from gnn_depth.training.identity import plugin_version
-from gnn_depth.training.resume import asks_for_more
+from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
+from gnn_depth.training.identity import plugin_versions
+from gnn_depth.training.resume import ENDS
 from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
-# Of a run's folder: what a training goes on from, and what is looked at, in this order; then the
-# newest.
+# The checkpoints of a run that are tried first, for a training to resume and for other commands.
 FIRST = {
     True: ("last.ckpt", "last-1.ckpt"),
     False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt"),
 }
-SAME = ("model", "data", "seed_everything")
-#: Options of the trainer with which a training gives other numbers from the first step on.
+#: Options of the trainer that change the numbers of a training from its first step on.
 NUMERIC = (
     "precision",
     "accelerator",
@@ -57,7 +49,7 @@ NUMERIC = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, and what it knows about its run."""
+    """A checkpoint, and what it holds about its run."""
 
     path: Path
     hparams: dict[str, Any]  # of the model
@@ -72,39 +64,39 @@ class Checkpoint:
     plugins: list[str] | None = None  # with which it was trained, with their checksums
     schema: Schema | None = None  # what the model expects of data
 
+    @property
+    def run(self) -> Path:
+        """The folder of its run."""
+        return self.path.parent.parent
+
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
         """True if nothing is left to train with these options of the trainer."""
         if not self.resumable:
             return False
-        if self.ended is not None and not asks_for_more(self.ended, options):
-            return True
+        if self.ended == {name: options.get(name) for name in ENDS}:
+            return True  # a callback ended it, and nothing else is asked for
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
         return any(end not in (None, -1) and done >= end for done, end in ends)
 
     @property
     def said_complete(self) -> str:
-        """Say that nothing is left to train, and how to train more."""
-        if self.ended is None:
-            return (
-                f"{self.path} is already complete: {self.epochs} epochs. "
-                "For more, raise trainer.max_epochs."
-            )
+        """The message that nothing is left to train, and how to train more."""
         return (
-            f"{self.path} is already complete: a callback ended it after {self.epochs} epochs. "
-            "For more, raise its patience or trainer.max_epochs."
+            f"{self.path} is already complete: {self.epochs} epochs. For more, raise "
+            "trainer.max_epochs, or the patience of the callback that ended it."
         )
 
     def check_trained(self) -> None:
         """Refuse a model that has diverged: it gives every node the same class."""
-        said = f"{self.path} is of a model that diverged"
-        if self.not_finite:
-            raise UsageError(
-                f"{said}: its weight {self.not_finite} has NaN or infinity. --force uses it all "
-                "the same."
-            )
-        result = _result(self.path.parent.parent)
-        if result.get("status") == "diverged":
-            raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
+        why = f"its weight {self.not_finite} has NaN or infinity."
+        if self.not_finite is None:
+            result = _result(self.run)
+            if result.get("status") != "diverged":
+                return
+            why = f"later {result.get('reason')}"
+        raise UsageError(
+            f"{self.path} is of a model that diverged: {why} --force uses it all the same."
+        )
 
     def check_data(
         self, hparams: Mapping[str, Any], data: dict[str, Any], data_sha256: str | None
@@ -124,20 +116,30 @@ class Checkpoint:
                 )
         if None in (self.data_sha256, data_sha256) or self.data_sha256 == data_sha256:
             return
-        said = (
+        different = (
             f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of "
             f"this data is {data_sha256}"
         )
-        if data != self.data:
-            raise UsageError(
-                f"{said}: a training goes on with data that was moved, not with other data."
+        if data == self.data and without_paths("data", data) == data:
+            warn(
+                f"{different}: this machine rounds otherwise, or the code that generates it was "
+                "changed."
             )
-        if without_paths("data", data) != data:
-            raise UsageError(
-                f"{said}: its files were changed, and the best epoch would still be one of the old "
-                "data. Leave --ckpt_path out to train on the new data."
+            return
+        raise UsageError(
+            f"{different}: a training goes on with data that was moved, not with other data or "
+            "files that were changed. Leave --ckpt_path out to train on the new data."
+        )
+
+    def check_plugins(self, config: dict[str, Any]) -> None:
+        """Warn of plugins that were edited, added or left out since the training."""
+        changed = {*(self.plugins or [])} ^ {*plugin_versions(config)}
+        if self.plugins is not None and changed:
+            names = sorted({plugin.partition(" ")[0] for plugin in changed})
+            warn(
+                f"{self.path} is used with other code than before: the plugin {', '.join(names)} "
+                "was edited, added or left out."
             )
-        warn(f"{said}: this machine rounds otherwise, or the code that generates it was changed.")
 
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""
@@ -160,13 +162,12 @@ class Checkpoint:
             there = without_paths("data", before["data"])
             here = without_paths("data", after["data"])
             changed += _differences(there, here, "data")
-        if not changed:
-            return
-        lines = [f"{self.path} is of another run than the one asked for:"]
-        for key, old, new in changed:
-            lines.append(f"  {key}: {old} in the checkpoint, {new} requested")
-        lines.append("An option that is left out is the checkpoint's.")
-        raise UsageError("\n".join(lines))
+        if changed:
+            lines = [f"{self.path} is of another run than the one asked for:"]
+            for key, old, new in changed:
+                lines.append(f"  {key}: {old} in the checkpoint, {new} requested")
+            lines.append("An option that is left out is the checkpoint's.")
+            raise UsageError("\n".join(lines))
 
     @property
     def age(self) -> str:
@@ -182,14 +183,12 @@ def read(path: Path) -> Checkpoint:
         raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
         content = read_checkpoint(path)
-        check_progress(content)
     except OSError as error:
         why = error.strerror or error
         raise UsageError(
             f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}."
         ) from error
     try:
-        hparams = options_in(content)
         of_data = content.get("datamodule_hyper_parameters", {})
         callbacks = content.get("callbacks", {})
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
@@ -197,20 +196,19 @@ def read(path: Path) -> Checkpoint:
         if seed is not None and seed > MAX_SEED:  # torch's own, where none was asked for
             seed = None
         weights = content["state_dict"].items()
-        broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
         schema = content.get("schema")
         if schema is not None:
             schema = Schema.from_dict(schema)
         return Checkpoint(
             path,
-            hparams=hparams,
+            hparams=options_in(content),
             data=of_data.get("data"),
             data_sha256=of_data.get("sha256"),
             seed=seed,
             epochs=progress.get("current", {}).get("completed", 0),
             steps=content["global_step"],
             resumable="optimizer_states" in content,
-            not_finite=broken,
+            not_finite=next((name for name, each in weights if not each.isfinite().all()), None),
             ended=callbacks.get("RunRecorder", {}).get("ended"),
             plugins=of_data.get("plugins"),
             schema=schema,
@@ -245,45 +243,54 @@ def find(
     """The checkpoint that a command line means; None where ``auto`` finds nothing.
 
     Args:
-        word: A file; a folder, for its newest checkpoint that can be read (``fit``) or its best one
-            (other commands); ``last`` for the newest run of this name; ``auto`` for the newest one
-            with the same model, data, seed and code as well, if there is one.
+        word: A file; the folder of a run, or one above a single run, for its newest checkpoint that
+            can be read (``fit``) or its best one (other commands); ``last`` for the newest run of
+            this name; ``auto`` for the newest one with the same model, data, seed and code as well,
+            if there is one.
         trains: Whether a training is to go on from it.
         asked: Returns the folder of the runs of its name, and the resolved config, for ``last`` and
             ``auto``.
     """
     if word == AUTO and not trains:
         raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")
+    folder = Path(word)
     if word in (LAST, AUTO):
-        return _of_name(word, trains, *asked())
-    path = Path(word)
-    if path.is_dir():
-        for found in _readable(path, trains):
-            return found
-        runs = runs_below(path)
-        usable: list[Checkpoint] = []
-        for run in runs:
-            if len(usable) < 2:  # one more is enough to know; reading each takes its time
-                usable += islice(_readable(run, trains, aloud=False), 1)
-        if not usable:
-            raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.")
-        if len(usable) > 1:
+        folder, config = asked()
+        # Newest first: a run's folder is named by its date.
+        runs = sorted((run for run in folder.glob("*") if run.is_dir()), reverse=True)
+        if word == AUTO:
+            runs = [run for run in runs if _is_same(run, config)]
+    elif folder.is_dir():
+        runs = [folder]
+        if not any(_readable(folder, trains)):
+            runs = runs_below(folder)
+        if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
-        found = usable[0]
-        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
-        return found
+    else:
+        return _of_file(folder, trains)
+    for run in runs:
+        for found in _readable(run, trains, aloud=True):
+            if not is_alive(run):  # a living process may be writing one of these parts
+                remove_parts(run)
+            if run != folder:
+                warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
+            return found
+    if word == AUTO:
+        warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")
+        return None
+    usable = "can be read"
+    if trains:
+        usable = "a training can go on from"
+    raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {usable}.")
+
+
+def _of_file(path: Path, trains: bool) -> Checkpoint:
     try:
         found = read(path)
     except UsageError as error:
-        words = [LAST]
-        if trains:
-            words.append(AUTO)
-        near = hint(str(path), words)
-        if near and not path.exists():
-            raise UsageError(f"{error}{near}") from error
-        for other in _readable(path.parent, trains, without=path, aloud=False):
+        for other in _readable(path.parent, trains, without=path):
             raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
-        raise
+        raise UsageError(f"{error}{hint(str(path), [LAST, AUTO])}") from error
     if trains and not found.resumable:
         raise UsageError(
             f"{path} holds weights alone, for validate, test and predict; resume from the run's "
@@ -292,113 +299,29 @@ def find(
     return found
 
 
-def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
-    # Newest first: a run's folder is named by its date.
-    runs = sorted((run for run in folder.glob("*") if run.is_dir()), reverse=True)
-    if word == AUTO:
-        # Only the first process asks: it has just locked a folder that the others see too.
-        asks = getattr(rank_zero_only, "rank", 0) == 0
-        idle = []
-        for run in runs:
-            is_living = is_alive(run)
-            if is_living and asks and _is_same(run, config):
-                raise UsageError(
-                    f"--ckpt_path {AUTO}: a process is training {run} now, with this model, data "
-                    "and seed. Wait until it has ended, or stop it; without --ckpt_path this "
-                    "starts another run."
-                )
-            if not is_living and _is_same(run, config):
-                idle.append(run)
-        runs = idle
-    found = None
-    for run in runs:
-        found = next(_readable(run, trains), None)
-        if found is not None:
-            break
-    if found is not None:
-        # A living process may be writing one of these parts.
-        if not is_alive(found.path.parent.parent):
-            remove_parts(found.path.parent.parent)
-        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
-    elif word == LAST:
-        message = f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}."
-        others = sorted({run.parents[2].name for run in folder.parent.glob("*/*/checkpoints/..")})
-        if others:
-            message += f" Runs beside it: {', '.join(others)}."
-        if trains:
-            message += f" --ckpt_path {AUTO} starts from the beginning then."
-        raise UsageError(message)
-    else:
-        warn(
-            f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting "
-            "one",
-            "",
-        )
-    return found
-
-
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
-    """True if a run agrees in everything that cannot be changed afterwards; a difference in its
-    code is a warning."""
-    there = _config(run)
-    if any(there.get(key) != config.get(key) for key in SAME):
-        return False
-    changed = changes(run, config)
-    if changed:
-        warn(
-            f"--ckpt_path {AUTO} passes over {run}, of the same model, data and seed: "
-            f"{'; '.join(changed)}."
-        )
-    return not changed
+    """True if a run agrees in everything that decides its numbers, but the end of its training.
 
-
-def changes(
-    run: Path,
-    config: dict[str, Any],
-    trains: bool = True,
-    before: list[str] | None = None,
-) -> list[str]:
-    """The changes since a run that would change its numbers.
-
-    These are edited plugins and, where a training goes on, options of the trainer. ``before`` are
-    the plugins of a checkpoint, by default those of the run's result.
+    Raises:
+        UsageError: Another process is training it.
     """
-    there, here = _config(run).get("trainer") or {}, config["trainer"]
-    found = []
-    for name in NUMERIC:
-        if trains and name in there and there[name] != here.get(name):
-            was, now = _said(there[name]), _said(here.get(name))
-            found.append(f"trainer.{name} was {was} and is {now}")
-    if before is None:
-        before = _result(run).get("plugins")
-    plugins = [plugin_version(plugin) for plugin in config.get("plugins") or []]
-    if before is not None and sorted(before) != sorted(plugins):
-        names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
-        found.append(f"the plugin {', '.join(sorted(names))} was edited, added or left out")
-    return found
-
-
-def _said(value: Any) -> Any:
-    if value is None:
-        return "not set"
-    return value
-
-
-def _config(run: Path) -> dict[str, Any]:
-    """The config of a run; a warning, and empty, if it is damaged."""
-    path = run / "config.yaml"
-    if not path.exists():
-        return {}
     try:
-        if not path.is_file():  # a pipe would be waited for
-            raise OSError
-        found = safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        found = None
-    if not isinstance(found, dict):
-        warn(f"{path} is damaged.")
-        return {}
-    return found
+        there = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        before = {**there, "plugins": _result(run).get("plugins")}
+    except (OSError, TypeError, UnicodeDecodeError, yaml.YAMLError):  # damaged
+        return False
+    now = {**config, "plugins": plugin_versions(config)}
+    if any(before.get(key) != now[key] for key in ("model", "data", "seed_everything", "plugins")):
+        return False
+    if any(before["trainer"].get(name) != now["trainer"].get(name) for name in NUMERIC):
+        return False
+    # Only the first process asks: it has just locked a folder that the others see too.
+    if is_alive(run) and getattr(rank_zero_only, "rank", 0) == 0:
+        raise UsageError(
+            f"--ckpt_path {AUTO}: a process is training {run} now, with this model, data and seed. "
+            "Wait until it has ended, or stop it; without --ckpt_path this starts another run."
+        )
+    return True
 
 
 def _result(run: Path) -> dict[str, Any]:
@@ -410,7 +333,7 @@ def _result(run: Path) -> dict[str, Any]:
 
 
 def _readable(
-    folder: Path, trains: bool, without: Path | None = None, aloud: bool = True
+    folder: Path, trains: bool, without: Path | None = None, aloud: bool = False
 ) -> Iterator[Checkpoint]:
     """The readable checkpoints of a run's folder, the preferred ones first."""
     place = folder / "checkpoints"
@@ -430,9 +353,3 @@ def _readable(
             continue
         if checkpoint.resumable or not trains:
             yield checkpoint
-
-
-def _nothing(trains: bool) -> str:
-    if trains:
-        return "there is no checkpoint to go on from"
-    return "there is no checkpoint that can be read"

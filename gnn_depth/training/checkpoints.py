@@ -13,9 +13,6 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.utilities import rank_zero_warn
-from torch import Tensor
-
-LARGEST_COUNT = 2**53  # of steps and epochs
 
 
 class CheckpointError(OSError):
@@ -109,95 +106,6 @@ def options_in(content: Any) -> dict[str, Any]:
         raise DamagedError("it is not a checkpoint of a model: it has no weights and options")
     arguments = content["hyper_parameters"].items()
     return {name: value for name, value in arguments if not name.startswith("_")}
-
-
-def check_progress(content: Any) -> None:
-    """Refuse a checkpoint from which no training can go on, because its progress is no progress.
-
-    Raises:
-        DamagedError: Its loops, or the states of its optimizers, schedules and recorder, hold
-            something else than they are written with.
-    """
-    if not isinstance(content, dict):
-        return
-    for name in ("epoch", "global_step", "loops"):
-        if _holds_text(content.get(name)):
-            raise DamagedError(f"its {name} holds text where numbers belong")
-    if not isinstance(content.get("loops", {}), dict) or not _are_counts(content.get("loops")):
-        raise DamagedError("its loops hold something else than counts")
-    for name in ("optimizer_states", "lr_schedulers"):
-        states = content.get(name, [])
-        if not isinstance(states, list) or not all(isinstance(state, dict) for state in states):
-            raise DamagedError(f"its {name} is no list of states")
-    for state in content.get("optimizer_states", []):
-        groups = state.get("param_groups")
-        if _holds_text(state.get("state")) or not isinstance(groups, list):
-            raise DamagedError("the state of its optimizer holds text where tensors belong")
-        for group in groups:
-            # Other options may be words, such as the line search of LBFGS.
-            if not isinstance(group, dict) or _holds_text([group.get("lr"), group.get("params")]):
-                raise DamagedError("the state of its optimizer holds text where numbers belong")
-        if not _are_alike(state.get("state")):
-            raise DamagedError("the state of its optimizer is of another kind for some parameters")
-    callbacks = content.get("callbacks")
-    if not isinstance(callbacks, dict | None):
-        raise DamagedError("its callbacks are no states by name")
-    recorded = (callbacks or {}).get("RunRecorder")
-    if recorded is not None and not _is_record(recorded):
-        raise DamagedError("its record of the best and the last epoch is none")
-
-
-def _are_counts(loops: Any) -> bool:
-    """True if all counts of steps and epochs inside loops are whole numbers from 0 on."""
-    if not isinstance(loops, dict):
-        return True
-    for name, value in loops.items():
-        is_progress = name in ("total", "current") or name.endswith(("_loop", "progress"))
-        if is_progress and not isinstance(value, dict):
-            return False
-        if name in ("total", "current"):
-            for count in value.values():
-                # To isinstance, True is an int.
-                if type(count) is not int or not 0 <= count < LARGEST_COUNT:
-                    return False
-        elif not _are_counts(value):
-            return False
-    return True
-
-
-def _are_alike(states: Any) -> bool:
-    """True if an optimizer keeps the same kinds of values for all its parameters."""
-    if not isinstance(states, dict) or not all(isinstance(of, dict) for of in states.values()):
-        return False
-    kinds: dict[str, set[type]] = {}
-    for of_parameter in states.values():
-        for name, value in of_parameter.items():
-            if value is not None:
-                kinds.setdefault(name, set()).add(type(value))
-    return all(len(found) == 1 for found in kinds.values())
-
-
-def _is_record(recorded: Any) -> bool:
-    """True for the state of a recorder."""
-    if not isinstance(recorded, dict):
-        return False
-    tables: dict[str, Any] = {"metrics": (int, float), "weights": Tensor, "last": Tensor}
-    for name, kind in tables.items():
-        table = recorded.get(name, {})
-        if not isinstance(table, dict):
-            return False
-        if not all(isinstance(value, kind) for value in table.values()):
-            return False
-    is_ended = isinstance(recorded.get("ended"), dict | None)
-    return is_ended and isinstance(recorded.get("epoch"), int | None)
-
-
-def _holds_text(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_holds_text(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(_holds_text(item) for item in value)
-    return isinstance(value, str | bytes)
 
 
 def _serialise(checkpoint: dict[str, Any]) -> bytes:

@@ -72,7 +72,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     data = config.get("data")
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)
-    kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
+    kept["plugins"] = plugin_versions(config)
     code = code_of_program(config)
     # Left out where there is none, as for most runs.
     if code:
@@ -81,6 +81,11 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     # Sorted: the order in which options were written makes no difference.
     text = json.dumps(kept, sort_keys=True, default=str)
     return digest(text)
+
+
+def plugin_versions(config: Mapping[str, Any]) -> list[str]:
+    """Name and checksum of each plugin of a config, in order of name."""
+    return sorted(plugin_version(plugin) for plugin in config.get("plugins") or [])
 
 
 def plugin_version(plugin: str) -> str:

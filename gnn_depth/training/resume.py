@@ -2,7 +2,6 @@
 numbers."""
 
 import hashlib
-import math
 import random
 import signal
 from typing import Any
@@ -14,7 +13,6 @@ from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.part_specs import items_of
 from gnn_depth.signals import LATE, Kept
 from gnn_depth.training.lightning_internals import (
     keep_order_of_gradients,
@@ -148,39 +146,6 @@ class SafeStop(L.Callback):
             number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
         if number and not _is_complete(trainer):
             self._number, self._stops, self.kept.saving = number, True, True
-
-
-def asks_for_more(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """True if a training that a callback ended is to go on with other options of the trainer.
-
-    The same options, smaller limits and less patience ask for nothing more.
-    """
-    for limit in ("max_epochs", "max_steps"):
-        if _limit(now.get(limit)) > _limit(before.get(limit)):
-            return True
-    for limit in ("min_epochs", "min_steps"):
-        if (now.get(limit) or 0) > (before.get(limit) or 0):
-            return True
-    old, new = _callbacks(before), _callbacks(now)
-    if len(old) != len(new):
-        return True
-    for (path, options), (other_path, others) in zip(old, new, strict=True):
-        patience, asked = options.pop("patience", 0), others.pop("patience", 0)
-        if path != other_path or asked > patience or options != others:
-            return True
-    return False
-
-
-def _limit(value: int | None) -> float:
-    if value is None or value == -1:
-        return math.inf
-    return float(value)
-
-
-def _callbacks(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Class paths and options of a trainer's callbacks, as a resolved config has them."""
-    found = items_of(options.get("callbacks") or [])
-    return [(one.get("class_path"), dict(one.get("init_args") or {})) for one in found]
 
 
 def _is_complete(trainer: L.Trainer) -> bool:

@@ -51,7 +51,7 @@ from gnn_depth.runs import Origin, digest
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
-from gnn_depth.training.identity import identity, plugin_version
+from gnn_depth.training.identity import identity, plugin_versions
 from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.models import (
@@ -304,7 +304,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         facts: dict[str, Any] = {
             "identity": identity(resolved, sha256),
             "data_sha256": sha256,
-            "plugins": [plugin_version(plugin) for plugin in resolved.get("plugins") or []],
+            "plugins": plugin_versions(resolved),
         }
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)

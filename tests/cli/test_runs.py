@@ -106,6 +106,10 @@ def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_ru
     assert json.loads((folder / "result.json").read_text())["seed"] == 1
 
 
+
+
+
+
 @pytest.fixture
 def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
     """The name of the run of a command line, before anything is trained."""
@@ -181,11 +185,6 @@ def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
     assert len(answer.splitlines()) == 3
 
 
-def test_what_a_checkpoint_cannot_serve_for_is_refused(refused: Callable, trained: Path):
-    best = ["--ckpt_path", str(trained / "checkpoints/best.ckpt")]
-    answer = refused("test", *SMALL, "--data.num_features", "17", *best)
-    assert "trained on data with num_features 16, and this data has 17" in answer
-    assert "resume from the run's last.ckpt" in refused("fit", *SHORT, *best)
 
 
 def test_an_output_that_could_not_be_written_is_refused_before_any_work(
@@ -207,14 +206,6 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     assert Path("there.csv").read_text() == "mine"
 
 
-def test_a_diverged_run_ends_with_one_line(fit: Callable):
-    answer, folder = fit("--model.optimizer.lr", "1e30", "--trainer.max_epochs", "20")
-    assert answer.code == 1
-    assert answer.err.splitlines()[-1].startswith(
-        "diverged: the validation loss became nan at step 1"
-    )
-    assert "Traceback" not in answer.err
-    assert json.loads((folder / "result.json").read_text())["status"] == "diverged"
 
 
 @pytest.mark.usefixtures("callbacks")
@@ -240,23 +231,5 @@ def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_th
     assert json.loads((folder / "result.json").read_text())["status"] == "failed"
 
 
-def test_ctrl_c_before_the_run_is_answered_the_same_way(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gnn_depth.cli.run.CommandLineInterface", interrupt)
-    answer = gnn_depth("fit")
-    assert (answer.code, answer.err) == (
-        130,
-        "interrupted before the training began: nothing was saved.\n",
-    )
 
 
-def test_everything_that_the_package_promises_can_be_imported():
-    for name in package.__all__:
-        assert getattr(package, name) is not None
-    assert set(package.__all__) <= set(dir(package))
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        package.nothing  # noqa: B018
