@@ -281,7 +281,9 @@ def find(
     usable = "can be read"
     if trains:
         usable = "a training can go on from"
-    raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {usable}.")
+    raise UsageError(
+        f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {usable}."
+    )
 
 
 def _of_file(path: Path, trains: bool) -> Checkpoint:

@@ -15,7 +15,7 @@ from gnn_depth import registry
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.reports import read_runs
 from gnn_depth.runs import read_result, write_result
-from tests.cli.conftest import BOMB, DEEP, QUIET, SHORT
+from tests.cli.conftest import DEEP, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
 CPU = [*QUIET, "--trainer.accelerator", "cpu"]
@@ -156,9 +156,7 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     words = ["fit", *SHORT, "--run.name", "mine", "--ckpt_path", "last", "--trainer.max_epochs"]
     answer = gnn_depth(*words, "2")
     assert answer.code == 2
-    assert (
-        "there is no checkpoint in 'runs/mine' that a training can go on from" in answer.err
-    )
+    assert "there is no checkpoint in 'runs/mine' that a training can go on from" in answer.err
     assert not Path("runs").exists()
     words[words.index("last")] = "auto"
     assert "finished after 2 epochs" in gnn_depth(*words, "2").out
@@ -257,8 +255,6 @@ def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when
     assert "resumed_from" not in answer.out, "auto passes over it"
 
 
-
-
 def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
     assert (
         gnn_depth("fit", *SHORT, "--model.optimizer.lr", "1e30", "--trainer.max_epochs", "9").code
@@ -289,5 +285,3 @@ def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(
         "fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(trained)
     )
     assert (answer.code, "already complete: 2 epochs" in answer.out) == (0, True)
-
-

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import gnn_depth as package
 from gnn_depth.cli.errors import UsageError
 from tests.cli.conftest import DEEP, SHORT, SMALL, Answer
 
@@ -106,10 +105,6 @@ def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_ru
     assert json.loads((folder / "result.json").read_text())["seed"] == 1
 
 
-
-
-
-
 @pytest.fixture
 def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
     """The name of the run of a command line, before anything is trained."""
@@ -185,8 +180,6 @@ def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
     assert len(answer.splitlines()) == 3
 
 
-
-
 def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     trained: Path, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ):
@@ -204,8 +197,6 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     ):
         assert message in refused(*words, "--output", output)
     assert Path("there.csv").read_text() == "mine"
-
-
 
 
 @pytest.mark.usefixtures("callbacks")
@@ -229,7 +220,3 @@ def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_th
     assert "plug_callbacks.py:12: raise ValueError" in answer.err
     assert "Traceback" not in answer.err
     assert json.loads((folder / "result.json").read_text())["status"] == "failed"
-
-
-
-

@@ -163,8 +163,6 @@ def test_what_cannot_be_written_is_one_line_and_leaves_what_was_there(path, monk
     assert not [file for file in path.parent.iterdir() if file.name.endswith(".part")]
 
 
-
-
 def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_stay(path):
     with pytest.warns(UserWarning, match="callback Odd"):
         DISK.save_checkpoint({"callbacks": {"Odd": {"odd": Path()}, "Fine": {"x": 1}}}, path)
@@ -185,10 +183,6 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
     (kept,) = (tmp_path / "own").glob("*.ckpt")
     read_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name}
-
-
-
-
 
 
 @pytest.mark.parametrize("content", [{"epoch": 1}, {"state_dict": {}}, [1]])

@@ -1,4 +1,4 @@
-"""Random numbers of a step that depend on nothing before it, and when a training has ended."""
+"""Random numbers of a step that depend on nothing before it."""
 
 import random
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_depth.data.base import FullBatch
-from gnn_depth.training.resume import SeededSteps, asks_for_more, reseed
+from gnn_depth.training.resume import SeededSteps, reseed
 
 
 def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_other_steps_and_processes():
@@ -39,26 +39,3 @@ def test_processes_draw_the_same_numbers_where_they_share_a_full_batch_and_only_
         return torch.rand(()).item()
 
     assert (drawn(0) == drawn(1)) == shares
-
-
-def stopping(patience, **options):
-    callback = {"class_path": "EarlyStopping", "init_args": {"patience": patience, **options}}
-    return {"max_epochs": 100, "max_steps": -1, "callbacks": [callback]}
-
-
-@pytest.mark.parametrize(
-    ("now", "more"),
-    [
-        (stopping(4), False),
-        (stopping(2), False),
-        (stopping(4) | {"max_epochs": 50}, False),
-        (stopping(8), True),
-        (stopping(4) | {"max_epochs": 200}, True),
-        (stopping(4) | {"max_epochs": -1}, True),
-        (stopping(4) | {"min_epochs": 30}, True),
-        (stopping(4, min_delta=0.1), True),
-        (stopping(4) | {"callbacks": None}, True),
-    ],
-)
-def test_a_training_that_early_stopping_ended_goes_on_where_more_is_asked_for(now, more):
-    assert asks_for_more(stopping(4), now) == more
