@@ -18,7 +18,7 @@ from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration
 from gnn_depth.training import Diverged
-from gnn_depth.training.quiet import quiet
+from gnn_depth.training.loggers import quiet
 
 WARM_UP, MEASURED = 2, 5  # epochs
 MAX_SECONDS = 15.0  # stop measuring after this many

@@ -77,7 +77,7 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     from gnn_depth.reports.formats import terminal
     from gnn_depth.reports.load import read_runs
     from gnn_depth.reports.sheets import Sheet
-    from gnn_depth.training.quiet import quiet
+    from gnn_depth.training.loggers import quiet
 
     try:
         folder = new_run_folder(output, "")

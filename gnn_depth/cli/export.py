@@ -11,7 +11,7 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     from gnn_depth.training.export import inputs_of, reads_tables
     from gnn_depth.training.finished import load
-    from gnn_depth.training.quiet import quiet
+    from gnn_depth.training.loggers import quiet
 
     try:
         with quiet():

@@ -35,9 +35,9 @@ from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, p
 from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
+from gnn_depth.training.loggers import quiet
 from gnn_depth.training.models import build_model
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
 

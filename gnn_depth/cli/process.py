@@ -2,7 +2,7 @@
 none.
 
 Permanent changes are in :func:`prepare_for_training`. Warnings and log levels are changed for a
-while and restored, in :mod:`gnn_depth.training.quiet`; signal handlers are in
+while and restored, in :mod:`gnn_depth.training.loggers`; signal handlers are in
 :mod:`gnn_depth.signals`, which restores them too.
 """
 

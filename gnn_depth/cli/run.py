@@ -24,9 +24,9 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
+from gnn_depth.training.loggers import quiet
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import predictions_of, run_folder_of
-from gnn_depth.training.quiet import quiet
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import confusion_lines, rows

@@ -1,6 +1,6 @@
 """Find the faulty part of a stack: one with NaN or infinity, or one that breaks its contract."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -62,11 +62,6 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
                 _try(stack, in_channels, num_nodes)
     except PartFault:
         raise
-    except SystemExit as error:
-        who = "a part"
-        if running:
-            who = described(type(running[-1]))
-        raise PartFault(f"{who} calls sys.exit, which would end the program: remove it.") from error
     except Exception as error:
         if not running or written_at(type(running[-1])) is not None:
             raise  # where it was raised in the user's code says more
@@ -92,10 +87,8 @@ def _try(stack: DeepGNN, in_channels: int | Sequence[int], num_nodes: int) -> No
     graph = Graph(edges, num_nodes, edge_attr=features)
     thinned = stack.graph_dropout(graph)
     if not isinstance(thinned, Graph):
-        raise PartFault(
-            f"{described(type(stack.graph_dropout))} returns {_type(thinned)}: it must return a "
-            "Graph."
-        )
+        part = described(type(stack.graph_dropout))
+        raise PartFault(f"{part} returns {type(thinned).__name__}: it must return a Graph.")
     if isinstance(in_channels, int):
         x = torch.randn(num_nodes, in_channels)
     else:
@@ -106,20 +99,17 @@ def _try(stack: DeepGNN, in_channels: int | Sequence[int], num_nodes: int) -> No
 def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
     """The fault in a part's output, and how to fix it; None if the output is correct."""
     given = inputs[0]
-    if isinstance(part, Skip) and part.carries:
-        if not isinstance(output, tuple) or len(output) != 2:
-            return (
-                f"returns {_type(output)}, and with carries it must return two: the joined and the "
-                "second state."
-            )
-        output = output[0]
     shape = tuple(given.shape)
     if isinstance(part, Layer):
         shape = (inputs[1].num_nodes, part.width)
     elif isinstance(part, Skip):
         shape = (len(given), part.width)
+        if part.carries:
+            if not isinstance(output, tuple) or len(output) != 2:
+                return "carries a second state: its forward must return the joined and the second."
+            output = output[0]
     if not isinstance(output, Tensor):
-        return f"returns {_type(output)}: its forward must return one tensor, of shape {shape}."
+        return f"returns {type(output).__name__}: it must return one tensor, of shape {shape}."
     if tuple(output.shape) != shape:
         return (
             f"returns a tensor of shape {tuple(output.shape)} for an input of "
@@ -133,11 +123,10 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
         )
     # A large input may overflow in a part without a fault.
     if not output.isfinite().all() and _numbers_of(given).abs().max() < LARGE:
-        count = int((~output.isfinite()).sum())
         return (
-            f"returns NaN or infinity in {count} of {output.numel()} numbers, for finite features "
-            f"of {len(given)} nodes, one without edges: check its options, and guard divisions and "
-            "roots, as in x / norm.clamp_min(1e-12)."
+            f"returns NaN or infinity for finite features of {len(given)} nodes, one without "
+            "edges: check its options, and guard divisions and roots, as in "
+            "x / norm.clamp_min(1e-12)."
         )
     return None
 
@@ -180,28 +169,18 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     return bad[0]
 
 
-def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
-    parts: list[tuple[str, nn.Module]] = [("the encoder", stack.encoder)]
+def _named_parts(stack: DeepGNN) -> Iterator[tuple[str, nn.Module]]:
+    """The parts of a stack with their names, in the order of computation."""
+    yield "the encoder", stack.encoder
     for number, layer in enumerate(stack.layers, 1):
-        parts.append((f"layer {number} ({_class(layer)})", layer))
+        parts: list[tuple[str, nn.Module]] = [("layer", layer)]
         if number <= len(stack.norms):
-            norms, skip = stack.norms[number - 1].children(), stack.skips[number - 1]
-            parts += [(f"norm {number} ({_class(norm)})", norm) for norm in norms]
-            parts.append((f"skip {number} ({_class(skip)})", skip))
-    return [*parts, ("the decoder", stack.decoder)]
-
-
-def _type(value: Any) -> str:
-    if value is None:
-        return "None"
-    return f"a {type(value).__name__}"
-
-
-def _class(part: nn.Module) -> str:
-    place = written_at(type(part))
-    if place is None:  # of this package
-        return type(part).__name__
-    return f"{type(part).__name__}, {place}"
+            parts += [("norm", norm) for norm in stack.norms[number - 1].children()]
+            parts.append(("skip", stack.skips[number - 1]))
+        for kind, part in parts:
+            words = [type(part).__name__, written_at(type(part))]
+            yield f"{kind} {number} ({', '.join(filter(None, words))})", part
+    yield "the decoder", stack.decoder
 
 
 def _finite(output: Tensor | SparseFeatures | tuple[Tensor | None, ...]) -> bool:

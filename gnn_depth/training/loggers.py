@@ -1,9 +1,12 @@
-"""Loggers: write the values of each epoch to the run's folder and to the terminal."""
+"""What a training writes: the values of each epoch to loggers and to the terminal, and no noise."""
 
+import logging
 import math
 import sys
 import time
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,27 @@ from gnn_depth.runs import event_tag
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
 ROWS = 50
 SECONDS = 2.0
+# How the messages begin that are not shown.
+WARNINGS = (
+    # A config asks for it by null; Lightning's note says that it takes 0.
+    "No seed found",
+    # There is no DataLoader, the graph is in memory.
+    "The .* does not have many workers",
+    # Every run has its own folder.
+    "Checkpoint directory .* exists and is not empty",
+    # A sweep's run has its result there from the start.
+    "Experiment logs directory .* exists and is not empty",
+    # Lightning's calls of jsonargparse.
+    r"\s*By default only one JsonargparseDeprecationWarning",
+    r"\s*\S+ (parameter )?was deprecated in v4",
+    # It is refused with an error by make_trainer.
+    "You passed .* but AMP with fp16 is not supported on CPU",
+    # Whoever asks for the CPU on a machine with a GPU knows it.
+    "GPU available but not used",
+    # Lightning's call of PyTorch.
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+)
+LOGGERS = ("lightning.fabric", "lightning.pytorch")
 
 
 @dataclass
@@ -132,36 +156,6 @@ class EventLogger(TensorBoardLogger):
                 values.append(Summary.Value(tag=event_tag(name), simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
-    @rank_zero_only
-    def log_result(
-        self, hparams: Mapping[str, Any], metrics: Mapping[str, float], varied: Collection[str]
-    ) -> None:
-        """Add the run to the page HParams.
-
-        The metrics to compare runs by become points of the curves ``~final/NAME``. The page shows
-        the options in ``varied`` first, which usually differ between runs.
-        """
-        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-        from torch.utils.tensorboard.summary import hparams as summaries
-
-        names, final = [], {}
-        for name, value in metrics.items():
-            if not math.isnan(value):
-                names.append(name)
-                final[f"~final/{name.replace('/', '_')}"] = value
-        self.log_metrics(final, 0)
-        experiment, *session = summaries(dict(hparams), final)  # type: ignore[no-untyped-call]
-        plugin = experiment.value[0].metadata.plugin_data
-        data = HParamsPluginData.FromString(plugin.content)
-        for option in data.experiment.hparam_infos:
-            option.differs = option.name in varied
-        # Without its prefix: every metric of the page is a final one.
-        for shown, name in zip(data.experiment.metric_infos, names, strict=True):
-            shown.display_name = name
-        plugin.content = data.SerializeToString()
-        for summary in (experiment, *session):
-            self.experiment.file_writer.add_summary(summary)
-
 
 def folder_loggers(folder: Path) -> list[Logger]:
     """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder."""
@@ -228,3 +222,22 @@ def _metrics(trainer: L.Trainer) -> str:
     shown = ("train/loss", "val/loss", f"val/{best}")
     found = [f"{name} {in_digits(known[name].item())}" for name in shown if name in known]
     return ", ".join(found)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop for a while what libraries print that a user can do nothing about: Lightning's notes and
+    tips, and :data:`WARNINGS`."""
+    before = []
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        before.append((logger, logger.level))
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            for start in WARNINGS:
+                warnings.filterwarnings("ignore", start)
+            yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)

@@ -41,13 +41,12 @@ def rehearse(
         made = optimizer([weight])
         if not type(made).__module__.startswith("torch."):
             return
-        if scheduler is None:
-            made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
-            return
         what = "model.scheduler"
-        schedule: Any = scheduler(made)
-        what = "model.optimizer"
-        made.step(lambda: 0.0)
+        schedule: Any = scheduler and scheduler(made)
+        what = f"model.optimizer {type(made).__name__}"
+        made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
+        if scheduler is None:
+            return
         arguments = []
         if isinstance(schedule, ReduceLROnPlateau):
             arguments = [0.0]  # the value of the metric that it watches

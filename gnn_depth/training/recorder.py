@@ -4,7 +4,7 @@ import datetime as dt
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,6 @@ from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.resume import ENDS
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
-# Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its
-# axes are used.
-USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers", "model.skip")
 
 
 @dataclass
@@ -408,25 +405,19 @@ class RunRecorder(L.Callback):
                 write_atomically(self.folder / "confusion.csv", table.to_csv(lineterminator="\n"))
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
-                axes = dict(self.result.get("axes", {}))
-                for name, label in axes.items():
-                    if label is None:  # TensorBoard has no such value
-                        axes[name] = "null"
-                varied: Sequence[str] = USUALLY_VARIED
-                if axes:
-                    varied = [*axes, "seed_everything"]
-                logger.log_result(self._hparams | axes, self._final_metrics(), varied)
+                axes = self.result.get("axes", {})
+                row = self._hparams | {name: str(label) for name, label in axes.items()}
+                logger.log_hyperparams(row, self._final_metrics(), step=0)
 
     def _final_metrics(self) -> dict[str, float]:
         """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for
         each."""
-        known: dict[str, float] = self.result["metrics"]
         best = self.best.monitor.removeprefix("val/")
-        ends = ("_acc_at_best_val", "_auroc_at_best_val", f"_{best}_at_best_val")
-        found = {name: value for name, value in known.items() if name.endswith(ends)}
-        for name in ("train/loss", "val/loss"):
-            if name in known:
-                found[name] = known[name]
+        ends = ("_acc_at_best_val", "_auroc_at_best_val", f"_{best}_at_best_val", "/loss")
+        found = {}
+        for name, value in self.result["metrics"].items():
+            if name.endswith(ends) and math.isfinite(value):
+                found[f"~final/{name.replace('/', '_')}"] = value
         return found
 
     def _release(self) -> None:

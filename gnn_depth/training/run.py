@@ -53,7 +53,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.identity import identity, plugin_versions
 from gnn_depth.training.linear_model import linear_metrics
-from gnn_depth.training.loggers import EpochProgress
+from gnn_depth.training.loggers import EpochProgress, quiet
 from gnn_depth.training.models import (
     build_model,
     check_section,
@@ -64,7 +64,6 @@ from gnn_depth.training.models import (
 from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
-from gnn_depth.training.quiet import quiet
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.source_code import checksum_of_code, is_written_by_user
 from gnn_depth.training.split_file import write_split

@@ -223,7 +223,7 @@ def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callab
     )
 
 
-@pytest.mark.parametrize("target", ["training.module.check_choice", "data.synthetic.Range"])
+@pytest.mark.parametrize("target", ["training.module.check_compile", "data.synthetic.Range"])
 def test_a_bug_keeps_its_traceback(
     gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, target: str
 ):

@@ -51,8 +51,8 @@ def part(kind: str, base: str, body: str) -> str:
             "norm 'own' (Own,",
             ["plug_own.py:5", "torch.float64", "torch.float32"],
         ),
-        (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns a tuple", "(5, 8)"]),
-        (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "40 of 40", "clamp_min"]),
+        (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns tuple", "(5, 8)"]),
+        (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "returns NaN or infinity", "clamp_min"]),
         (
             norm("return y"),
             "norm 'own' (Own,",
