@@ -1,27 +1,25 @@
 """A run's identity, equal for runs that must give equal numbers, and its options as one row."""
 
+import hashlib
 import json
+import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from gnn_depth import registry
-from gnn_depth.builder import LIVE, Chosen, PartError, choose, without_paths
-from gnn_depth.part_specs import (
-    GIVEN_BY_DATA,
-    SCALAR,
-    SECTIONS,
-    items_of,
-    load_class,
-)
+from gnn_depth.builder import LIVE, PartError, without_paths
+from gnn_depth.part_specs import GIVEN_BY_DATA, SCALAR, items_of
 from gnn_depth.runs import digest
 from gnn_depth.training.models import trainer_options
-from gnn_depth.training.source_code import (
-    checksum_of_code,
-    checksum_of_file,
-    is_written_by_user,
-)
 
+# This package, the standard library and installed packages.
+INSTALLED = (
+    Path(__file__).parents[1],
+    *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")),
+)
 # Options of the trainer that only say where things are written and what is shown.
 SHOWN = (
     "logger",
@@ -60,8 +58,8 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     """SHA-256, in hex, of a resolved config with its seed, and of the data.
 
     It is equal for runs with equal numbers. Names of runs, folders and what is shown on the screen
-    do not count. The content of a plugin counts, its place does not; so does the code of a class
-    that the user's program defines.
+    do not count. The content of a plugin counts, its place does not. A run with an object that was
+    given in Python, or with a class that was typed into a notebook, is unique.
     """
     trainer = config.get("trainer", {})
     model = config.get("model", {})
@@ -73,7 +71,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)
     kept["plugins"] = plugin_versions(config)
-    code = code_of_program(config)
+    code = _code_of_program(config)
     # Left out where there is none, as for most runs.
     if code:
         kept["code"] = code
@@ -89,60 +87,64 @@ def plugin_versions(config: Mapping[str, Any]) -> list[str]:
 
 
 def plugin_version(plugin: str) -> str:
-    """A plugin's name and the checksum of its file and of the user's files that it imports.
+    """A plugin's name and the SHA-256 of its file, or of all files of its package.
 
     So an edited plugin makes new runs.
     """
-    name = module = plugin
+    name = plugin
     path = Path(registry.origin(plugin) or "")
     if plugin.endswith(".py"):
         path = Path(plugin)
-        name, module = path.name, path.stem
-    content = "missing"
-    if path.is_file():
-        content = checksum_of_file(path, module)
-    return f"{name} {content}"
+        name = path.name
+    return f"{name} {_checksum(path)}"
 
 
-def code_of_program(config: Mapping[str, Any]) -> list[str]:
-    """Name and checksum of each class in a config that comes from a user's program or notebook.
+def _checksum(path: Path) -> str:
+    if not path.is_file():
+        return "missing"
+    files = [path]
+    if path.name == "__init__.py":
+        files = sorted(path.parent.rglob("*.py"))
+    content = b"".join(file.read_bytes() for file in files)
+    return hashlib.sha256(content).hexdigest()
 
-    Classes of plugins are not in it, see :func:`plugin_version`.
+
+def _code_of_program(config: Mapping[str, Any]) -> list[str]:
+    """Name and checksum of each file of the user's program that defines a part of a config.
+
+    What has no file gets a number that never comes again.
     """
-    plugins = set()
-    for plugin in config.get("plugins") or []:
-        # The name of a module: of a file its stem, of a.b.c the package a.
-        plugins.add(Path(plugin).name.partition(".")[0])
-    found = set()
-    for section, kind in SECTIONS.items():
-        value: Any = config
-        for key in section.split("."):
-            if not isinstance(value, Mapping):
-                value = {}
-            value = value.get(key)
-        if value is None or (isinstance(value, Mapping) and "given_in_python" in value):
+    texts = set(_texts({"model": config.get("model"), "trainer": config.get("trainer")}))
+    modules = {text.rpartition(".")[0] for text in texts}  # of class paths
+    for kind in registry.KINDS:
+        for name, cls in registry.registered(kind).items():
+            if name in texts:
+                modules.add(cls.__module__)
+    plugins = {Path(plugin).name.partition(".")[0] for plugin in config.get("plugins") or []}
+    found = []
+    for name in sorted(modules & sys.modules.keys()):
+        file = getattr(sys.modules[name], "__file__", None)
+        if name in sys.builtin_module_names or name.partition(".")[0] in plugins:
             continue
-        for cls in _classes(kind, value):
-            is_of_plugin = cls.__module__.partition(".")[0] in plugins
-            if is_written_by_user(cls) and not is_of_plugin:
-                found.add(f"{cls.__qualname__} {checksum_of_code(cls)}")
-    return sorted(found)
+        if file is None:
+            found.append(f"{name} {uuid4().hex}")
+        elif not any(Path(file).is_relative_to(folder) for folder in INSTALLED):
+            found.append(f"{name} {_checksum(Path(file))}")
+    if "given_in_python" in texts:
+        found.append(uuid4().hex)
+    return found
 
 
-def _classes(kind: str, value: Any) -> Iterator[type]:
-    """The classes of the parts that a value names, and of those in their options."""
-    try:
-        waiting = items_of(choose(kind, value))
-    except PartError:  # a class inside a function, of which the config has the code
-        return
-    while waiting:
-        chosen = waiting.pop()
-        if isinstance(chosen, Chosen):
-            cls = chosen.part.cls or load_class(chosen.part.path)
-            if isinstance(cls, type):
-                yield cls
-            for option in chosen.options.values():
-                waiting += items_of(option)
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a config, keys too."""
+    if isinstance(value, Mapping):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:

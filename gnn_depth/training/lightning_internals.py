@@ -5,8 +5,7 @@ Lightning has no public way to
 - skip its evaluation loop for a single batch,
 - replace its signal handlers,
 - see exactly how far its loops are,
-- save the weights of an earlier epoch,
-- or keep objects out of a checkpoint's hyperparameters.
+- or save the weights of an earlier epoch.
 
 PyTorch has no public way to fix the order in which gradients are summed over processes. Each use
 has a test in tests/training/test_lightning_internals.py.
@@ -14,7 +13,7 @@ has a test in tests/training/test_lightning_internals.py.
 
 import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -313,36 +312,28 @@ class SafeCheckpointModule(L.LightningModule):
         """The trainer, or None without one; ``trainer`` would raise an error then."""
         return self._trainer
 
-    def _save_plain_hyperparameters(self, options_of: type) -> None:
-        """Save the constructor's arguments that are plain data; call this in the constructor.
+    def keep_options(self, given: Mapping[str, Any], *classes: type) -> None:
+        """Keep the plain arguments of a constructor in checkpoints, and note which are objects.
 
-        Objects passed in Python are left out. ``options_of`` is the class that gets the
-        constructor's keyword arguments; the defaults of its options are saved, too.
+        Args:
+            given: The arguments.
+            classes: Those whose constructors get them; the defaults of the last one count.
         """
-        frame = inspect.currentframe()
-        self.save_hyperparameters(frame=frame and frame.f_back)  # reads the constructor's arguments
         defaults = {}
-        for cls in (options_of, type(self)):  # the module's own defaults count
+        for cls in classes:
             for name, parameter in inspect.signature(cls).parameters.items():
                 if parameter.default is not parameter.empty:
                     defaults[name] = parameter.default
-        # save_hyperparameters keeps one dict for checkpoints and a copy for loggers, both private.
-        kept: tuple[Any, ...] = self._hparams, self._hparams_initial
-        for hparams in kept:
-            for name, default in defaults.items():
-                if name not in hparams:
-                    hparams[name] = default
-            for name, value in list(hparams.items()):
-                if isinstance(value, tuple):
-                    hparams[name] = list(value)  # YAML has no tuples
-        objects, given = [], []
-        for name, value in self.hparams.items():
-            if not is_plain_value(value):
-                objects.append(name)
-                if value is not defaults.get(name):
-                    given.append(name)
-        self._given_as_objects = given
-        self.remove_ignored_hparams(objects)
+        plain = {}
+        self._given_as_objects = []
+        for name, value in (defaults | dict(given)).items():
+            if isinstance(value, tuple):
+                value = list(value)  # YAML has no tuples
+            if is_plain_value(value):
+                plain[name] = value
+            elif value is not defaults.get(name):
+                self._given_as_objects.append(name)
+        self.save_hyperparameters(plain)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["given_as_objects"] = self._given_as_objects

@@ -15,6 +15,7 @@ from gnn_depth.builder import (
     check_complete,
     made_options,
     unknown_option,
+    with_length,
     with_options,
     written_options,
 )
@@ -56,7 +57,8 @@ def build_model(
     """Build the model of a config.
 
     Args:
-        options: The section ``model``: parts by name, as a config writes them, or as objects.
+        options: The section ``model``: parts that are selected already, names as a config writes
+            them, or objects.
         data: The data set, or what a model needs to know of it: the numbers of features and
             classes, the task, the schema.
 
@@ -64,40 +66,38 @@ def build_model(
         PartError: An option does not exist or does not fit.
         ValueError: The options do not go together.
     """
+    known = model_options()
+    selected = select_section("model", options)
     of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
-    model = NodeClassifier(**of_data, **resolved_model(options))
+    model = NodeClassifier(**of_data, **made_options(known, selected))
+    # In checkpoints, parts stand as a config writes them.
+    model.keep_options(of_data | written_options(known, selected), DeepGNN, NodeClassifier)
     model.adopt(data.schema)
     return model
 
 
-def resolved_model(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``model`` with every default, in the short form that people write.
-
-    Raises:
-        PartError: An option does not exist or does not fit.
-    """
-    known = model_options()
-    return written_options(known, with_modes(check_section("model", known, options)))
-
-
-def check_section(
-    section: str, known: Mapping[str, Option], given: Mapping[str, Any]
+def select_section(
+    section: str, given: Mapping[str, Any], epochs: int | None = None
 ) -> dict[str, Any]:
-    """The given options of a section of a config, checked, with parts chosen.
+    """The given options of the section ``model`` or ``trainer``, checked: parts are selected, and
+    what watches a metric has its mode. A schedule is as long as the epochs, if it needs a length.
 
     Raises:
         PartError: An option does not exist or does not fit.
     """
-    every = [f"model.{name}" for name in model_options()]
-    every += [f"trainer.{name}" for name in trainer_options()]
+    options = {"model": model_options(), "trainer": trainer_options()}
     for key in given:
-        if key not in known:
+        if key not in options[section]:
+            every = [f"{name}.{option}" for name, known in options.items() for option in known]
             message = unknown_option(f"{section}.{key}", every, LIVE.parts)
             raise PartError(message, (section, key))
-    part = PartSpec("section", section, section, options=dict(known))
-    chosen = with_options(Chosen(part, {}), given, LIVE, (section,))
-    check_complete(chosen, (section,))
-    return chosen.options
+    part = PartSpec("section", section, section, options=options[section])
+    selected = with_options(Chosen(part, {}), given, LIVE, (section,))
+    if "scheduler" in selected.options:
+        selected.options["scheduler"] = with_length(selected.options["scheduler"], epochs)
+    check_complete(selected, (section,))
+    found: dict[str, Any] = with_modes(selected.options)
+    return found
 
 
 @cache

@@ -103,8 +103,11 @@ class NodeClassifier(SafeCheckpointModule):
         compile: Compile = "off",
         **stack_options: Any,
     ) -> None:
+        given = {**locals(), **stack_options}
+        for name in ("self", "stack_options", "__class__"):
+            given.pop(name, None)
         super().__init__()
-        self._save_plain_hyperparameters(options_of=DeepGNN)
+        self.keep_options(given, DeepGNN, type(self))
         self.task = make_task(task, default_task, num_classes)
         if best_metric is not None:
             self.task.choose_best(best_metric)

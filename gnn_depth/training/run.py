@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+from uuid import uuid4
 
 import lightning as L
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
@@ -36,10 +37,8 @@ from gnn_depth import registry
 from gnn_depth.builder import (
     build,
     check,
-    choose,
     is_plain_value,
     made,
-    with_length,
     written_options,
 )
 from gnn_depth.config_file import read_config
@@ -47,7 +46,7 @@ from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
 from gnn_depth.part_specs import SCALAR, items_of, load_class, options_of
-from gnn_depth.runs import Origin, digest
+from gnn_depth.runs import Origin
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
@@ -56,8 +55,8 @@ from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress, quiet
 from gnn_depth.training.models import (
     build_model,
-    check_section,
-    resolved_model,
+    model_options,
+    select_section,
     trainer_objects,
     trainer_options,
 )
@@ -65,24 +64,11 @@ from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.source_code import checksum_of_code, is_written_by_user
 from gnn_depth.training.split_file import write_split
 from gnn_depth.training.summary import report
 
 log = logging.getLogger(__name__)
 
-#: Errors of Lightning's trainer, as patterns, and the clearer messages that replace them; {0} is
-#: the pattern's first group.
-REWORDED = {
-    r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or "
-    "auto for the best available device; if the machine has a GPU, PyTorch may be a build for CPUs "
-    "only.",
-    r"invalid strategy name: `strategy='(.*?)'`": "unknown trainer.strategy {0!r}. For one "
-    "process: auto. For several: ddp, or graph, which divides one graph among them; or any other "
-    "strategy of Lightning.",
-    r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer."
-    "devices must be a number of devices from 1 on, auto, or a list of indices of GPUs.",
-}
 #: How PyTorch ends the message of a CPU and of a GPU that is out of memory.
 OUT_OF_MEMORY = re.compile(r"ried to allocate ([\d.]+ \w+)")
 #: The sections of a config file that :func:`fit` uses; the others are its own arguments.
@@ -151,14 +137,7 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
     if recorder is not None:
         callbacks.append(recorder)
 
-    try:
-        trainer = L.Trainer(**settings, callbacks=callbacks)
-    except Exception as error:
-        for pattern, words in REWORDED.items():
-            found = re.search(pattern, str(error))
-            if found:
-                raise MisconfigurationException(words.format(*found.groups())) from error
-        raise
+    trainer = L.Trainer(**settings, callbacks=callbacks)
     check_precision(trainer)
     asked = str(settings.get("precision"))
     if asked in HALF and trainer.precision not in HALF:
@@ -366,15 +345,18 @@ def fit(
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
     """
     own = [name for name in inspect.signature(fit).parameters if name != "trainer"]
-    for option in trainer.keys() - trainer_options().keys():
-        if registry.nearest(option, [*own, *trainer_options()]) in own:
+    known = trainer_options()
+    for option in trainer.keys() - known.keys():
+        if registry.nearest(option, [*own, *known]) in own:
             raise ValueError(registry.unknown("argument", option, own))
     plugins: list[str] = []
-    from_file: dict[str, Any] = {}
+    sections: Mapping[str, Any] = {}
     if isinstance(model, str | Path):
         source = read_config(str(model))
-        plugins, from_file = source.plugins, source.data
-        unused = [section for section in from_file if section not in OF_FILE]
+        plugins, sections = source.plugins, source.data
+        name = name or Path(source.name).stem
+        model = sections.get("model") or {}
+        unused = [section for section in sections if section not in OF_FILE]
         if unused:
             log.warning(
                 "%s: fit leaves out these sections: %s. The data and the run's folder are its "
@@ -382,48 +364,41 @@ def fit(
                 source.name,
                 ", ".join(unused),
             )
-        model = from_file.get("model") or {}
-        name = name or Path(source.name).stem
     for plugin in plugins:
         registry.load_plugin(plugin)
-    if seed is None:
-        seed = from_file.get("seed_everything") or 0
     # Data that draws random numbers draws the same ones as in the command, which seeds first.
+    if seed is None:
+        seed = sections.get("seed_everything") or 0
     seed = L.seed_everything(seed, verbose=False)
-    given = {**(from_file.get("trainer") or {}), **trainer}
+    given = {**(sections.get("trainer") or {}), **trainer}
     if not progress:
         given["enable_progress_bar"] = False
     if epochs is not None:
         given["max_epochs"] = epochs
-    known = trainer_options()
-    # Everything that can be wrong with the options is found before data is read or built.
-    chosen = with_modes(check_section("trainer", known, given))
-    # The trainer's options as objects, for Lightning; of_trainer below has them as a config writes
-    # them.
-    objects = trainer_objects(chosen)
-    more = made(with_modes(check("callback", list(callbacks))))
-    objects["callbacks"] = [*(objects["callbacks"] or []), *more]
 
-    of_model: dict[str, Any] = {}
-    if not isinstance(model, NodeClassifier):
-        if isinstance(model.get("scheduler"), str | Mapping):
-            schedule = choose("scheduler", model["scheduler"], where=("model", "scheduler"))
-            epochs_asked = given.get("max_epochs", known["max_epochs"].default)
-            model = {**model, "scheduler": with_length(schedule, epochs_asked)}
-        of_model = resolved_model(model)  # before the data is read, which may take long
-    module = _data_module(data, split, batch_size, seed)
-    if isinstance(model, NodeClassifier):
-        built, of_model = model, dict(model.hparams)
-        of_model |= {"optimizer": model.optimizer, "scheduler": model.scheduler}
-        # No config can build this model: structure, code and weights tell it apart from others.
-        kinds = {type(part) for part in model.modules()}
-        code = sorted(checksum_of_code(kind) for kind in kinds if is_written_by_user(kind))
-        weights = fingerprint(*(value.double() for value in model.state_dict().values()))
-        of_model["given_in_python"] = digest(f"{model!r} {code} {weights}")[:12]
-    else:
-        built = build_model(model, module)
-    of_trainer = written_options(known, chosen)
+    # Everything that can be wrong with the options is found before data is read, which may take
+    # long.
+    selected = select_section("trainer", given)
+    objects = trainer_objects(selected)
+    more = with_modes(check("callback", list(callbacks)))
+    objects["callbacks"] = [*(objects["callbacks"] or []), *made(more)]
+    of_trainer = written_options(known, selected)
     of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
+    if isinstance(model, NodeClassifier):
+        built = model
+        # No config can build this model: its run is unique.
+        of_model = {
+            **model.hparams,
+            "optimizer": model.optimizer,
+            "scheduler": model.scheduler,
+            "given_in_python": uuid4().hex[:12],
+        }
+        module = _data_module(data, split, batch_size, seed)
+    else:
+        parts = select_section("model", model, of_trainer["max_epochs"])
+        of_model = written_options(model_options(), parts)
+        module = _data_module(data, split, batch_size, seed)
+        built = build_model(parts, module)
     recorder = RunRecorder(root, name)
     resolved = {
         "seed_everything": seed,
@@ -434,9 +409,8 @@ def fit(
         "run": {"root": root, "name": name},
     }
     with quiet():
-        trainer_made = make_trainer(objects, recorder)
         run_name = name_of_parts(resolved["model"])
-        config = RunConfig(built, trainer_made, recorder, resolved, run_name)
+        config = RunConfig(built, make_trainer(objects, recorder), recorder, resolved, run_name)
         finished = run(config, module)
     if finished.folder is not None:  # there are no checkpoints without one
         # In memory is the model of the last epoch, which may be worse.
@@ -487,16 +461,16 @@ def _plain(value: Any) -> Any:
         return {**_plain(value.func), "init_args": _plain(value.keywords)}
     if isinstance(value, type | FunctionType):
         path = registry.import_path(value)
-        if isinstance(value, type) and load_class(path) is value:
+        if load_class(path) is value:
             return {"class_path": path}
-        # Functions of one name may differ, above all lambdas, and classes inside functions: their
-        # code tells them apart.
-        return {"class_path": path, "code": checksum_of_code(value)[:12]}
+        # Functions of one name may differ, above all lambdas, and classes inside functions.
+        return {"class_path": path, "given_in_python": uuid4().hex[:12]}
     state = {}
     for name, item in sorted(getattr(value, "__dict__", {}).items()):
         if isinstance(item, SCALAR):
             state[name] = item
-    return {"class_path": registry.import_path(type(value)), "init_args": state}
+    path = registry.import_path(type(value))
+    return {"class_path": path, "init_args": state, "given_in_python": True}
 
 
 def _described(data: GraphDataModule) -> dict[str, Any]:

@@ -60,7 +60,7 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
             "--model.optimizer.lr 0.1 --model.optimizer SGD",
             ["--model.optimizer SGD would drop --model.optimizer.lr", "name it first"],
         ),
-        ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),
+        ("--trainer.accelerator gpu", ["No supported gpu backend"]),
         (
             "--model.norm lipschitz",
             ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"],
