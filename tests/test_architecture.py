@@ -41,11 +41,9 @@ MAY_IMPORT = {
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
-    "arena": {"arena", "training", "data", "diagnostics", "nn.parts"} | BUILDER | GRAPH | RUNS,
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
     "cli": {
         "cli",
-        "arena",
         "nn",
         "data",
         "training",

@@ -12,9 +12,6 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth import FeatureNorm, testing
-from gnn_depth.arena.definition import REMEDIES, Arena
-from gnn_depth.arena.records import TrainingJob
-from gnn_depth.arena.running import perform
 from gnn_depth.cli import main
 from gnn_depth.measurements import load_values, measure_names
 from gnn_depth.nn import DeepGNN, native
@@ -23,6 +20,7 @@ from gnn_depth.testing import NotConforming, checks
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
 from tests.testing.built_in import CHECKS, PARTS
+from tools.benchmark.definition import METHODS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -126,18 +124,18 @@ def test_an_initialisation_draws_on_a_gpu(name):
 
 
 @pytest.mark.parametrize(
-    "remedy", [name for name, remedy in REMEDIES.items() if not remedy.transforms]
+    "name", [name for name, method in METHODS.items() if not {"data", "trainer"} & method.keys()]
 )
-def test_a_training_has_the_same_curves(remedy, tmp_path):
-    chosen = REMEDIES[remedy]
+def test_a_training_has_the_same_curves(name, tmp_path):
+    method = METHODS[name].get("model", {})
     # Not Adam, which makes full steps of gradients that are zero but for rounding.
     optimizer = {"class_path": "SGD", "init_args": {"lr": 0.1}}
-    model = {"num_layers": 6, "hidden_channels": 16, "optimizer": optimizer, **chosen.model}
-    if "drop_message" in remedy or "drop_edge" in remedy or "drop_sens" in remedy:
+    model = {"num_layers": 6, "hidden_channels": 16, "optimizer": optimizer, **method}
+    if "graph_dropout" in method:
         model["graph_dropout"] = "none"  # each device draws its own random numbers
     found = {}
     for device in DEVICES:
-        found[device] = curves(trained(model, device, tmp_path, callbacks=list(chosen.callbacks)))
+        found[device] = curves(trained(model, device, tmp_path))
     assert_same(found["cpu"], found["gpu"], 1e-6)
 
 
@@ -283,17 +281,6 @@ def test_the_command_trains_and_probes_on_a_gpu(tmp_path):
     quick = ["--trainer.max_epochs", "3", "--trainer.accelerator", "gpu"]
     assert main(["fit", "--model.num_layers", "4", "--run.root", str(tmp_path), *quick]) == 0
     assert main(["probe", "--model.num_layers", "8", "--model.skip", "residual"]) == 0
-
-
-def test_a_training_of_the_arena_runs_on_a_gpu_and_is_probed_there():
-    arena = Arena()
-    job = TrainingJob("small", "sbm_small", "residual", 8, 16, 0, 0, 12)
-    on_cpu, on_gpu = (perform(arena, job, accelerator) for accelerator in DEVICES)
-    assert on_gpu.status == "finished"
-    assert on_gpu.device == "gpu"
-    assert list(on_gpu.probe) == list(on_cpu.probe)
-    for one, other in zip(on_cpu.probe["0"], on_gpu.probe["0"], strict=True):
-        np.testing.assert_allclose(other, one, rtol=0.02, atol=1e-7)  # three digits are kept
 
 
 def test_a_sweep_trains_on_a_gpu(tmp_path):

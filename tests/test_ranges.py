@@ -158,9 +158,9 @@ def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
             ), f"{what} {value}"
             if refusal := option.range.refusal(short, value):
                 # PyTorch may refuse a part's size first.
-                assert re.sub(
-                    r"^\w+\.| of \w+", "", python or ""
-                ) == refusal or "memory" in str(python), what
+                assert re.sub(r"^\w+\.| of \w+", "", python or "") == refusal or "memory" in str(
+                    python
+                ), what
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ REPORTS = {
     "reproduce ITEM.",
     "export": "Write a trained model as a file that PyTorch runs without this package: gnn-depth "
     "export RUN --output model.pt2.",
-    "arena": "Train many remedies for depth alike on several data sets, and compare them.",
     "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
     "helps; one minute.",
 }

@@ -52,7 +52,11 @@ def part(kind: str, base: str, body: str) -> str:
             ["plug_own.py:5", "torch.float64", "torch.float32"],
         ),
         (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns tuple", "(5, 8)"]),
-        (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "returns NaN or infinity", "clamp_min"]),
+        (
+            norm("return 0 * x / 0"),
+            "norm 'own' (Own,",
+            ["plug_own.py:5", "returns NaN or infinity", "clamp_min"],
+        ),
         (
             norm("return y"),
             "norm 'own' (Own,",

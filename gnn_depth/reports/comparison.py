@@ -1,0 +1,92 @@
+"""Paired comparisons of runs over splits or seeds: the corrected t-test, and Holm's correction."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+LEVEL = 0.05  # of all tests and intervals
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A paired comparison.
+
+    Attributes:
+        difference: The mean difference.
+        p: The probability of one as large if there is none; NaN if it cannot be tested.
+        count: The number of pairs.
+        error: The standard error of the difference; NaN if it cannot be tested.
+    """
+
+    difference: float
+    p: float
+    count: int
+    error: float
+
+
+def corrected_t_test(differences: ArrayLike, ratio: float, step: float = 0.0) -> PairedTest:
+    r"""The corrected resampled t-test of paired differences over splits of one data set.
+
+    .. math:: t = \bar d \Big/ \sqrt{(1/n + n_\text{test} / n_\text{train}) \, s^2}
+
+    with n - 1 degrees of freedom. Splits of one data set share training rows, so their differences
+    are not independent; the second term corrects for that. Nadeau & Bengio, *Inference for the
+    Generalization Error*, Machine Learning 52, 2003.
+
+    With few test rows a few differences can be equal by chance, and :math:`s^2 = 0` then says
+    nothing. An accuracy over m rows is a multiple of h = 1/m and stands for any value within h/2 of
+    it. This rounding error is uniform, with variance :math:`h^2 / 12`; a difference of two
+    accuracies has twice that. So :math:`s^2` is taken to be at least :math:`h^2 / 6`. In a
+    simulation of two equal models on 3 splits with 50 test rows each, p was at most 0.0025 several
+    times as often as it should be without this floor; with it, less often than it should be. If all
+    of 3 independent splits differ by one row, p is 0.05.
+
+    Args:
+        differences: One for each split.
+        ratio: Test rows for each training row; 0 for splits that share nothing.
+        step: h, the resolution of the metric. With 0, equal differences cannot be tested.
+    """
+    d = np.asarray(differences, dtype=float)
+    count = len(d)
+    mean = float(d.mean()) if count else math.nan
+    if count < 2:
+        return PairedTest(mean, math.nan, count, math.nan)
+    variance = max(float(d.var(ddof=1)), step**2 / 6)
+    if variance == 0:
+        p = 1.0 if mean == 0 else math.nan
+        return PairedTest(mean, p, count, math.nan)
+    error = math.sqrt((1 / count + ratio) * variance)
+    p = float(2 * stats.t.sf(abs(mean) / error, count - 1))
+    return PairedTest(mean, p, count, error)
+
+
+def half_width(values: ArrayLike, ratio: float = 0.0) -> float:
+    """Half the width of the 95% confidence interval of a mean; NaN for a single value.
+
+    Args:
+        values: The values, one for each split.
+        ratio: As in :func:`corrected_t_test`.
+    """
+    x = np.asarray(values, dtype=float)
+    if len(x) < 2:
+        return math.nan
+    quantile = stats.t.ppf(1 - LEVEL / 2, len(x) - 1)
+    return float(quantile * x.std(ddof=1) * math.sqrt(1 / len(x) + ratio))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values of a family of tests; those that are NaN are not of the family.
+
+    Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979.
+    """
+    known = [place for place, value in enumerate(p) if not math.isnan(value)]
+    adjusted = [math.nan] * len(p)
+    largest = 0.0
+    for number, place in enumerate(sorted(known, key=lambda place: p[place])):
+        largest = max(largest, (len(known) - number) * p[place])
+        adjusted[place] = min(1.0, largest)
+    return adjusted

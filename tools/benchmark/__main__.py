@@ -1,0 +1,65 @@
+"""Train what the benchmark lacks, or write its page.
+
+Without options it prints the tables. ``--run`` can be stopped and started again at any time.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from gnn_depth import registry
+from tools.benchmark import page, records
+from tools.benchmark.definition import DEPTHS, METHODS, SETS
+from tools.benchmark.running import Benchmark, cells
+
+RECORDS = Path("docs/results/benchmark.csv")
+PAGE = Path("docs/benchmark.md")
+#: The kinds of parts that a plugin can add to the comparison.
+KINDS = ("layer", "norm", "skip", "init", "graph_dropout")
+
+
+def methods_of(plugin: str) -> dict[str, dict[str, Any]]:
+    """A method for each part that a plugin registers, with the part's default options."""
+    before = {kind: set(registry.registered(kind)) for kind in KINDS}
+    registry.load_plugin(plugin)
+    found = {}
+    for kind in KINDS:
+        for name in registry.registered(kind):
+            if name not in before[kind]:
+                found[name] = {"model": {kind: name}}
+    return found
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m tools.benchmark", description=__doc__)
+    parser.add_argument("--run", action="store_true", help="train what is missing")
+    parser.add_argument("--add", metavar="PLUGIN", help="train the parts of your own file instead")
+    parser.add_argument("--page", action="store_true", help=f"write the tables of {PAGE}")
+    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--depths", nargs="+", type=int, default=list(DEPTHS))
+    parser.add_argument("--splits", type=int, default=3, help="of each final training")
+    parser.add_argument("--max-hours", type=float, default=float("inf"))
+    given = parser.parse_args(argv)
+    if given.run or given.add:
+        methods = METHODS
+        chosen = given.methods
+        if given.add:
+            own = methods_of(given.add)
+            methods, chosen = {**METHODS, **own}, list(own)
+        until = time.monotonic() + 3600 * given.max_hours
+        benchmark = Benchmark(given.records, methods, until)
+        for name, method, depth in cells(given.sets, chosen, given.depths):
+            if not benchmark.run_cell(name, method, depth, given.splits):
+                break
+    frame = records.read(given.records)
+    if given.page:
+        page.write(frame, PAGE)
+    else:
+        print(page.tables(frame))
+
+
+if __name__ == "__main__":
+    main()
