@@ -36,7 +36,7 @@ def read(path: Path) -> pd.DataFrame:
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
     numbers = frame.columns.difference(["stage", "set", "method", "status", "settled", "reason"])
-    frame[numbers] = frame[numbers].apply(pd.to_numeric)
+    frame[numbers] = frame[numbers].replace({"": None, "nan": None}).apply(pd.to_numeric)
     frame["settled"] = frame["settled"] == "True"
     return frame
 
