@@ -100,9 +100,8 @@ class EpochMetrics:
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
-            for name, metric in list(metrics.items()):
-                if _keeps_all(metric) and not keeps_all:
-                    del metrics[name]
+            if not keeps_all:
+                metrics = {name: each for name, each in metrics.items() if not _keeps_all(each)}
             self._own.append(metrics)
         self.reset()
 
@@ -193,9 +192,7 @@ class EpochMetrics:
                         values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
                     value = metric.compute()
-                    if not value.is_floating_point():
-                        value = value.float()
-                    values[f"{name}/{own}"] = value
+                    values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()
         self.reset()
         return values
 
@@ -208,22 +205,15 @@ class EpochMetrics:
                     yield f"{name}/{own}", remark()
 
     def _all(self) -> list[Metric]:
-        found: list[Metric] = []
-        for of_set in self._own:
-            found += of_set.values()
-        return found
+        return [metric for of_set in self._own for metric in of_set.values()]
 
     def _mean_loss(self) -> Tensor | None:
         if not self._losses:
             return None
         if len(self._losses) == 1:  # as it is: x * n / n may differ in its last bit
             return self._losses[0][0]
-        total: Any = 0
-        number = 0
-        for loss, size in self._losses:
-            total = total + loss * size
-            number += size
-        return total / number
+        total = sum(loss * size for loss, size in self._losses)
+        return torch.as_tensor(total / sum(size for _, size in self._losses))
 
     def _merged(self, trainer: L.Trainer) -> tuple[Tensor | None, list[float], Tensor | None]:
         """Counts, sizes and mean loss over all processes, in one exchange.
@@ -232,24 +222,22 @@ class EpochMetrics:
         every process.
         """
         device = trainer.strategy.root_device
-        sums = torch.zeros(2 + len(self.names), dtype=torch.float64, device=device)
-        for loss, size in self._losses:
-            sums[0] += loss.double() * size
-            sums[1] += size
-        sums[2:] = sums.new_tensor(self._sizes)
+        total = float(sum(loss.double() * size for loss, size in self._losses))
+        rows = sum(size for _, size in self._losses)
+        numbers = [total, rows, *self._sizes]
+        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
         if self._counts is not None:
             sums = torch.cat([sums, self._counts.double().flatten()])
         # Sums and never means: processes may have different numbers of rows.
         sums = trainer.strategy.reduce(sums, reduce_op="sum")
-        head = 2 + len(self.names)
-        weighted_loss, number, *sizes = sums[:head].tolist()
+        head = len(numbers)
+        total, rows, *sizes = sums[:head].tolist()
         mean_loss: Tensor | None = None
         counts: Tensor | None = None
-        if number:
-            dtype = torch.float32
-            if self._losses:
-                dtype = self._losses[0][0].dtype
-            mean_loss = sums.new_tensor(weighted_loss / number).to(dtype)
+        if rows:
+            mean_loss = sums.new_tensor(total / rows)
+            if not self._losses or self._losses[0][0].dtype != torch.float64:
+                mean_loss = mean_loss.float()
         if self._counts is not None:
             counts = sums[head:].view_as(self._counts).long()
         return counts, sizes, mean_loss

@@ -1,9 +1,8 @@
 """A finished run: its folder, and what can be done with its model."""
 
-import html
 import io
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -191,43 +190,18 @@ class Run:
     def __repr__(self) -> str:
         if self.folder is None:
             return "Run without a folder"
-        return "\n".join([f"Run {self.folder}", *(f"  {line}" for line in self._lines())])
-
-    def _lines(self) -> list[str]:
-        """Status and the main metrics, on less than a screen."""
-        result, model = self.result, self.config["model"]
-        norms = [_name(norm) for norm in model.get("norm") or []]
-        parts = [_name(model.get("layer")), *norms]
-        epochs = f"{result['status']} after {result['epochs']} epochs"
+        result, metrics = self.result, self.metrics
         lines = [
-            f"{model.get('num_layers')} layers of {' with '.join(parts)}, "
-            f"{result['num_parameters']:,} parameters, on {_name(self.config['data'])}",
-            f"{epochs} in {result['seconds']:.1f} s",
+            f"Run {self.folder}",
+            f"{result['name']}: {result['status']} after {result['epochs']} epochs in "
+            f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters",
         ]
-        metrics = self.metrics
         # Those of the best epoch, of the test set first; of the last epoch, if none is the best.
         of_best = [name for name in metrics if name.endswith("_at_best_val")]
         of_last = [name for name in metrics if name.startswith(("test/", "val/"))]
-        shown = sorted(of_best or of_last, key=lambda name: not name.startswith("test"))
-        for name in shown[:MOST_METRICS]:
+        for name in sorted(of_best or of_last)[:MOST_METRICS]:
             lines.append(f"{name:<32}{in_digits(metrics[name]):>12}")
-        return lines
-
-    def _repr_html_(self) -> str:
-        head, *lines = repr(self).splitlines()
-        body = html.escape("\n".join(lines))
-        return f"<b>{html.escape(head)}</b><pre>{body}</pre>"
-
-
-def _name(part: Any) -> str:
-    """The name of a part of a config, without its options."""
-    if isinstance(part, Mapping):
-        if "class_path" not in part:
-            return str(part.get("name", "own"))
-        options = part.get("init_args") or {}
-        word = str(options.get("name") or options.get("dataset") or part["class_path"])
-        return word.rpartition(".")[2]
-    return str(part)
+        return "\n  ".join(lines)
 
 
 def load(path: str | Path) -> Run:

@@ -42,8 +42,8 @@ def confusion(
 
 def accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
     """Share of the nodes whose class is predicted correctly; NaN if a node has no prediction."""
-    correct = counts.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return _where_predicted(counts, correct.double() / counts.sum((-2, -1)))
+    hits, labelled, _ = _by_class(counts)
+    return _where_predicted(counts, hits.sum(-1) / labelled.sum(-1))
 
 
 def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
@@ -51,10 +51,10 @@ def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "
 
     A class occurs if it is among the labels or the predictions. NaN if a node has no prediction.
     """
-    # Labels and predictions of each class together: 2 TP + FP + FN.
-    seen = counts.sum(-1) + counts[..., :-1].sum(-2)
-    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
+    hits, labelled, predicted = _by_class(counts)
+    seen = labelled + predicted
     # A class that does not occur is 0 / 1, and adds nothing to the sum.
+    f1 = 2 * hits / seen.clamp_min(1)
     number_of_classes = (seen > 0).double().sum(-1, keepdim=True)
     return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
 
@@ -66,17 +66,8 @@ def f1_of_class(
 
     NaN if it is neither among the labels nor among the predictions, or if a node has no prediction.
     """
-    labelled = counts[..., number, :].sum(-1)
-    predicted = counts[..., :, number].sum(-1)
-    hits = counts[..., number, number].double()
-    return _where_predicted(counts, 2 * hits / (labelled + predicted))
-
-
-def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
-    """Values of sets, with NaN for those in which a node has no prediction."""
-    # Rows whose output has a NaN, in the last column.
-    without = counts[..., -1].sum(-1)
-    return values.masked_fill(without > 0, torch.nan).float()
+    hits, labelled, predicted = _by_class(counts)
+    return _where_predicted(counts, (2 * hits / (labelled + predicted))[..., number])
 
 
 def balanced_accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
@@ -84,9 +75,25 @@ def balanced_accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[
 
     NaN if a node has no prediction.
     """
-    nodes = counts.sum(-1)
-    recall = counts.diagonal(dim1=-2, dim2=-1).double() / nodes.clamp_min(1)
-    return _where_predicted(counts, recall.sum(-1) / (nodes > 0).sum(-1))
+    hits, labelled, _ = _by_class(counts)
+    recall = hits / labelled.clamp_min(1)
+    return _where_predicted(counts, recall.sum(-1) / (labelled > 0).sum(-1))
+
+
+def _by_class(counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """For each class the nodes that are found, those that have it, and those predicted as it."""
+    return (
+        counts.diagonal(dim1=-2, dim2=-1).double(),
+        counts.sum(-1),
+        counts[..., :-1].sum(-2),
+    )
+
+
+def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
+    """Values of sets, with NaN for those in which a node has no prediction."""
+    # Rows whose output has a NaN, in the last column.
+    without = counts[..., -1].sum(-1)
+    return values.masked_fill(without > 0, torch.nan).float()
 
 
 def confusion_table(

@@ -39,11 +39,10 @@ def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
     if not path.is_file():
         return None
     # As text: a node may be called 01 or NA.
-    known = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if len(ids) != len(known) or not known["node"].is_unique:
+    known = pd.read_csv(path, dtype=str, keep_default_na=False).set_index("node")["set"]
+    if len(ids) != len(known) or not known.index.is_unique:
         return None
-    places = pd.Index(known["node"]).get_indexer(pd.Index(ids).astype(str))
-    if (places < 0).any():
+    found = known.reindex(pd.Index(ids).astype(str))
+    if found.isna().any():
         return None
-    sets: np.ndarray = known["set"].to_numpy(object)[places]
-    return sets
+    return found.to_numpy(object)

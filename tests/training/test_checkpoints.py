@@ -18,7 +18,6 @@ from gnn_depth.training.checkpoints import (
     previous_of,
     read_checkpoint,
 )
-from gnn_depth.training.prediction import load_model
 
 DISK = VerifiedCheckpoints()
 
@@ -81,13 +80,6 @@ def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_
             break
     assert step > 8, "the steps were not counted"
     assert not list(path.parent.glob("*.part"))
-
-
-def test_the_one_before_stays(path):
-    for value in (1.0, 2.0, 3.0):
-        save(path, value)
-    assert (number(path), number(previous_of(path))) == (3.0, 2.0)
-    assert {file.name for file in path.parent.iterdir()} == {"last.ckpt", "last-1.ckpt"}
 
 
 def test_without_links_the_one_before_is_whole_while_the_name_is_free(path, monkeypatch):
@@ -183,10 +175,3 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
     (kept,) = (tmp_path / "own").glob("*.ckpt")
     read_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name}
-
-
-@pytest.mark.parametrize("content", [{"epoch": 1}, {"state_dict": {}}, [1]])
-def test_a_file_without_a_model_is_refused_by_its_path(path, content):
-    DISK.save_checkpoint(content, path)
-    with pytest.raises(DamagedError, match=r"last\.ckpt: it is not a checkpoint of a model"):
-        load_model(path)

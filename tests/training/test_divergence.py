@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
-from gnn_depth.data.transforms import seeded_everywhere
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import registered
@@ -29,21 +28,6 @@ def test_a_stack_of_good_parts_passes_and_neither_it_nor_random_numbers_change(o
     assert all(torch.equal(value, before[name]) for name, value in stack.state_dict().items())
     assert stack.training
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in stack.modules())
-
-
-def test_the_random_numbers_of_a_gpu_are_left_to_the_training(monkeypatch):
-    seeds = []
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
-    torch.manual_seed(3)
-    assert seeds == [3], "what torch asks of all GPUs"
-    check_parts(DeepGNN(6, 3, num_layers=3, hidden_channels=8, dropout=0.5), 6)
-    with seeded_everywhere(5):
-        torch.rand(1)
-    assert seeds == [3]
-
-
-def test_features_that_are_integers_are_tried_as_integers():
-    check_parts(DeepGNN((3, 4), 2, hidden_channels=8, encoder="embedding"), (3, 4))
 
 
 def test_numbers_that_overflow_in_a_deep_stack_are_no_fault_of_a_part():

@@ -6,14 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import UserGraph
-from gnn_depth.graph import Graph
 from gnn_depth.runs import write_result
-from gnn_depth.training.export import inputs_of
 
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
 
@@ -66,20 +63,6 @@ def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
     pd.testing.assert_frame_equal(run.predict(other), found)
 
 
-def test_a_run_that_was_stopped_or_has_no_best_epoch_says_which_model_it_has(
-    trained, tmp_path, caplog
-):
-    run, _ = trained
-    _ = gnn_depth.load(run.folder).model
-    assert caplog.text == ""
-    shutil.copytree(run.folder, tmp_path / "copy")
-    (tmp_path / "copy" / "checkpoints" / "best.ckpt").unlink()
-    write_result(tmp_path / "copy", {**run.result, "status": "interrupted"})
-    _ = gnn_depth.load(tmp_path / "copy").model
-    assert "is interrupted: its model is that of an epoch so far" in caplog.text
-    assert "has no best epoch: its model is that of the last one" in caplog.text
-
-
 def test_metrics_are_numbers_and_an_edited_result_is_refused(trained, tmp_path):
     run, _ = trained
     result = run.result
@@ -107,48 +90,18 @@ def test_the_model_takes_features_and_edges(trained):
         run.model(batch.x)
 
 
-def test_weights_of_edges_and_graphs_reach_the_model(trained):
-    run, _ = trained
-    x, edges = run.data.batch.x, run.data.batch.graph.edge_index
-    weight = torch.rand(edges.shape[1])
-    owner = torch.arange(len(x)) // 20
-    graph = Graph(edges, len(x), owner, edge_weight=weight)
-    wanted = run.model.stack(x, graph, None, "mean")
-    torch.testing.assert_close(run.model(x, edges, weight, node_to_graph=owner), wanted)
-
-
 def test_a_run_is_shown_on_less_than_a_screen(trained):
     run, _ = trained
     text = repr(gnn_depth.load(run.folder))
     assert str(run.folder) in text
-    assert "sage with layer" in text
+    assert "x: finished after 4 epochs" in text
     assert "test_acc_at_best_val" in text
     assert len(text.splitlines()) < 24
-    page = gnn_depth.load(run.folder)._repr_html_()
-    assert "sage with layer" in page
-    assert page.startswith("<b>Run ")
 
 
 @pytest.fixture
 def data() -> Data:
     return Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
-
-
-def test_nothing_is_printed_without_progress(data, tmp_path, capfd):
-    for progress in (False, True):
-        gnn_depth.fit(MODEL, data, epochs=2, root=str(tmp_path), name="y", progress=progress)
-        out, err = capfd.readouterr()
-        assert out == ""
-        assert bool(err) == progress
-        for word in ("Tip", "GPU available", "test/"):
-            assert word not in err
-
-
-def test_a_table_alone_is_answered_with_the_way_in(tmp_path):
-    (tmp_path / "nodes.csv").write_text("id,topic\n1,a\n")
-    for path in (tmp_path / "nodes.csv", tmp_path / "away.csv"):
-        with pytest.raises(ValueError, match=r"UserGraph\(edges, nodes=\.\.\., label"):
-            gnn_depth.fit(MODEL, str(path))
 
 
 def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(data, tmp_path):
@@ -158,19 +111,6 @@ def test_a_cosine_schedule_is_as_long_as_the_training_unless_it_says_otherwise(d
             {**MODEL, "scheduler": schedule}, data, epochs=2, root=str(tmp_path), progress=False
         )
         assert run.config["model"]["scheduler"]["init_args"]["T_max"] == length
-
-
-def test_tensorboard_opens_on_the_curves_of_training_and_validation(data, tmp_path):
-    callbacks = ["GradientNorms"]
-    run = gnn_depth.fit(
-        MODEL, data, epochs=2, root=str(tmp_path), progress=False, callbacks=callbacks
-    )
-    found = EventAccumulator(str(run.folder)).Reload().Tags()
-    # Its first page, Time Series, shows scalars and pictures in the order of their tags.
-    tags = sorted([*found["scalars"], *found["images"]])
-    of_page = list(dict.fromkeys(tag.split("/")[0] for tag in tags))
-    assert of_page[:2] == ["train", "val"]
-    assert {"~test", "~gradient_norm", "~heat_map"} <= set(of_page[2:])
 
 
 def test_what_is_no_run_is_refused_with_the_way_out(trained, tmp_path):
@@ -213,33 +153,6 @@ def test_an_export_gives_the_predictions(trained):
     with pytest.raises(ValueError, match=r"model.pt2: the file exists; move it away"):
         run.export(path)
     assert not list(folder.glob(".*"))
-
-
-def test_an_export_takes_the_weights_and_features_of_edges_that_the_model_takes(tmp_path):
-    draws = torch.Generator().manual_seed(0)
-    ends = torch.randint(20, (2, 60), generator=draws)
-    x, y = torch.randn(20, 3, generator=draws), torch.arange(20) % 2
-    for layer, of_edges in (
-        ("gcn", {"edge_weight": torch.rand(60, generator=draws)}),
-        ("gat", {"edge_attr": torch.randn(60, 2, generator=draws)}),
-    ):
-        data = Data(x=x, y=y, edge_index=ends, **of_edges)
-        options = {"layer": layer, "num_layers": 1, "hidden_channels": 4}
-        run = gnn_depth.fit(options, data, epochs=1, root=str(tmp_path), progress=False)
-        assert inputs_of(run.model) == ["x", "edge_index", *of_edges]
-        path = run.export(tmp_path / f"{layer}.pt2")
-        found = torch.export.load(path).module()(x=x, edge_index=ends, **of_edges)
-        wanted = run.predict(data)[["class_0", "class_1"]].to_numpy()
-        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5)
-
-
-def test_arguments_of_fit_are_the_first_to_be_suggested():
-    with pytest.raises(ValueError, match="'epoch'. Did you mean 'epochs'"):
-        gnn_depth.fit(MODEL, Data(), epoch=10)
-    with pytest.raises(ValueError, match="Did you mean 'trainer.max_steps'"):
-        gnn_depth.fit(MODEL, Data(), max_step=10)
-    with pytest.raises(ValueError, match="Did you mean 'model.hidden_channels'"):
-        gnn_depth.fit({"hidden_dim": 3}, Data())
 
 
 def test_a_row_of_the_curves_that_was_cut_off_is_none(data, tmp_path):

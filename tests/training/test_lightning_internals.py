@@ -132,25 +132,6 @@ def test_a_callback_that_looks_inside_a_validation_is_called(make_trainer, hook)
     assert len(calls) == 3
 
 
-def test_the_end_of_a_validation_finds_the_model_as_it_was_evaluated(make_trainer):
-    seen = []
-
-    class End(Callback):
-        def on_validation_end(self, trainer, module):
-            seen.append(
-                (
-                    trainer.current_epoch,
-                    module.training,
-                    torch.is_grad_enabled(),
-                    trainer.validating,
-                )
-            )
-            assert "val/loss" in trainer.callback_metrics
-
-    fit(make_trainer, epochs=2, callbacks=[End()])
-    assert seen == [(0, False, False, True), (1, False, False, True)]
-
-
 def test_data_of_another_kind_is_validated_by_lightnings_loop(make_trainer, monkeypatch):
     class Other(Tiny):
         def val_dataloader(self):
@@ -161,16 +142,6 @@ def test_data_of_another_kind_is_validated_by_lightnings_loop(make_trainer, monk
     )
     rows, _, _ = fit(make_trainer, data=Other())
     assert all("val/acc" in row for row in rows.values())
-
-
-def test_a_full_batch_beside_several_in_training_is_validated_by_lightnings_loop(make_trainer):
-    class Mixed(Tiny):
-        def train_dataloader(self):
-            return Several(self, 3)
-
-    rows, _, _ = fit(make_trainer, data=Mixed(), epochs=2)
-    assert all({"val/acc", "train/acc"} <= set(row) for row in rows.values())
-    assert len(rows) == 2
 
 
 class Odd(nn.Module):
@@ -200,14 +171,6 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     with pytest.raises(ZeroDivisionError):
         evaluate()
     assert [module.training for module in model.modules()] == before
-
-
-def test_a_module_with_a_mode_of_its_own_is_told():
-    model = nn.Sequential(nn.Linear(2, 2), Odd())
-    with evaluation_mode(model):
-        assert model[1].told == [False]
-        assert not model.training
-    assert model.training
 
 
 def test_the_loop_that_is_replaced_has_what_ours_reads_and_sets(make_trainer, model, tiny):

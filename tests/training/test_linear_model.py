@@ -86,24 +86,6 @@ def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
     assert found["test/r2"] == pytest.approx(theirs.score(x[test], y[test]), abs=1e-3)
 
 
-def test_labels_are_compared_too_and_what_cannot_be_is_left_out():
-    found = linear_metrics(make_task(None, "multilabel", 3), GraphSource(graph("multilabel")))[
-        ALONE
-    ]
-    assert found["test/auroc"] > 0.8
-    one_each = []
-    for number in range(12):
-        edges = torch.zeros(2, 1, dtype=torch.long)
-        one_each.append(Data(torch.ones(3, 2), edges, y=torch.tensor([number % 2])))
-    assert linear_metrics(make_task(None, "multiclass", 2), GraphSource(one_each)) == {}
-    constant = graph("multiclass")
-    constant.x = torch.ones(300, 1)
-    found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(constant))[ALONE]
-    largest = constant.y[constant.train_mask].bincount().argmax()
-    share = (constant.y[constant.test_mask] == largest).float().mean().item()
-    assert found["test/acc"] == pytest.approx(share)
-
-
 @pytest.mark.parametrize(
     ("answer", "found", "alone", "warns"),
     [
@@ -123,19 +105,6 @@ def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns)
     warning = f"warning: a linear model of {ALONE} predicts better"
     assert any(line.startswith(warning) for line in lines) == warns
     assert any("linear model" in line for line in lines) == (alone == alone)
-
-
-def test_a_task_that_no_linear_model_can_learn_costs_a_line_and_not_the_run(
-    tmp_path, caplog, monkeypatch
-):
-    def fails(task, data):
-        raise TypeError("this loss needs the graph")
-
-    monkeypatch.setattr("gnn_depth.training.run.linear_metrics", fails)
-    run = gnn_depth.fit({"num_layers": 1}, graph("multiclass"), 2, root=str(tmp_path), **QUIET)
-    assert run.result["status"] == "finished"
-    assert "linear model" not in str(run)
-    assert "no linear model to compare with: this loss needs the graph" in caplog.text
 
 
 def test_the_linear_models_are_fitted_when_the_report_is_read_and_to_the_data_of_the_training(

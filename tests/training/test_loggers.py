@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from gnn_depth.training import NodeClassifier, loggers
+from gnn_depth.training import loggers
 from gnn_depth.training.loggers import EpochProgress, EventLogger
 from tests.training.conftest import Several, Tiny, scalars
 
@@ -53,11 +53,6 @@ def fit(make_trainer, tiny, model):
     return run
 
 
-def test_a_slow_training_hands_over_after_the_time_of_a_block(fit, monkeypatch):
-    monkeypatch.setattr(loggers, "SECONDS", 0.0)
-    assert fit(3).blocks == [1, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("error", "raised"),
     [(KeyboardInterrupt(), SystemExit), (SIGTERMException(), SystemExit), (OSError(), OSError)],
@@ -67,19 +62,6 @@ def test_nothing_is_lost_however_the_training_ends(fit, error, raised):
         fit(10, [Raise(error, epoch=6)])
     assert [step for step, _ in fit.logger.rows] == list(range(7))
     assert all("val/acc" in row for _, row in fit.logger.rows)
-
-
-def test_a_logger_that_fails_is_not_asked_again(fit, monkeypatch):
-    def fail(self, metrics, step):
-        calls.append(step)
-        raise OSError("no space left")
-
-    calls = []
-    monkeypatch.setattr(Rows, "log_metrics", fail)
-    monkeypatch.setattr(loggers, "ROWS", 6)
-    with pytest.raises(OSError, match="no space left"):
-        fit(9)
-    assert calls == [0]
 
 
 def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
@@ -97,26 +79,6 @@ def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
     with pytest.raises(SystemExit):
         fit(9)
     assert sorted({step for step, _ in fit.logger.rows}) == list(range(6))
-
-
-def test_callbacks_find_every_value_of_the_epoch_at_its_end(fit):
-    class See(Callback):
-        def on_train_epoch_end(self, trainer, pl_module):
-            seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
-
-    seen = []
-    logger = fit(4, [See()])
-    assert [(epoch, row | {"epoch": epoch}) for epoch, row in enumerate(seen)] == logger.rows
-    assert {
-        "train/loss",
-        "train/acc",
-        "train/f1",
-        "train/lr",
-        "val/loss",
-        "val/acc",
-        "test/f1",
-    } <= seen[-1].keys()
-    assert fit.trainer.logged_metrics.keys() == seen[-1].keys()
 
 
 def test_a_model_is_fitted_again_by_another_trainer_and_by_the_same(fit, model, tiny):
@@ -139,18 +101,6 @@ def test_several_batches_an_epoch_are_merged_by_lightning(fit):
     assert {step for step, _ in logger.rows} == {1, 3, 5}
     merged = {name for _, row in logger.rows for name in row}
     assert merged == once.keys()
-
-
-def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, monkeypatch):
-    """Beside the checks for divergence, which wait for the loss alone."""
-    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
-    monkeypatch.setattr(
-        loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows]
-    )
-    monkeypatch.setattr(loggers, "ROWS", 6)
-    calls = []
-    make_trainer(8, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
-    assert calls == [6, 2]
 
 
 def test_curves_come_before_counters_and_undefined_values_have_no_point(tmp_path):

@@ -224,12 +224,6 @@ def test_labels_without_an_area_are_left_out_and_counted():
     assert "1 of 3 labels" in remarks["test/ap"], "one is true in no row"
 
 
-def test_scores_that_are_not_numbers_have_no_rank():
-    area = RocAuc()
-    area.update(torch.tensor([0.1, math.nan, 0.3]), torch.tensor([0, 1, 1]))
-    assert area.compute().isnan()
-
-
 @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel", "regression"])
 def test_an_output_that_is_nan_makes_every_metric_of_its_set_undefined_and_no_other(task):
     torch.manual_seed(0)
@@ -258,11 +252,6 @@ def test_more_nodes_than_single_precision_counts_are_counted():
     metrics.add(one, torch.tensor([[1.0, 0.0]]))
     metrics.compute(ALONE)
     assert metrics.counts.sum() == 2**24 + 1
-
-
-def test_scores_that_differ_by_less_than_probabilities_can_tell_are_told_apart():
-    scores = torch.tensor([[0.0, 1e-30], [1e-30, 0.0]])
-    assert measure(scores, torch.tensor([1, 0]))["val/acc"] == 1
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():

@@ -179,11 +179,3 @@ def test_a_callback_of_the_users_own_takes_the_options_of_its_base_and_its_mode(
     assert chosen.options == {**options, "mode": "max"}
     with pytest.raises(MisconfigurationException, match="in mode 'min': use mode max"):
         with_modes(check("callback", [{**written, "init_args": {**options, "mode": "min"}}]))
-
-
-def test_a_metric_with_an_underscore_is_answered_with_its_name():
-    for chosen in ({"name": "EarlyStopping", "monitor": "val_loss"}, "ModelCheckpoint"):
-        if isinstance(chosen, str):
-            chosen = {"name": chosen, "monitor": "val_acc"}
-        with pytest.raises(MisconfigurationException, match=r"Did you mean 'val/(loss|acc)'"):
-            with_modes(check("callback", chosen))

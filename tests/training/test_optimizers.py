@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, RMSprop
@@ -60,15 +59,6 @@ def test_a_fused_optimizer_is_the_same_to_rounding(model, cls, options):
     )
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"fused": False}, {"foreach": False}, {"differentiable": True}, {"capturable": True}],
-)
-def test_what_the_user_chose_stays(model, options):
-    optimizer = Adam(model.parameters(), **options)
-    assert fused(optimizer, None) is optimizer
-
-
 def test_other_optimizers_other_numbers_and_clipped_scaled_gradients_keep_their_form(model):
     clipping = SimpleNamespace(precision="16-mixed", gradient_clip_val=1.0)
     mine = type("Mine", (Adam,), {})
@@ -111,41 +101,6 @@ def test_the_layers_decay_by_themselves_and_all_else_as_the_optimizer_says(optio
     )  # none is in both, and none twice
     _, ((decay, _),) = groups_of(encoder="none", decoder="none")
     assert decay == 0.01, "a stack of layers alone has one group"
-
-
-def test_groups_of_the_users_own_are_parted_and_keep_their_options():
-    def grouped(parameters):
-        matrices, vectors = [], []
-        for parameter in parameters:
-            (matrices if parameter.dim() > 1 else vectors).append(parameter)
-        return AdamW(
-            [{"params": matrices, "lr": 0.5}, {"params": vectors, "weight_decay": 0.0}], lr=0.1
-        )
-
-    model, _ = groups_of(0.3, grouped)
-    found = model.configure_optimizers().param_groups
-    assert [(group["lr"], group["weight_decay"]) for group in found] == [
-        (0.5, 0.3),
-        (0.5, 0.01),
-        (0.1, 0.3),
-        (0.1, 0.0),
-    ]
-    assert all(group["fused"] for group in found)
-
-
-def test_a_step_follows_the_formula(tiny, make_trainer):
-    model, _ = groups_of(0.3, partial(SGD, lr=0.1, weight_decay=0.02))
-    batch = tiny.batch
-    loss = F.cross_entropy(model(batch)[batch.train_mask], batch.y[batch.train_mask])
-    gradients = torch.autograd.grad(loss, list(model.parameters()))
-    expected = {
-        name: weight.detach()
-        - 0.1 * (gradient + (0.3 if ".layer." in name else 0.02) * weight.detach())
-        for (name, weight), gradient in zip(model.named_parameters(), gradients)
-    }
-    make_trainer(1).fit(model, tiny)
-    for name, weight in model.named_parameters():
-        torch.testing.assert_close(weight.detach(), expected[name])
 
 
 def test_a_schedule_that_is_too_short_for_the_training_is_refused_before_it():
