@@ -1,16 +1,9 @@
 """Orders of edges in which a sum over each node's edges is one pass over memory."""
 
-from dataclasses import dataclass
-from itertools import pairwise
-
 import torch
 from torch import Tensor
 
 LONGEST_INT32 = 2**31 - 1
-#: Limits of the parts of padded rows: each part is a loop to compile,
-MOST_PARTS = 8
-#: and one with fewer slices fits into the cache anyway.
-SMALLEST_PART = 2**13
 
 
 def pointers(index: Tensor, size: int) -> Tensor:
@@ -102,82 +95,3 @@ def _positions(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
 def _scattered(values: Tensor, positions: Tensor) -> Tensor:
     """The values, each moved to its position."""
     return torch.empty_like(values).scatter_(0, positions.long(), values)
-
-
-@dataclass(frozen=True)
-class PaddedRows:
-    """Neighbour lists in slices of equal ``width``, of which each node's last one is padded.
-
-    A compiled loop over slices runs without a scatter; the sums of a node's slices are then added
-    up. Slices of 4 pad little even where most nodes have few neighbours.
-
-    Attributes:
-        node: The node that a slice belongs to, shape (slices,).
-        neighbour: Its neighbours, padded with 0, shape (slices, width).
-        edge: The edges, padded with the number of edges, shape (slices, width).
-        ptr: The slices of node i are ``ptr[i]:ptr[i + 1]``; shape (nodes + 1,), int32 where the
-            counts allow it.
-        index: 0, 1, ..., slices - 1, of the type of ``ptr``.
-        borders: Nodes that begin a part, and the last one's end, each with its first slice.
-    """
-
-    node: Tensor
-    neighbour: Tensor
-    edge: Tensor
-    ptr: Tensor
-    index: Tensor
-    borders: tuple[tuple[int, int], ...]
-
-    def parts(self) -> "list[PaddedRows]":
-        """The slices of consecutive groups of nodes, each part with pointers that begin with 0.
-
-        A loop over a part leaves results that are small and still in the cache when they are read
-        again.
-        """
-        parts = []
-        for (node, first), (last_node, end) in pairwise(self.borders):
-            part = PaddedRows(
-                node=self.node[first:end],
-                neighbour=self.neighbour[first:end],
-                edge=self.edge[first:end],
-                ptr=self.ptr[node : last_node + 1] - first,
-                index=self.index[: end - first],
-                borders=((0, 0), (last_node - node, end - first)),
-            )
-            parts.append(part)
-        return parts
-
-
-def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int = 4) -> PaddedRows:
-    """Cut the rows of a CSR into slices; ``order`` is the edge of each entry, None if in order."""
-    slices = (ptr.diff().long() + width - 1) // width  # of each node, rounded up
-    first_slice = torch.zeros_like(ptr, dtype=torch.long)
-    first_slice[1:] = slices.cumsum(0)
-    node = torch.repeat_interleave(torch.arange(len(slices), device=ptr.device), slices)
-    index = torch.arange(len(node), device=ptr.device)
-    first_entry = ptr[node] + (index - first_slice[node]) * width
-    entry = first_entry[:, None] + torch.arange(width, device=ptr.device)
-    real = entry < ptr[node + 1, None]
-    # Padding must point somewhere, here to the first entry, until its value is replaced below.
-    entry = entry.where(real, 0)
-    edge = entry
-    if order is not None:
-        edge = order[entry]
-    return PaddedRows(
-        node=node.to(ptr.dtype),
-        neighbour=neighbour[entry].where(real, 0),
-        edge=edge.to(ptr.dtype).where(real, len(neighbour)),
-        ptr=first_slice.to(ptr.dtype),
-        index=index.to(ptr.dtype),
-        borders=_borders(first_slice),
-    )
-
-
-def _borders(first_slice: Tensor) -> tuple[tuple[int, int], ...]:
-    """Nodes, with their first slices, that divide the slices into parts of about equal size."""
-    nodes, total = len(first_slice) - 1, int(first_slice[-1])
-    count = min(MOST_PARTS, max(1, total // SMALLEST_PART))
-    # A border lies between nodes, never in one: its sum is one loop's.
-    even = torch.arange(1, count, device=first_slice.device) * (total // count)
-    borders = sorted({0, *torch.searchsorted(first_slice, even).tolist(), nodes})
-    return tuple(zip(borders, first_slice[borders].tolist(), strict=True))

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from gnn_depth import torch_internals
-from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
+from gnn_depth.csr import EdgeRows, pointers
 
 T = TypeVar("T")
 G = TypeVar("G", bound="Graph")
@@ -320,10 +320,6 @@ class Graph:
         shape = (self.num_nodes, self.num_sources)
         return self.once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
-    def padded(self, transposed: bool = False) -> PaddedRows:
-        """The neighbour lists, of targets or of sources, in slices: see :class:`PaddedRows`."""
-        return self.once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
-
     @property
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
@@ -362,21 +358,6 @@ class Graph:
         kept = self.source <= self.target  # a self-loop is its own reverse
         pair = kept.cumsum(0).to(self.reverse) - 1
         return self.source[kept], self.target[kept], torch.where(kept, pair, pair[self.reverse])
-
-    def derive(self) -> None:
-        """Compute what compiled layers may need of this graph and of those derived from it."""
-        _ = self.edge_ids
-        self.padded()
-        if self.reverse is None:
-            self.padded(transposed=True)
-        else:
-            _ = self.edge_pairs
-        if self.node_to_graph is not None:
-            _ = self.graph_sizes
-        # A copy: they may derive something from this graph in turn.
-        for kept in list(self._derived.values()):
-            if isinstance(kept, Graph):
-                kept.derive()
 
     # A shard, whose nodes are only some of the graph's, answers these otherwise: see
     # gnn_depth.shard.

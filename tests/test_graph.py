@@ -190,30 +190,6 @@ def test_a_block_has_neither_gcn_weights_nor_reverse_edges():
         block.gcn_weights(torch.float32)
 
 
-def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_those_made_of_it(
-    graph,
-):
-    looped = graph.with_self_loops()
-    graph.derive()
-    for structure in (graph, looped):
-        derived = dict(structure._derived)
-        _ = (
-            structure.edge_ids,
-            structure.reverse,
-            structure.padded(),
-            structure.padded(transposed=True),
-        )
-        assert structure._derived == derived
-        assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()
-    both_ways = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
-    both_ways.derive()
-    assert ("padded", True) not in both_ways._derived  # the neighbours are the same
-    assert "edge_pairs" in both_ways._derived
-    several = Graph(graph.edge_index, 9, torch.arange(9) % 2)
-    several.derive()
-    assert "graph_sizes" in several._derived
-
-
 @pytest.fixture
 def directed():
     torch.manual_seed(3)
@@ -259,7 +235,6 @@ def test_a_prefix_of_more_nodes_than_there_are_is_refused(graph, count):
 
 def test_sizes_of_graphs_are_counted_once_and_a_block_has_none_of_those_beyond_it():
     three = Graph(torch.zeros(2, 0, dtype=torch.long), 6, torch.tensor([0, 1, 0, 1, 0, 2]))
-    three.derive()
     assert three.graph_sizes is three.graph_sizes
     assert three.graph_sizes.tolist() == [3, 2, 1]
     assert three.prefix(3).graph_sizes.tolist() == [2, 1, 0]

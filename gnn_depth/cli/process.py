@@ -11,8 +11,6 @@ import os
 import threading
 from collections.abc import Mapping
 
-from gnn_depth.nn.variants.compile import keep_compiled_code
-
 #: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching
 #: new pages from the system for the tensors of every step would take a good part of it.
 MALLOC = {-3: 1 << 25, -1: (1 << 31) - 1}
@@ -20,9 +18,7 @@ WRITER = "_AsyncWriterThread"
 
 
 def prepare_for_training(keep_memory: bool) -> None:
-    """Keep compiled code and, if asked, freed memory; drop the traceback of TensorBoard's writer on
-    a full disk."""
-    keep_compiled_code()
+    """Keep freed memory, if asked; drop the traceback of TensorBoard's writer on a full disk."""
     _drop_tracebacks_of_writer()
     if keep_memory:
         keep_freed_memory()

@@ -48,7 +48,6 @@ class States:
 
         ``x`` is the input of the block.
         """
-        # Compiled code checks every attribute that is read here, so it reads only what is needed.
         if skip.reads == "input":
             states = [x]
         elif skip.reads == "first":
@@ -128,7 +127,7 @@ class Block(nn.Module):
         return self.activation(self.norms(x, graph))
 
 
-class PlainBlock(Block):
+class FusedBlock(Block):
     r"""A block without norms, which its layer may compute at once: see :meth:`Layer.whole_block`.
 
     .. math:: X^{l+1} = [X^l +] \phi(\mathrm{layer}(X^l)),
@@ -160,10 +159,10 @@ def make_block(
     """Make the block of these parts: see :class:`Block`."""
     has_norms = len(norms) > 0 or len(norms_after_skip) > 0
     # Decided here, once, and not in every pass.
-    is_plain = not has_norms and skip.adds_input is not None
+    has_known_sum = not has_norms and skip.adds_input is not None
     kind = Block
-    if is_plain and activation in (no_activation, F.relu):
-        kind = PlainBlock
+    if has_known_sum and activation in (no_activation, F.relu):
+        kind = FusedBlock
     return kind(layer, norms, activation, skip, norms_after_skip, dropout)
 
 

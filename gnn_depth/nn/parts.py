@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -272,8 +271,7 @@ class AttentionLayer(Layer):
         for norm in self.score_norms:
             if not norm.scales_targets:
                 return False
-            # Compiled code runs only without hooks.
-            if not torch.compiler.is_compiling() and torch_internals.has_hooks(norm):
+            if torch_internals.has_hooks(norm):
                 return False
         return True
 

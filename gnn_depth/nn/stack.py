@@ -23,7 +23,6 @@ from gnn_depth.nn.block import (
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import elu, first_rows, group_sort, sparse_features
-from gnn_depth.nn.functional.plain import is_exporting
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.neurons import links, why_no_law
@@ -41,7 +40,7 @@ from gnn_depth.nn.parts import (
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
-from gnn_depth.nn.variants.compile import CompiledFunction, compile_blocks
+from gnn_depth.nn.variants.compile import compile_blocks
 from gnn_depth.nn.variants.inverse import make_inverse
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
@@ -113,8 +112,7 @@ class DeepGNN(nn.Module):
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
             training.
-        graph_dropout: Drops edges, nodes or entries of messages at random in training; blocks then
-            run uncompiled.
+        graph_dropout: Drops edges, nodes or entries of messages at random in training.
         init: Draws the parameters of the finished stack; None keeps those that the parts have
             drawn.
         edge_channels: Number of features of an edge that the layers read; 0 if edges have none.
@@ -124,7 +122,6 @@ class DeepGNN(nn.Module):
         layers: The layer of each block.
         skips, norms: The skip connection and the feature norms after each layer; without a decoder
             the last layer has none.
-        compiled: The compiled function that :meth:`compile_layers` has made; None before.
         uncalibrated: An initialisation that waits for the first pass, as it ``needs_data``.
 
     Raises:
@@ -205,7 +202,6 @@ class DeepGNN(nn.Module):
         self.inverse_steps = inverse_steps
         self.segment_length = segment_length(checkpoint_every, num_layers)
         self.edge_channels = edge_channels
-        self.compiled: CompiledFunction | None = None
         self.uncalibrated: Init | None = None
         self.register_load_state_dict_post_hook(_cancel_calibration)  # type: ignore[no-untyped-call]
 
@@ -317,7 +313,9 @@ class DeepGNN(nn.Module):
             ValueError: x has another width than ``in_channels``, or another number of nodes than
                 the graph, or the edges have weights or features that a layer does not read.
         """
-        if is_exporting():  # what can be checked then holds, and the norms have their last state
+        if (
+            torch.compiler.is_exporting()
+        ):  # what can be checked then holds, and the norms have their last state
             assert isinstance(graph, Graph)
             thinned = graph
         else:
@@ -450,17 +448,9 @@ class DeepGNN(nn.Module):
             needed = graphs[position].num_sources
         return graphs
 
-    def compile_layers(self, only: Graph | None = None) -> None:
-        """Compile the blocks at the next pass, once for all of equal shape.
-
-        If compiling fails, blocks run uncompiled and a warning gives the reason. A block also runs
-        uncompiled while one of the modules inside it has hooks.
-
-        Args:
-            only: Compile only for training on this graph; passes on other graphs and evaluation run
-                uncompiled.
-        """
-        self.compiled = compile_blocks(self, only)
+    def compile_layers(self) -> None:
+        """Compile every block with ``torch.compile``, at its next pass."""
+        compile_blocks(self.blocks)
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""

@@ -8,7 +8,6 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_only
 
-from gnn_depth.data.base import FullBatch
 from gnn_depth.nn import native
 from gnn_depth.nn.stack import DeepGNN
 
@@ -34,19 +33,13 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that begins, if the user asks for it."""
     if not is_on(choice):
         return
-    loader = trainer.train_dataloader
-    repeated = getattr(loader, "repeated", None)
-    only = None
-    if repeated is not None:
-        if repeated.graph.is_shard:
-            raise MisconfigurationException(
-                "compile on: a graph that is divided among processes cannot be compiled for. "
-                "Choose compile off."
-            )
-        if not isinstance(loader, FullBatch):
-            # Other graphs, such as those of the evaluation, are seen in too few steps.
-            only = repeated.graph.to(trainer.strategy.root_device)
-    stack.compile_layers(only)
+    repeated = getattr(trainer.train_dataloader, "repeated", None)
+    if repeated is not None and repeated.graph.is_shard:
+        raise MisconfigurationException(
+            "compile on: a graph that is divided among processes cannot be compiled for. "
+            "Choose compile off."
+        )
+    stack.compile_layers()
 
 
 class KernelPath:

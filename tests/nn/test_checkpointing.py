@@ -118,23 +118,6 @@ def test_half_precision_is_computed_again_as_it_was(graph):
         assert torch.equal(wanted, got)
 
 
-def test_blocks_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_failed(graph):
-    stacks = two_of(2, layer=GCN)
-    stacks[1].compile_layers()
-    shared = stacks[1].compiled
-
-    def run(block, *args):
-        if block is stacks[1].blocks[3]:
-            raise torch._dynamo.exc.TorchDynamoException("no such luck")
-        # The product keeps other tensors for the backward pass than uncompiled code does.
-        out = shared.function(block, *args)
-        return out * torch.ones_like(out, requires_grad=True)
-
-    shared.compiled = run
-    assert_same(stacks, graph)
-    assert shared.failed == "no such luck"
-
-
 def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(
     graph, monkeypatch
 ):

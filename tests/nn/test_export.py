@@ -6,7 +6,7 @@ import torch
 from gnn_depth import DeepGNN, FeatureNorm
 from gnn_depth.builder import build
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import plain
+from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.segments import at_source, segment_max, segment_softmax, segment_sum
 from gnn_depth.nn.functional.sparse import aggregate, edge_dot
@@ -224,23 +224,27 @@ def test_the_model_is_not_changed_by_its_export():
     assert torch.equal(model.eval()(x, edge_index), before)
 
 
-def test_the_plain_forms_equal_the_fast_ones_in_float64():
+def test_the_reference_forms_equal_the_fast_ones_in_float64():
     _, edge_index = graph_of(12, 40)
     graph = Graph(edge_index, 12)
     exported = ExportedGraph(graph.edge_index, 12)
     query, key = torch.randn(2, 12, 2, 3, dtype=torch.float64).unbind()
     att = torch.randn(2, 3, dtype=torch.float64)
     scores = edge_dot(query, key, graph)
-    torch.testing.assert_close(plain.sddmm(query, key, exported), scores)
+    torch.testing.assert_close(reference.sddmm(query, key, exported), scores)
     torch.testing.assert_close(
-        plain.additive(query, key, att, exported, 0.2), edge_additive(query, key, att, graph)
+        reference.additive(query, key, att, exported, 0.2), edge_additive(query, key, att, graph)
     )
-    torch.testing.assert_close(plain.softmax(scores, exported), segment_softmax(scores, graph))
-    torch.testing.assert_close(plain.largest(scores, exported), segment_max(scores, graph))
-    torch.testing.assert_close(plain.collect(scores, exported, False), segment_sum(scores, graph))
-    torch.testing.assert_close(plain.spread(key[:, 0], exported, True), at_source(key[:, 0], graph))
+    torch.testing.assert_close(reference.softmax(scores, exported), segment_softmax(scores, graph))
+    torch.testing.assert_close(reference.largest(scores, exported), segment_max(scores, graph))
     torch.testing.assert_close(
-        plain.spmm(scores, key, exported, False), aggregate(scores, key, graph)
+        reference.collect(scores, exported, False), segment_sum(scores, graph)
+    )
+    torch.testing.assert_close(
+        reference.spread(key[:, 0], exported, True), at_source(key[:, 0], graph)
+    )
+    torch.testing.assert_close(
+        reference.spmm(scores, key, exported, False), aggregate(scores, key, graph)
     )
     assert torch.equal(exported.in_degree, graph.in_degree)
     assert exported.num_edges == graph.num_edges

@@ -9,7 +9,7 @@ once over the edges into each node and once over those out of it. On an undirect
 same features at both ends, both sums equal one sum of :math:`g_{ij} + g_{ji}`.
 """
 
-# N nodes, S sources, E edges, H heads, C channels; V slices of K neighbours
+# N nodes, S sources, E edges, H heads, C channels
 
 from typing import Any
 
@@ -19,10 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
+from gnn_depth.nn.functional import reference
+from gnn_depth.nn.functional.rules import differentiable
 from gnn_depth.nn.native import kernels
 
 #: Numbers in a temporary edges x heads x channels tensor: it must fit into a core's cache.
@@ -82,8 +81,6 @@ def _scores(
     x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float
 ) -> Tensor:
     """The scores of the edges from source to target, shape (edges, heads)."""
-    if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
-        return _score(x_dst, x_src, att, target, source, slope)
     size = _chunk(att)
     scores = []
     for ends, starts in zip(torch.split(target, size), torch.split(source, size), strict=True):
@@ -101,8 +98,6 @@ def _slopes(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
     """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node, or out of it."""
-    if torch.compiler.is_compiling():
-        return _slopes_in_slices(grad_EH, x_NHC, other, graph, transposed, slope)
     if not torch.is_grad_enabled() and kernels.serve(graph, grad_EH, x_NHC, other):
         return kernels.additive_slopes(grad_EH, x_NHC, other, graph, transposed, slope)
     nodes, neighbours = graph.target, graph.source
@@ -125,29 +120,6 @@ def _slopes(
     return total_NHC
 
 
-def _slopes_in_slices(
-    grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
-) -> Tensor:
-    if transposed and graph.reverse is not None:
-        # The neighbours are the same, only their edges run the other way.
-        grad_EH, transposed = grad_EH.index_select(0, graph.reverse), False
-    # Slices are padded with the number of edges, which is this row of zeros.
-    grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
-    sums = []
-    for rows in graph.padded(transposed).parts():
-        sums.append(_sums_of(rows, grads_EH, x_NHC, other, slope))
-    return torch.cat(sums).view_as(x_NHC)
-
-
-def _sums_of(
-    rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, slope: float
-) -> Tensor:
-    grad_VKH1 = grads_EH[rows.edge][..., None]
-    pairs_VKHC = x_NHC[rows.node][:, None] + other[rows.neighbour]
-    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH1, slope * grad_VKH1).sum(1)
-    return bag_sum(slopes_VHC.flatten(1), rows.index, rows.ptr)
-
-
 def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
     # Not x[node]: index_select copies whole rows, which is faster.
     return x.index_select(0, node) + other.index_select(0, neighbour)
@@ -164,43 +136,10 @@ def _chunk(features: Tensor) -> int:
     return max(1, CHUNK // features.shape[1:].numel())
 
 
-def _derivative(
-    x_dst: Tensor,
-    x_src: Tensor,
-    att: Tensor,
-    tangents: tuple[Tensor | None, ...],
-    graph: Graph,
-    slope: float,
-) -> Tensor:
-    """The derivative of the scores along tangents of x_dst, x_src and att, None for no change."""
-    dst_t, src_t, att_t = tangents
-    if dst_t is None:
-        dst_t = torch.zeros_like(x_dst)
-    if src_t is None:
-        src_t = torch.zeros_like(x_src)
-    if att_t is None:
-        att_t = torch.zeros_like(att)
-    pairs = _pairs(x_dst, x_src, graph.target, graph.source)
-    moves = _pairs(dst_t, src_t, graph.target, graph.source)
-    return _through_leaky_relu(moves * att + pairs * att_t, pairs, slope).sum(-1)
-
-
-def _additive_jvp(
-    ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None
-) -> Tensor:
-    x_dst, x_src, att = ctx.saved_tensors
-    return _derivative(x_dst, x_src, att, (dst_t, src_t, att_t), ctx.graph, ctx.slope)
-
-
-def _shared_jvp(ctx: Any, x_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
-    x, att = ctx.saved_tensors
-    return _derivative(x, x, att, (x_t, x_t, att_t), ctx.graph, ctx.slope)
-
-
 #: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
-additive = with_jvp(_Additive, _additive_jvp, plain=plain.additive)
+additive = differentiable(_Additive, reference.additive)
 #: shared_additive(x_NHC, att_HC, graph, slope)
-shared_additive = with_jvp(_SharedAdditive, _shared_jvp)
+shared_additive = differentiable(_SharedAdditive, reference.shared_additive)
 
 
 def edge_additive(
@@ -216,4 +155,4 @@ def edge_additive(
     """
     if x_dst is x_src and graph.reverse is not None:
         return shared_additive(x_src, att, graph, negative_slope)
-    return additive(*apart(x_dst, x_src), att, graph, negative_slope)
+    return additive(x_dst, x_src, att, graph, negative_slope)

@@ -166,7 +166,7 @@ def _serve(graph: Graph, dropout: kernels.Mask, *values: Tensor | None) -> bool:
     # is dropped; and a scale of 1 / (1 - p) does not exist for p = 1.
     if graph.is_shard or dropout.p == 1:
         return False
-    return kernels.serve_fused(graph, *values)
+    return kernels.serve(graph, *values)
 
 
 _attend_by_kernel = by_kernel(_attend, kernels.attend_forward, kernels.attend_backward, 2)

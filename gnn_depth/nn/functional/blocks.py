@@ -15,7 +15,7 @@ from gnn_depth.nn.native import kernels
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
     # PyTorch's own is one kernel on a GPU.
-    if not kernels.is_on_gpu(x) and kernels.serve_fused(None, x):
+    if not kernels.is_on_gpu(x) and kernels.serve(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
 
@@ -56,7 +56,7 @@ def fuses(
         return False
     if weight.shape[0] not in kernels.WIDTHS or weight.shape[1] not in kernels.WIDTHS:
         return False
-    return kernels.serve_fused(graph, x, weight, edge_weights, bias)
+    return kernels.serve(graph, x, weight, edge_weights, bias)
 
 
 def convolution(

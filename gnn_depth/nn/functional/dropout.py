@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth.nn.functional.rules import with_jvp
+from gnn_depth.nn.functional.rules import differentiable
 from gnn_depth.nn.native import kernels
 
 # The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds
@@ -90,9 +90,6 @@ def _threshold(p: float) -> int:
 class _Dropout(Function):
     @staticmethod
     def forward(x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
-        if torch.compiler.is_compiling():
-            is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
-            return x * (is_kept * (1 / (1 - p)))
         if rows is None and kernels.serve(None, x):
             return kernels.drop_by_hash(x, kernels.Mask(seed, p, _threshold(p)))
         # The same as kept(), in place, which is faster.
@@ -128,4 +125,9 @@ def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     return (rows[:, None] * columns + column).view(x.shape)
 
 
-_dropout = with_jvp(_Dropout)
+def _reference(x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
+    is_kept = kept(_positions(x, rows), seed, p).to(x.dtype)
+    return x * (is_kept * (1 / (1 - p)))
+
+
+_dropout = differentiable(_Dropout, _reference)

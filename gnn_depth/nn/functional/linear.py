@@ -21,8 +21,8 @@ def linear(
     bias: Float[Tensor, "outputs"] | None = None,
 ) -> Float[Tensor, "*nodes outputs"]:
     r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster library."""
-    known = onednn.FASTER and _is_plain(x) and _is_plain(weight)
-    if known and onednn.pays(x, weight) and not _is_transformed():
+    served = onednn.FASTER and _is_cpu_matrix(x) and _is_cpu_matrix(weight)
+    if served and not _is_transformed() and onednn.pays(x, weight):
         return matrix_product(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -56,18 +56,16 @@ class _MatrixProduct(Function):
         return grad_left, grad_right, grad_row
 
 
-def _is_plain(x: Tensor) -> bool:
+def _is_cpu_matrix(x: Tensor) -> bool:
     """True for an ordinary float32 matrix in CPU memory, not a wrapper of one."""
     is_matrix = type(x) in (Tensor, nn.Parameter) and x.dim() == 2 and x.layout == torch.strided
     return is_matrix and x.device.type == "cpu" and x.dtype == torch.float32
 
 
 def _is_transformed() -> bool:
-    """True if torch transforms the operation: autocast, a forward-mode derivative, or vmap."""
-    if torch.is_autocast_enabled("cpu"):
+    """True if torch transforms or traces the operation."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return True
-    if torch.compiler.is_compiling():
-        return False
     return torch_internals.is_transforming() or torch_internals.in_forward_mode()
 
 

@@ -7,7 +7,6 @@ does not also change the precision.
 
 import platform
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,15 +49,13 @@ FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    r"""True if :math:`A B^\top` is large enough for oneDNN, and always in compiled code."""
-    # The shapes of compiled code never change.
-    if torch.compiler.is_compiling():
-        return left.numel() > 0
+    r"""True if :math:`A B^\top` is large enough for oneDNN."""
     (rows, inner), columns = left.shape, right.shape[0]
     return rows * columns >= FEWEST and rows * inner * columns >= NEW_SHAPE
 
 
-def _multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+def multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    r"""Compute :math:`A B^\top` of float32 matrices on a CPU, plus a row, without a derivative."""
     # oneDNN takes a thousand times as long for columns of a wider matrix, and misreads a row that
     # is not contiguous.
     if not (right.is_contiguous() or right.t().is_contiguous()):
@@ -66,22 +63,3 @@ def _multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     if row is not None:
         row = row.contiguous()
     return torch_internals.onednn_linear(left.contiguous(), right, row)
-
-
-# A separate name: torch's compiler knows oneDNN's operator only for weights that never change.
-_LIBRARY: Any = torch.library.Library("gnn_depth", "DEF")  # type: ignore[no-untyped-call]
-_LIBRARY.define("product(Tensor left, Tensor right, Tensor? row=None) -> Tensor")
-_LIBRARY.impl("product", _multiply, "CPU")
-
-
-@torch.library.register_fake("gnn_depth::product", lib=_LIBRARY)  # type: ignore[untyped-decorator]
-def _shape(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    return left.new_empty(left.shape[0], right.shape[0])
-
-
-def multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    r"""Compute :math:`A B^\top` of float32 matrices on a CPU, plus a row, without a derivative."""
-    if not torch.compiler.is_compiling():
-        return _multiply(left, right, row)
-    out: Tensor = torch.ops.gnn_depth.product(left, right, row)
-    return out

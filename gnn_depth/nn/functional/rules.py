@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth import torch_internals
-from gnn_depth.nn.functional.plain import is_exporting
+from gnn_depth.nn.functional.reference import is_traced
 
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -29,83 +29,41 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     return torch_internals.embedding_bag(x.to(wide).contiguous(), index, ptr, weights).to(dtype)
 
 
-def with_jvp(
-    function: type[Function],
-    jvp: Callable[..., Tensor] | None = None,
-    linear_in: int = 1,
-    plain: Callable[..., Tensor] | None = None,
+def differentiable(
+    function: type[Function], reference: Callable[..., Tensor] | None = None
 ) -> Callable[..., Tensor]:
-    """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
+    """Call an autograd function in the fastest way that the moment allows.
 
-    The compiler refuses functions with such a rule, and needs none. Transforms of ``torch.func``
-    need a separate ``setup_context``, and torch then inspects the function's signature in every
-    call, which is slow. So outside transforms ``forward`` does both.
+    Transforms of ``torch.func`` need a separate ``setup_context``, and torch then inspects the
+    function's signature in every call, which is slow. So outside transforms ``forward`` does both.
 
-    ``jvp`` is the forward derivative, which gets the saved tensors of the backward pass. Functions
-    without one are linear in each of their first ``linear_in`` arguments, so the derivative is
-    their sum with one argument after the other replaced by its tangent. The saved tensors are not
-    kept after the call. ``plain`` is the function in PyTorch's own operators, for exported models.
+    Args:
+        function: The function.
+        reference: The same function in PyTorch's own operators, for exported and compiled models;
+            None for a function that they do not reach.
     """
-
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        function.setup_context(ctx, inputs, output)
-        if jvp is None:
-            ctx.others = inputs[linear_in:]
-            ctx.save_for_forward(*inputs[:linear_in])
-        else:
-            ctx.save_for_forward(*ctx.to_save)
-
-    def by_linearity(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
-        inputs = ctx.saved_tensors
-        total = None
-        for position, tangent in enumerate(tangents[:linear_in]):
-            if tangent is None:
-                continue
-            term = call(*inputs[:position], tangent, *inputs[position + 1 :], *ctx.others)
-            if total is not None:
-                term = total + term
-            total = term
-        return total
 
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = function.forward(*inputs)
-        setup_context(ctx, inputs, output)
+        function.setup_context(ctx, inputs, output)
         return output
 
-    rule = jvp or by_linearity
-    transformed = _variant(function, jvp=rule, setup_context=setup_context)
     # A setup_context of torch's own tells Function.apply that forward takes the context.
-    eager = _variant(function, jvp=rule, forward=forward, setup_context=Function.setup_context)
+    methods = {"forward": staticmethod(forward), "setup_context": Function.setup_context}
+    eager: Any = type(function.__name__, (function,), methods)
 
     def call(*args: Any) -> Tensor:
-        chosen: Any = eager
-        # An exported program holds operators alone, none of our functions.
-        if plain is not None and is_exporting():
-            return plain(*args)
-        if torch.compiler.is_compiling():
-            chosen = function
-        elif torch_internals.is_transforming():
-            chosen = transformed
-        return chosen.apply(*args)
+        if reference is not None and is_traced():
+            return reference(*args)
+        if torch_internals.is_transforming():
+            return function.apply(*args)  # type: ignore[no-untyped-call]
+        return eager.apply(*args)
 
     return call
 
 
-def _variant(function: type[Function], **methods: Callable[..., Any]) -> Any:
-    """The function with other static methods."""
-    static = {name: staticmethod(method) for name, method in methods.items()}
-    return type(function.__name__, (function,), static)
-
-
-def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Make two tensors of one: the compiler cannot trace a function that is given one twice."""
-    if first is second:
-        return first.view_as(first), second
-    return first, second
-
-
 def by_kernel(
-    plain: Callable[..., Tensor],
+    composed: Callable[..., Tensor],
     forward: Callable[..., tuple[Any, ...]],
     backward: Callable[..., Sequence[Tensor | None]],
     count: int,
@@ -113,7 +71,7 @@ def by_kernel(
     """A function with a derivative, made of two kernels.
 
     Args:
-        plain: The same function, composed of differentiable ones, for second derivatives.
+        composed: The same function, composed of differentiable ones, for second derivatives.
         forward: Returns the output, and the tensors that the backward pass needs besides the given
             ones.
         backward: Takes the gradient, the arguments of ``forward`` and what that kept, and returns
@@ -137,7 +95,7 @@ def by_kernel(
             found: Sequence[Tensor | None]
             # A kernel's gradients have no graph, so for second derivatives all is computed again.
             if torch.is_grad_enabled():
-                found = again(ctx, grads[0], plain, given, *ctx.others)
+                found = again(ctx, grads[0], composed, given, *ctx.others)
             else:
                 found = backward(grads[0], *given, *ctx.others, *kept)
             return *found, *[None] * len(ctx.others)

@@ -1,6 +1,6 @@
 """Operations between nodes and edges on small (edges x heads) tensors."""
 
-# N nodes, E edges, H heads; V slices of K neighbours
+# N nodes, E edges, H heads
 
 from typing import Any
 
@@ -11,13 +11,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.rules import bag_sum, with_jvp
+from gnn_depth.nn.functional import reference
+from gnn_depth.nn.functional.rules import bag_sum, differentiable
 from gnn_depth.nn.native import kernels
-
-#: From this number of edges on, compiled code first takes the maximum over slices of neighbours,
-#: with all threads: torch's own segment maximum runs on one.
-MANY_EDGES = 2**15
 
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
@@ -79,7 +75,7 @@ class _Spread(Function):
 
     @staticmethod
     def forward(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
-        return plain.spread(values_NH, graph, from_source)
+        return reference.spread(values_NH, graph, from_source)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -154,12 +150,6 @@ class _Softmax(Function):
 
 def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges of a node, -inf where there are none."""
-    if torch.compiler.is_compiling() and len(values_EH) >= MANY_EDGES:
-        rows = graph.padded()
-        # The first edge of a slice stands for its padding.
-        edge_VK = rows.edge.where(rows.edge < len(values_EH), rows.edge[:, :1])
-        largest_VH = values_EH[edge_VK].amax(1)
-        return torch.segment_reduce(largest_VH, "max", offsets=rows.ptr)
     if kernels.serve(graph, values_EH):
         return kernels.max_edges(values_EH, graph)
     return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
@@ -167,7 +157,6 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
 
 def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:
     """1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere."""
-    # Not a comparison: compiled code stores booleans much slower than floats.
     tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
     return tied_EH / segment_sum(tied_EH, graph).index_select(0, graph.target)
 
@@ -182,21 +171,10 @@ def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) ->
     return torch.addcmul(weighted_EH, alpha_EH, total_EH, value=-1)
 
 
-def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:
-    values_EH, largest_NH = ctx.saved_tensors
-    fraction_EH = _fraction_of_maximum(values_EH, largest_NH, ctx.graph)
-    return segment_sum(fraction_EH * values_t, ctx.graph)
-
-
-def _softmax_jvp(ctx: Any, scores_t: Tensor, _: None) -> Tensor:
-    (alpha_EH,) = ctx.saved_tensors
-    return _softmax_derivative(alpha_EH, scores_t, ctx.graph)
-
-
-_spread = with_jvp(_Spread, plain=plain.spread)
-_collect = with_jvp(_Collect, plain=plain.collect)
-_max = with_jvp(_Max, _max_jvp, plain=plain.largest)
-_softmax = with_jvp(_Softmax, _softmax_jvp, plain=plain.softmax)
+_spread = differentiable(_Spread, reference.spread)
+_collect = differentiable(_Collect, reference.collect)
+_max = differentiable(_Max, reference.largest)
+_softmax = differentiable(_Softmax, reference.softmax)
 
 
 def widen(x: Tensor) -> Tensor:

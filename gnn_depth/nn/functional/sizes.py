@@ -26,7 +26,7 @@ def neighbourhood_size(
     It is :math:`\|x^{dst}_i\|` for a node without neighbours. Of several largest ones each gets an
     equal share of the gradient.
     """
-    if not kernels.serve_fused(graph, x_dst, x_src):
+    if not kernels.serve(graph, x_dst, x_src):
         return _sizes(x_dst, x_src, graph, TINY)
     own: Tensor | None = x_dst
     if x_dst is x_src:

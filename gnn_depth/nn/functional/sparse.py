@@ -15,8 +15,8 @@ from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import plain
-from gnn_depth.nn.functional.rules import apart, bag_sum, with_jvp
+from gnn_depth.nn.functional import reference
+from gnn_depth.nn.functional.rules import bag_sum, differentiable
 from gnn_depth.nn.native import kernels
 
 with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
@@ -43,11 +43,10 @@ class _SpMM(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
-        # With fixed weights the backward pass does not need x, so x is not kept. Compiled code
-        # decides this by itself.
+        # With fixed weights the backward pass does not need x, so x is not kept.
         ctx.dtype = x_NHC.dtype
         kept: Tensor | None = None
-        if torch.compiler.is_compiling() or ctx.needs_input_grad[0]:
+        if ctx.needs_input_grad[0]:
             kept = x_NHC
         ctx.save_for_backward(weights_EH, kept)
 
@@ -72,9 +71,7 @@ class _SDDMM(Function):
     def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
         # torch's product keeps at most one number for each pair of nodes.
-        repeats_pairs = graph.num_edges > graph.num_nodes * graph.num_sources
-        if torch.compiler.is_compiling() or repeats_pairs:
-            # Compiled code makes one loop over edges of it, fused with the operations on them.
+        if graph.num_edges > graph.num_nodes * graph.num_sources:
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         if kernels.serve(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
@@ -111,10 +108,10 @@ class _SDDMM(Function):
 
 #: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node, or out
 #: of it, if transposed.
-spmm = with_jvp(_SpMM, linear_in=2, plain=plain.spmm)
+spmm = differentiable(_SpMM, reference.spmm)
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each
 #: edge.
-sddmm = with_jvp(_SDDMM, linear_in=2, plain=plain.sddmm)
+sddmm = differentiable(_SDDMM, reference.sddmm)
 
 
 def aggregate(
@@ -138,4 +135,4 @@ def edge_dot(
     graph: Graph,
 ) -> Float[Tensor, "edges heads"]:
     r"""Dot-product scores :math:`s_{ijh} = q_{ih} \cdot k_{jh}` of the edges :math:`j \to i`."""
-    return sddmm(*apart(query, key), graph)
+    return sddmm(query, key, graph)

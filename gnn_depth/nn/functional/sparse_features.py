@@ -11,8 +11,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
-from gnn_depth.nn.functional.plain import is_exporting
-from gnn_depth.nn.functional.rules import bag_sum, with_jvp
+from gnn_depth.nn.functional.rules import bag_sum, differentiable
 
 #: A sparse product is faster below this fraction of non-zeros,
 DENSEST = 0.1
@@ -69,7 +68,7 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     non-zeros compared here, which are spread over all rows: give ``x.clone()`` after a smaller one.
     Features that need a gradient stay dense.
     """
-    if is_exporting():
+    if torch.compiler.is_exporting():
         return x
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x
@@ -113,12 +112,8 @@ _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
 def _is_differentiated(x: Tensor) -> bool:
-    if x.requires_grad or torch_internals.is_wrapped(x):
-        return True
-    if not torch_internals.in_forward_mode():
-        return False
-    tangent = torch.autograd.forward_ad.unpack_dual(x).tangent  # type: ignore[no-untyped-call]
-    return tangent is not None
+    # A tensor of a transform of torch.func, or with a forward-mode derivative.
+    return x.requires_grad or torch_internals.is_wrapped(x) or torch_internals.in_forward_mode()
 
 
 def sparse_form(x: Tensor) -> SparseFeatures:
@@ -150,4 +145,4 @@ class _Product(Function):
         return _product(grads[0], ctx.x, not ctx.transposed), None, None
 
 
-_product = with_jvp(_Product)
+_product = differentiable(_Product)

@@ -1,6 +1,6 @@
 """The kernels as functions of tensors, without derivatives: ``gnn_depth.nn.functional`` adds those.
 
-A kernel computes what the plain functions there compute. :func:`serve` says whether it may: for
+A kernel computes what the functions there compute. :func:`serve` says whether it may: for
 float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compiler and transforms of
 ``torch.func``. Kernels for CPUs are in C++ and called from here; those for GPUs are in ``gpu.py``.
 """
@@ -30,7 +30,7 @@ log = logging.getLogger("gnn_depth")
 
 #: Work of a part of the nodes: an edge is 1, and a node as much as this many edges.
 WORK, WORK_OF_NODE, MOST_PARTS = 1024, 4, 64
-PLAIN = (Tensor, nn.Parameter)
+ORDINARY = (Tensor, nn.Parameter)
 CPU = torch.device("cpu")
 #: Ends of the names of tensors whose shape is checked: the letters of their axes. What a forward
 #: function keeps for its backward function is not checked, and differs between CPUs and GPUs.
@@ -215,7 +215,7 @@ def why_not(device: torch.device = CPU) -> str:
 
 
 @contextmanager
-def plain() -> Iterator[None]:
+def without_kernels() -> Iterator[None]:
     """Leave everything to PyTorch for a while."""
     before = use(False)
     try:
@@ -250,7 +250,7 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
             dtype, device = value.dtype, value.device
             on_gpu = is_on_gpu(value)
         # A subclass may mean something else by its numbers.
-        if type(value) not in PLAIN or value.dtype != dtype or value.device != device:
+        if type(value) not in ORDINARY or value.dtype != dtype or value.device != device:
             return False
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
         if value.layout != torch.strided or torch_internals.is_wrapped(value):
@@ -262,14 +262,6 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
     if available_on_gpu() is None:
         return False
     return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
-
-
-def serve_fused(graph: Graph | None, *values: Tensor | None) -> bool:
-    """:func:`serve` for functions made by ``by_kernel``, which have no forward-mode derivative."""
-    # In this order: compiled code cannot ask for the mode.
-    if torch.compiler.is_compiling() or torch_internals.in_forward_mode():
-        return False
-    return serve(graph, *values)
 
 
 # ---- Structures that the C functions read -------------------------------------------------------

@@ -180,19 +180,3 @@ def test_a_stack_drops_in_training_only_and_all_its_layers_see_one_graph(name, g
     stack.eval()
     torch.testing.assert_close(stack(X, graph), thin(X, graph))
     assert seen[3] is graph
-
-
-def test_thinner_graphs_run_uncompiled_and_evaluation_may_run_compiled(graph):
-    stack = DeepGNN(6, 3, GCN, 2, 4, graph_dropout=DropEdge(0.5))
-    stack.compile_layers()
-    ran = []
-
-    def run(*args):
-        ran.append(stack.training)
-        return stack.compiled.function(*args)
-
-    stack.compiled.compiled = run
-    stack(X, graph)
-    assert ran == []
-    stack.eval()(X, graph)
-    assert ran == [False, False]

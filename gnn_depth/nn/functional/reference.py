@@ -1,4 +1,4 @@
-"""The functions in plain operators of PyTorch, for exported models.
+"""The reference form of the functions, for exported and compiled models.
 
 They take any order of edges, keep a number for each edge, head and channel, and need no operator
 but PyTorch's own. Every function here has the arguments of the fast one that it stands for.
@@ -13,9 +13,10 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 
 
-def is_exporting() -> bool:
-    """True while ``torch.export`` traces a model: the one switch between fast and plain forms."""
-    return torch.compiler.is_exporting()
+def is_traced() -> bool:
+    """True while ``torch.export`` or ``torch.compile`` traces a model: the one switch between fast
+    and reference forms."""
+    return torch.compiler.is_compiling()
 
 
 def spread(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
@@ -67,3 +68,8 @@ def additive(
     """Additive attention scores."""
     pairs_EHC = spread(x_dst_NHC, graph, False) + spread(x_src_NHC, graph, True)
     return (F.leaky_relu(pairs_EHC, slope) * att_HC).sum(-1)
+
+
+def shared_additive(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
+    """Additive attention scores between the same features at both ends."""
+    return additive(x_NHC, x_NHC, att_HC, graph, slope)
