@@ -5,7 +5,6 @@ imported.
 """
 
 import difflib
-import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -148,27 +147,6 @@ def as_written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
-
-
-def keep_arguments(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorator of a constructor: an argument that does not exist raises a ValueError.
-
-    Those that were given are kept in the object's ``arguments``, by name: a default that is written
-    out is told from one that is not.
-    """
-    names = list(inspect.signature(init).parameters)[1:]
-
-    @functools.wraps(init)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-        made: Any = args[0]
-        for name in kwargs:
-            if name not in names:
-                raise ValueError(unknown(f"argument of {type(made).__name__}", name, names))
-        given = dict(zip(names, args[1:], strict=False)) | kwargs
-        vars(made).setdefault("arguments", given)  # those of a subclass came first
-        init(*args, **kwargs)
-
-    return checked
 
 
 def load_entry_points() -> list[str]:

@@ -34,7 +34,8 @@ NEEDED = {
     "HeterophilousGraphs": {"name": "tolokers"},
     "MiniBatches": {"source": SyntheticCitation()},
     "MissingFeatures": {"source": SyntheticCitation(), "rate": 0.5},
-    "UserGraph": {"path": "absent.csv"},
+    "UserGraph": {"path": "absent.npz"},
+    "Tables": {"nodes": "absent.csv", "edges": "absent.csv"},
     "PyG": {"dataset": "FakeDataset"},
     "LayerMeasures": {"measures": ["similarity"]},
 }

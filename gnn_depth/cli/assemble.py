@@ -120,7 +120,9 @@ class CommandLineInterface:
             if reads and self.checkpoint and self.checkpoint.schema is not None:
                 # As the model was trained: scalings, categories and classes are the checkpoint's.
                 targets = self.command != "predict"
-                self.datamodule = self.datamodule.read_as(self.checkpoint.schema, targets=targets)
+                self.datamodule = self.datamodule.conform_to(
+                    self.checkpoint.schema, targets=targets
+                )
             self.model = build_model(self.resolved["model"], self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
             objects = trainer_objects(section(self._options, "trainer"))
@@ -139,7 +141,7 @@ class CommandLineInterface:
         """Measure the rows of another graph than that of the training that have a target: all."""
         if checkpoint.data_sha256 in (None, self.datamodule.checksum):
             return
-        self.datamodule = self.datamodule.tested_whole()
+        self.datamodule = self.datamodule.with_all_rows_as_test()
         checkpoints.warn(
             "this is other data than that of the training, and has no split: all rows with a label "
             "or target are measured. If nodes of the training are among them, the score is too "

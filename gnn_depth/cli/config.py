@@ -8,7 +8,6 @@
     resolved_config(options, known)         # what ran: --print_config and the run's folder
 """
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -107,8 +106,7 @@ def read_arguments(argv: list[str]) -> Arguments:
 def files_as_flags(argv: list[str]) -> list[str]:
     """A command line that begins with one or two files, with the flags that they stand for.
 
-    ``nodes.csv edges.csv``: a table of nodes and one of edges, in any order if the name of one
-    says that it has edges.
+    ``nodes.csv edges.csv``: a table of nodes and one of edges; ``graph.npz``: both.
     """
     files = []
     for word in argv[:2]:
@@ -121,14 +119,7 @@ def files_as_flags(argv: list[str]) -> list[str]:
     if len(files) == 1:
         return ["--data", "UserGraph", "--data.path", files[0], *rest]
     nodes, edges = files
-    if _names_edges(nodes) and not _names_edges(edges):
-        nodes, edges = edges, nodes
-    return ["--data", "UserGraph", "--data.path", edges, "--data.nodes", nodes, *rest]
-
-
-def _names_edges(path: str) -> bool:
-    """True if the name of a file says that it has edges."""
-    return re.search(r"edge|link|cites|adjacency", path.rpartition("/")[2].lower()) is not None
+    return ["--data", "Tables", "--data.nodes", nodes, "--data.edges", edges, *rest]
 
 
 def add_own_options(add: Callable[..., object]) -> None:

@@ -1,85 +1,110 @@
-"""``gnn-depth inspect``: print what would be read of a data set, and the flags to train on it."""
+"""``gnn-depth inspect``: show the columns of two tables, or the facts of any data set, and the
+command that trains on it."""
 
-import io
 import logging
-import shutil
+import shlex
 
+import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.data.columns import flag
-from gnn_depth.data.inspection import Inspection
-from gnn_depth.data.source import GraphSource
-
-NARROWEST, WIDEST = 60, 120
+from gnn_depth.data.base import GraphDataModule, NodeBatch
+from gnn_depth.data.checks import DataError, class_counts
+from gnn_depth.data.table_reader import read_table
+from gnn_depth.data.tables import Tables
+from gnn_depth.part_specs import options_of
 
 
-def inspect_command(cli: CommandLineInterface) -> Inspection:
-    """Read the data of a command line, and look at it."""
-    data = cli.datamodule
-    logging.disable(logging.WARNING)  # the notes are part of the answer
+def inspect_data(data: GraphDataModule) -> tuple[str, str]:
+    """The report on a data set, and why it cannot be read; empty if it can."""
+    console = Console(color_system=None, highlight=False, markup=False)
+    fault = ""
+    logging.disable(logging.WARNING)  # the notes are part of the report
     try:
-        if isinstance(data, GraphSource):
-            found = data.inspect()
-        else:
-            found = Inspection(notes=list(data.notes))
+        with console.capture() as captured:
+            if isinstance(data, Tables):
+                console.print(_columns(data))
             # Of several batches the first stands for all.
-            (batch, *_) = data.predict_dataloader()
-            found.look_at(batch, data.schema, directed=False)
+            batch = next(iter(data.predict_dataloader()))
+            console.print("\n".join([data.about, *_targets(batch, data.class_names)]))
+            for note in data.notes:
+                console.print(f"- {note}")
+            if isinstance(data, Tables):
+                console.print(f"\nTrain with\n\n  {command_of(data)}", soft_wrap=True)
+    except DataError as error:
+        fault = str(error)
     finally:
         logging.disable(logging.NOTSET)
-    return found
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    return "\n".join(lines), fault
 
 
-def as_text(found: Inspection) -> str:
-    """The report of a data set, as wide as the terminal; it proposes no training of data that
-    cannot be read."""
-    width = min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
-    out = io.StringIO()
-    console = Console(file=out, width=width, color_system=None, highlight=False)
-    for title, rows in found.tables:
-        console.print(Text(title))
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for head in ("  column", "values", "read as"):
-            table.add_column(head, overflow="fold")
-        for name, values, role in rows:
-            table.add_row(Text(f"  {name}"), Text(values), Text(role))
-        console.print(table)
-        console.print()
-    facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    facts.add_column()
-    facts.add_column(overflow="fold")
-    for subject, words in found.facts.items():
-        facts.add_row(Text(subject), Text(words))
-    console.print(facts)
-    notes = Table.grid(padding=(0, 1, 0, 0))
-    for note in found.notes:
-        notes.add_row(Text("-"), Text(note))
-    if notes.row_count:
-        console.print()
-        console.print(notes)
-    if found.files and not found.open:
-        console.print()
-        console.print(Text("Train with"))
-        console.print()
-        # Lines that a shell joins: no line of the terminal may break a word.
-        console.print(Text(command_of(found, width)), soft_wrap=True)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+def command_of(data: Tables) -> str:
+    """The command that trains on two tables with the options that were given."""
+    words = ["gnn-depth", "fit", str(data.nodes), str(data.edges)]
+    for name, option in options_of(Tables)[0].items():
+        value = getattr(data, name)
+        if name not in ("nodes", "edges") and value != option.default and value not in ([], ()):
+            words += [f"--data.{name}", str(value).replace("'", "")]
+    return shlex.join(words)
 
 
-def command_of(found: Inspection, width: int) -> str:
-    """The command that trains with what is proposed, in lines of some width."""
-    words = ["gnn-depth fit", *found.files]
-    for name, value in found.options.items():
-        words.append(f"--{name} {flag(value)}")
-    lines = ["  " + words[0]]
-    for word in words[1:]:
-        if len(lines[-1]) + 1 + len(word) + 2 > width:
-            lines[-1] += " \\"
-            lines.append("    " + word)
-        else:
-            lines[-1] += f" {word}"
-    return "\n".join(lines)
+def _columns(data: Tables) -> Table:
+    """A row for each column of both tables: its name, pandas' type, and its role."""
+    nodes, edges = read_table(data.nodes), read_table(data.edges)
+    roles = data.roles_in(nodes, edges)
+    of_nodes = {roles.id: "id", data.label: "class", data.split_column: "split"}
+    of_nodes |= dict.fromkeys(data.targets, "number to predict")
+    source, target = roles.ends
+    of_edges = {source: "source", target: "target", roles.edge_weight: "weight"}
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for head in ("table", "column", "type", "role"):
+        table.add_column(head, overflow="fold")
+    features = data.feature_names(nodes)
+    for of_table, frame, named, read in (
+        ("nodes", nodes, of_nodes, features),
+        ("edges", edges, of_edges, data.edge_features),
+    ):
+        for name in frame:
+            role = named.get(name, "not read")
+            if name in read:
+                role = _role(data, frame[name])
+            table.add_row(of_table, name, str(frame[name].dtype), role)
+    return table
+
+
+def _role(data: Tables, values: pd.Series) -> str:
+    """What a column of features becomes."""
+    try:
+        column = data.column(values)
+    except DataError as error:
+        return f"refused: {error}"
+    role = f"feature: {column.kind}"
+    if column.values:
+        role += f" of {', '.join(column.values)}"
+    missing = int(values.isna().sum())
+    if missing:
+        role += f"; {missing:,} missing"
+    return role
+
+
+def _targets(batch: NodeBatch, names: list[str]) -> list[str]:
+    """The classes with their rows, and the homophily of the edges, in words."""
+    used = batch.train_mask | batch.val_mask | batch.test_mask
+    counts = class_counts(batch.y, used)
+    if not counts:
+        return []
+    rows = [f"{name} {count:,}" for name, count in zip(names, counts, strict=True)]
+    lines = [f"classes: {', '.join(rows)}"]
+    graph = batch.graph
+    if batch.y.dim() == 1 and not batch.per_graph:
+        # A row without a target stands as class 0, and a loop always joins one class.
+        both = used[graph.source] & used[graph.target] & (graph.source != graph.target)
+        same = (batch.y[graph.source] == batch.y[graph.target])[both]
+        by_chance = sum((count / sum(counts)) ** 2 for count in counts)
+        lines.append(
+            f"homophily: {same.double().mean():.2f} of the edges join nodes of one class "
+            f"({by_chance:.2f} by chance)"
+        )
+    return lines

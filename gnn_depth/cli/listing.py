@@ -149,7 +149,7 @@ def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
         "[--OPTION VALUE]...",
         description=(
             f"{RUNS[command]} NODES and EDGES are two tables of your own: gnn-depth inspect NODES "
-            "EDGES proposes their options (--data.help UserGraph). Options are merged in this "
+            "EDGES shows their columns (--data.help Tables). Options are merged in this "
             "order: defaults, config files, command line."
         ),
         epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: "

@@ -1,6 +1,5 @@
 """Check output files before any work, write them atomically, and print warnings as plain lines."""
 
-import importlib.util
 import os
 import sys
 import warnings
@@ -12,9 +11,9 @@ from typing import Any
 from gnn_depth.cli.errors import UsageError, on_screen
 
 # Here and not in predictions.py, which imports torch.
-PREDICTIONS = (".csv", ".parquet", ".npz")
+PREDICTIONS = (".csv", ".npz")
 PREDICTIONS_TEXT = (
-    ".csv, .parquet or .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`)"
+    ".csv or .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`)"
 )
 
 
@@ -52,9 +51,7 @@ def check_predictions(output: str | None) -> None:
         raise UsageError(
             f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}."
         )
-    path = check_output(output, PREDICTIONS)
-    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise UsageError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.")
+    check_output(output, PREDICTIONS)
 
 
 def write_whole(path: Path, write: Callable[[Path], object], option: str = "--output") -> None:

@@ -16,8 +16,8 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
     """Write a table of predictions, and return a description.
 
     A ``.npz`` file holds ``nodes`` or ``graphs`` (rows,), ``classes`` (outputs,), and
-    ``probabilities`` or ``values`` (rows, outputs). ``.parquet`` and all others, which are CSV,
-    hold the whole table.
+    ``probabilities`` or ``values`` (rows, outputs). A ``.csv`` holds the whole
+    table.
     """
     path = Path(output)
     words, _ = WORDS[task.targets]
@@ -26,8 +26,6 @@ def write(table: pd.DataFrame, task: Task, output: str) -> str:
         if path.suffix == ".npz":
             with part.open("wb") as file:
                 np.savez(file, **_arrays(table, task))
-        elif path.suffix == ".parquet":
-            table.to_parquet(part, engine="pyarrow", index=False)
         else:
             # Nine significant digits restore every float32.
             table.to_csv(

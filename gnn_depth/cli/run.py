@@ -49,13 +49,13 @@ def run_command(command: str, arguments: Arguments) -> int:
 
 def _inspect(cli: CommandLineInterface) -> int:
     """Print what would be read; data that cannot be read is an error, as for ``fit``."""
-    from gnn_depth.cli.inspect import as_text, inspect_command
+    from gnn_depth.cli.inspect import inspect_data
 
-    found = inspect_command(cli)
-    # Before an error: the tables show what it is about.
-    print(as_text(found))
-    if found.open:
-        raise DataError("\n".join(found.open))
+    text, fault = inspect_data(cli.datamodule)
+    # Before an error: the table shows what it is about.
+    print(text)
+    if fault:
+        raise DataError(fault)
     return 0
 
 

@@ -13,10 +13,10 @@ from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG
 from gnn_depth.data.rewiring import BORF, SDRF, FoSR, HalfHop, Rewiring
-from gnn_depth.data.source import Given, GraphRecord, GraphSource
+from gnn_depth.data.source import GraphRecord, GraphSource, RawGraphs, UserGraph
 from gnn_depth.data.synthetic import SyntheticCitation
+from gnn_depth.data.tables import Tables
 from gnn_depth.data.trees import TreeNeighborsMatch
-from gnn_depth.data.user import UserGraph
 
 __all__ = [
     "BORF",
@@ -27,7 +27,6 @@ __all__ = [
     "DataError",
     "FoSR",
     "FullBatch",
-    "Given",
     "GraphDataModule",
     "GraphRecord",
     "GraphSet",
@@ -44,8 +43,10 @@ __all__ = [
     "PartitionedGraph",
     "Planetoid",
     "PyG",
+    "RawGraphs",
     "Rewiring",
     "SyntheticCitation",
+    "Tables",
     "TreeNeighborsMatch",
     "UserGraph",
 ]

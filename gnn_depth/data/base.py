@@ -30,7 +30,6 @@ from gnn_depth.data.checks import (
     task_of,
 )
 from gnn_depth.data.node_order import NodeOrder, ordered
-from gnn_depth.data.scaling import flags_in, has_unit_rows
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
 from gnn_depth.graph import Graph
@@ -144,7 +143,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
             num_edge_features=self.num_edge_features,
         )
 
-    def read_as(
+    def conform_to(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
     ) -> "GraphDataModule":
         """This data, read for a model that was trained on data with another schema.
@@ -161,7 +160,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
         schema.check_like(self.schema)
         return self
 
-    def tested_whole(self) -> "GraphDataModule":
+    def with_all_rows_as_test(self) -> "GraphDataModule":
         """This data with all rows that have a target in the test set.
 
         It is asked for where :attr:`split_is_random`.
@@ -356,16 +355,13 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def schema(self) -> Schema:
         batch = self.loaded
-        found = replace(
+        return replace(
             super().schema,
             train_counts=class_counts(batch.y, batch.train_mask),
             train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
             transforms_seed=self.seed if self.transforms else None,
         )
-        if self.transforms:  # a model's data is checked before its transforms
-            return found
-        return replace(found, flags=flags_in(batch.x), unit_rows=has_unit_rows(batch.x))
 
     @property
     def per_graph(self) -> bool:
@@ -431,18 +427,18 @@ class WrapsSource:
     schema: Schema = of_source("schema")
     split_is_random: bool = of_source("split_is_random")
 
-    def read_as(
+    def conform_to(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
     ) -> GraphDataModule:
         """This data set made from its source, which is read for a trained model."""
         other: Any = copy_unread(self)
-        other.source = self.source.read_as(schema, unknown, targets)
+        other.source = self.source.conform_to(schema, unknown, targets)
         return other
 
-    def tested_whole(self) -> GraphDataModule:
+    def with_all_rows_as_test(self) -> GraphDataModule:
         """This data set made from its source, all of whose rows are to test on."""
         other: Any = copy_unread(self)
-        other.source = self.source.tested_whole()
+        other.source = self.source.with_all_rows_as_test()
         return other
 
     def remarks(self, batch: NodeBatch) -> list[str]:

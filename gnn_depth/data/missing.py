@@ -57,11 +57,11 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         """SHA-256 of the mask as packed bits, in hex."""
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
-    def read_as(
+    def conform_to(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
     ) -> GraphDataModule:
         """As of its source; with the targets, because the training set decides what is missing."""
-        return super().read_as(schema, unknown)
+        return super().conform_to(schema, unknown)
 
     def load(self) -> NodeBatch:
         batch = self.source.loaded  # whose features may be NaN where they are erased

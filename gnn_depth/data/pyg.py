@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gnn_depth.data.checks import SPLITS, DataError
-from gnn_depth.data.containers import Arrays, graphs_in
 from gnn_depth.data.downloads import resolve_root
-from gnn_depth.data.made_features import MakeFeatures
-from gnn_depth.data.node_order import NodeOrder
-from gnn_depth.data.scaling import PerColumn
-from gnn_depth.data.source import Given, GraphSource, ValShare
-from gnn_depth.data.transforms import Transforms, seeded_everywhere
-from gnn_depth.ranges import Count, FilePath, Finite, Natural, Probability
+from gnn_depth.data.source import CheckedGraphs, RawGraphs
+from gnn_depth.data.transforms import seeded_everywhere
+from gnn_depth.data.union import Arrays, graphs_in
+from gnn_depth.ranges import FilePath, Natural
 from gnn_depth.registry import register, unknown
 
 
 @register("data", "PyG")
-class PyG(GraphSource):
+class PyG(CheckedGraphs):
     """Any data set of PyTorch Geometric, loaded and cached by itself: ``--data PyG --data.dataset
     TUDataset``.
 
@@ -38,28 +35,19 @@ class PyG(GraphSource):
         root: Folder for its files, in a folder of its name. By default $GNN_DEPTH_DATA, else
             ``~/.cache/gnn_depth``.
         split: JSON file with the numbers of the nodes or graphs under ``train``, ``val`` and
-            ``test``.
-        mask_column: Which split to use, where the masks of the data have several columns.
-        train_fraction: Fraction to train on, where there is no other split.
-        val_fraction: Fraction to validate on; the rest is the test set.
+            ``test``; the number of a column of the masks, where these have several; or shares to
+            train and validate on, such as [0.6, 0.2].
+        val_share: Part of the training rows to validate on, where the data has train_mask and
+            test_mask only.
         batch_size: Graphs in a training batch, over all processes; None for all.
         seed: Determines a random split, the batches, and a data set that is generated.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
-        val_share: Part of the training rows to validate on, where the data has train_mask and
-            test_mask only.
-        missing_label: A value of y that marks rows without a target. By default -1 beside classes
-            0, 1, ..., and NaN beside numbers.
-        standardize: How features are scaled, as in :class:`~gnn_depth.data.source.GraphSource`.
-        make_features: Features to make from the edges, beside those of the data: ``constant``,
-            ``degree``, ``identity``, ``random_walk`` or ``laplacian``; see
-            ``gnn_depth.data.made_features``.
+        standardize: Scale every feature of the nodes to mean 0 and deviation 1.
+        scale_target: The same for numbers to predict; metrics stay in the units of the data.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
-        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
-            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
-            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
-            gain by it.
+        node_order: Order of the nodes in memory: ``auto``, ``given`` or ``rcm``.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -73,36 +61,13 @@ class PyG(GraphSource):
         name: str | None = None,
         options: dict[str, Any] | None = None,
         root: FilePath | None = None,
-        split: FilePath | None = None,
-        mask_column: Natural = 0,
-        train_fraction: Probability = 0.6,
-        val_fraction: Probability = 0.2,
-        batch_size: Count | None = None,
-        seed: Natural = 0,
-        edge_features: bool = True,
-        val_share: ValShare | None = None,
-        missing_label: Finite | str | None = None,
-        standardize: PerColumn = "none",
-        make_features: MakeFeatures = "none",
-        transforms: Transforms = (),
-        node_order: NodeOrder = "auto",
+        split: FilePath | Natural | list[float] | None = None,
+        **options_of_source: Any,
     ) -> None:
-        super().__init__(
-            None,
-            _read_split(split),
-            mask_column,
-            train_fraction,
-            val_fraction,
-            batch_size,
-            seed,
-            edge_features,
-            val_share,
-            missing_label,
-            standardize=standardize,
-            make_features=make_features,
-            node_order=node_order,
-            transforms=transforms,
-        )
+        divided: Any = split
+        if isinstance(split, str):
+            divided = _read_split(split)
+        super().__init__(divided, **options_of_source)
         self.dataset = dataset
         self.name = name
         self._cls = _class(dataset)
@@ -119,19 +84,19 @@ class PyG(GraphSource):
             folder = resolve_root(root) / "pyg" / dataset.rpartition(".")[2]
             self._options.setdefault("root", str(folder))
 
-    def given(self) -> Given:
+    def raw(self) -> RawGraphs:
         notes: list[str] = []
         # Sets with parts of their own, such as ZINC, take split="train" by default. Planetoid's
         # split is something else: which masks its one graph has.
         split = self._takes.get("split")
         if split is None or split.default != "train" or "split" in self._options:
-            return Given(self._graphs(notes), notes=notes)
+            return RawGraphs(self._graphs(notes), notes=notes)
         graphs, parts = [], {}
         for name in SPLITS:  # PyTorch Geometric has the same three words
             part = self._graphs(notes, split=name)
             parts[name] = len(part)
             graphs += part
-        return Given(graphs, parts, notes=notes)
+        return RawGraphs(graphs, parts, notes=notes)
 
     def _graphs(self, notes: list[str], **more: Any) -> list[Arrays]:
         """Load or generate; a generated set draws from generators of its own."""
@@ -158,9 +123,7 @@ def _class(dataset: str) -> Any:
         raise DataError(f"dataset {dataset!r} cannot be imported: {error}.") from error
 
 
-def _read_split(path: str | None) -> Mapping[str, Sequence[int]] | None:
-    if path is None:
-        return None
+def _read_split(path: str) -> Mapping[str, Sequence[int]]:
     file = Path(path).expanduser()
     if file.exists() and not file.is_file():  # a pipe would be waited for
         raise DataError(f"split {path!r} is not a file.")

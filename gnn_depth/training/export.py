@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gnn_depth.data import table_reader
 from gnn_depth.data.schema import Schema
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
-from gnn_depth.training import exported_tables
 from gnn_depth.training.module import NodeClassifier
 
 SUFFIX = ".pt2"
@@ -48,14 +48,14 @@ def reads_tables(schema: Schema | None) -> bool:
     and no features are made of the graph, which other packages do."""
     if schema is None or not schema.named:
         return False
-    return not schema.transforms and not schema.make_features
+    return not schema.transforms
 
 
 def export_model(model: NodeClassifier, path: Path) -> Path:
     """Write the predictions of a model with ``torch.export``, for graphs of any size.
 
     A model of tables gets a second file of the same name, such as ``model.py``, which predicts from
-    raw tables with PyTorch and pandas: see :mod:`gnn_depth.training.exported_tables`.
+    raw tables with PyTorch and pandas: see :mod:`gnn_depth.data.table_reader`.
 
     The model itself needs PyTorch alone:
 
@@ -112,5 +112,5 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         part.unlink(missing_ok=True)
     if reads_tables(schema):
         # Last: it reads the model that lies beside it.
-        shutil.copyfile(exported_tables.__file__, path.with_suffix(".py"))
+        shutil.copyfile(table_reader.__file__, path.with_suffix(".py"))
     return path

@@ -30,7 +30,7 @@ class Run:
     .. code-block:: python
 
         run = gnn_depth.load("runs/gat_pair_8")
-        run.predict(UserGraph("edges.csv", nodes="nodes_of_june.csv")).to_csv("june.csv")
+        run.predict(Tables("nodes_of_june.csv", "edges.csv")).to_csv("june.csv")
         run.export("model.pt2")
 
     Args:

@@ -12,8 +12,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
-from gnn_depth.data.schema import Schema, Unknown
+from gnn_depth.data.base import GraphDataModule
+from gnn_depth.data.schema import Unknown
 from gnn_depth.data.source import GraphSource
 from gnn_depth.registry import first_of
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
@@ -46,16 +46,14 @@ def predictions_of(
 
     .. code-block:: python
 
-        predictions_of("runs/x/checkpoints/best.ckpt", UserGraph("edges.csv", nodes="nodes.csv"))
+        predictions_of("runs/x/checkpoints/best.ckpt", Tables("nodes.csv", "edges.csv"))
 
     Args:
         model: A model that was trained, or the path of its checkpoint.
         data: A graph, as ``gnn_depth.fit`` takes it: the one of the training with new nodes, or
             another one.
-        unknown: Refuse columns and categories that the model misses or does not know (``error``),
-            or ``ignore`` them: an unknown category is none, a missing number is what ``fill`` chose
-            in the training, or else the mean. By default as the data set's own option says, which
-            is ``error``.
+        unknown: Refuse categories that the model does not know (``error``), or ``ignore`` them. By
+            default as the data set's own option says, which is ``error``.
         forward: Makes the predictions; by default one pass over the data on the model's device.
         folder: Folder of the run; by default that of the checkpoint.
 
@@ -77,15 +75,14 @@ def predictions_of(
             "the model knows nothing of the data that it was trained on: give a checkpoint of a "
             "run, or a model that gnn_depth.fit has trained."
         )
-    as_trained = readable(model.schema, data, unknown)
+    if unknown is not None and not isinstance(unknown, str):
+        raise ValueError(
+            f"unknown is 'error' or 'ignore', not a {type(unknown).__name__}. Two tables are one "
+            "data set: Tables(nodes, edges), of files or DataFrames."
+        )
+    as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
     values = torch.cat((forward or _one_pass)(model, as_trained))
-    # After the pass, which has set the data up.
-    loader = as_trained.predict_dataloader()
-    if isinstance(loader, FullBatch):
-        note = _neighbour_note(loader.batch)
-        if note:
-            rank_zero_only(log.warning)(note)
-    table = table_of(values, as_trained, model)
+    table = _table_of(values, as_trained, model)
     if folder is not None and as_trained.node_ids is not None and not as_trained.per_graph:
         sets = sets_in(folder, table["node"].to_numpy())
         if sets is not None:
@@ -96,20 +93,6 @@ def predictions_of(
 def run_folder_of(checkpoint: str | Path) -> Path:
     """The folder of the run that a checkpoint is of, two levels above it."""
     return Path(checkpoint).absolute().parent.parent
-
-
-def readable(schema: Schema, data: Any, unknown: Unknown | None) -> GraphDataModule:
-    """Data of any form, read for the predictions of a model with this schema.
-
-    Raises:
-        ValueError: The second argument is data too, such as a table.
-    """
-    if unknown is not None and not isinstance(unknown, str):
-        raise ValueError(
-            f"unknown is 'error' or 'ignore', not a {type(unknown).__name__}. Predictions are for "
-            "one data set: two tables are UserGraph(edges, nodes=nodes), of files or DataFrames."
-        )
-    return GraphSource.of(data).read_as(schema, unknown, targets=False)
 
 
 def load_model(path: str | Path) -> NodeClassifier:
@@ -142,56 +125,24 @@ def _one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
     try:
         with torch.inference_mode():
             for batch in data.predict_dataloader():
-                found.append(model.predict_step(_converted(batch, weight), 0).cpu())
+                batch = batch.to(weight.device)
+                if batch.x.is_floating_point():
+                    batch = replace(batch, x=batch.x.to(weight.dtype))
+                found.append(model.predict_step(batch, 0).cpu())
     finally:
         model.train(was_training)
     return found
 
 
-def _converted(batch: NodeBatch, weight: Tensor) -> NodeBatch:
-    """A batch on the device of a weight, with features in its precision."""
-    moved = batch.to(weight.device)
-    if moved.x.is_floating_point() and moved.x.dtype != weight.dtype:
-        moved = replace(moved, x=moved.x.to(weight.dtype))
-    return moved
-
-
-def _neighbour_note(batch: NodeBatch) -> str:
-    """A note on the nodes without a neighbour; empty if there are none."""
-    graph = batch.graph
-    between = graph.source != graph.target
-    receives = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    receives[graph.target[between]] = True
-    joined = receives.clone()
-    joined[graph.source[between]] = True
-    # Transforms may have added nodes at the end, which have no prediction.
-    joined, receives = joined[: batch.read], receives[: batch.read]
-    alone, deaf = int((~joined).sum()), int((joined & ~receives).sum())
-    said = []
-    if alone:
-        said.append(
-            f"nodes without a neighbour: {alone:,} of {batch.read:,}, predicted from their own "
-            "features alone."
-        )
-    if deaf:
-        said.append(
-            f"nodes whose edges all lead away: {deaf:,} of {batch.read:,}, to which nothing comes "
-            "from a neighbour."
-        )
-    return " ".join(said)
-
-
-def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
+def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
     """Predictions, shape (rows, outputs), as a table by id and name."""
     assert model.schema is not None
-    row = "node"
-    if data.per_graph:
-        row = "graph"
-    names = model.schema.outputs
+    row = "graph" if data.per_graph else "node"
     columns: dict[str, np.ndarray] = {}
     numbers = values
     if values.dtype != torch.float64:  # bfloat16, which NumPy does not have
         numbers = values.float()
+    names = model.schema.outputs
     undefined = int(numbers.isnan().any(1).sum())
     if undefined:
         rank_zero_only(log.warning)(
@@ -203,11 +154,6 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
         choices = np.array([*names, None], object)
         columns["predicted"] = choices[predicted_classes(numbers).numpy()]
         columns["probability"] = numbers.amax(1).numpy()
-    if model.task.targets == "numbers":
-        for lowest, name, column in zip(
-            model.schema.lowest_targets, names, numbers.T, strict=False
-        ):
-            _warn_of_sign(lowest, name, column)
     word = WORDS[model.task.targets][1]
     for column, name in enumerate(names):
         columns[f"{word}_{name}"] = numbers[:, column].numpy()
@@ -228,14 +174,3 @@ def table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd
             )
     table.insert(0, row, ids)
     return table
-
-
-def _warn_of_sign(lowest: float, name: str, predicted: Tensor) -> None:
-    """Warn of numbers below zero where none of the training was."""
-    count = int((predicted < 0).sum())
-    if lowest < 0 or not count:
-        return
-    rank_zero_only(log.warning)(
-        f"predictions of {name!r} are below 0 in {count:,} of {len(predicted):,} rows, and no "
-        "target of the training is. --data.scale_target log1p learns the logarithm instead."
-    )

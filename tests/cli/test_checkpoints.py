@@ -58,10 +58,10 @@ def write_tables(folder: Path, last: str = "1") -> list[str]:
     (folder / "edges.csv").write_text(
         "\n".join(["from,to", *(f"{node},{(node + 1) % 10}" for node in range(10))])
     )
-    names = ["--data", "UserGraph", "--data.label", "topic", "--data.split", "split"]
+    names = ["--data", "Tables", "--data.label", "topic", "--data.split", "split"]
     return [
         *names,
-        "--data.path",
+        "--data.edges",
         str(folder / "edges.csv"),
         "--data.nodes",
         str(folder / "nodes.csv"),

@@ -177,20 +177,10 @@ def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_rep
 
 
 def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Callable):
-    words = [
-        "--data",
-        "UserGraph",
-        "--data.path",
-        "edges.csv",
-        "--data.nodes",
-        "nodes.csv",
-        "--data.label",
-        "kind",
-    ]
-    found = config(*words, "--data.features", "age", "--data.categories", "[colour, town]")["data"][
-        "init_args"
-    ]
-    assert (found["features"], found["categories"]) == (["age"], ["colour", "town"])
+    words = ["--data", "Tables", "--data.nodes", "nodes.csv", "--data.edges", "edges.csv"]
+    words += ["--data.dates", "day", "--data.features", "[colour, town]"]
+    found = config(*words)["data"]["init_args"]
+    assert (found["dates"], found["features"]) == (["day"], ["colour", "town"])
 
 
 def test_numbers_are_read_as_people_write_them(config: Callable):
@@ -291,4 +281,3 @@ def test_paths_of_data_are_written_in_full(config: Callable, given: str, full: s
     words = ["--data", "MissingFeatures", "--data.rate", "0.5", "--data.source", "UserGraph"]
     data = config(*words, "--data.source.path", given)["data"]
     assert data["init_args"]["source"]["init_args"]["path"] == expected
-    assert data["init_args"]["source"]["init_args"]["nodes"] is None

@@ -191,7 +191,7 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     words = ["predict", *SMALL, "--ckpt_path", str(trained / "checkpoints/best.ckpt")]
     assert "--output FILE" in refused(*words)
     for output, message in (
-        ("p.txt", "unknown suffix '.txt'. Available: .csv, .parquet, .npz."),
+        ("p.txt", "unknown suffix '.txt'. Available: .csv, .npz."),
         ("there.csv", "the file exists"),
         ("no/p.csv", "there is no folder 'no'"),
     ):

@@ -72,7 +72,7 @@ def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, o
 def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
     data = GraphSource(graphs)
     part, order = subset(data.batch, torch.tensor([7, 2, 0])), [graphs[7], graphs[2], graphs[0]]
-    expected = GraphSource(order, train_fraction=1.0, val_fraction=0.0).batch
+    expected = GraphSource(order, split=[1.0, 0.0]).batch
     assert torch.equal(part.x, expected.x)
     assert torch.equal(part.graph.edge_index, expected.graph.edge_index)
     assert torch.equal(part.graph.node_to_graph, expected.graph.node_to_graph)
@@ -80,7 +80,7 @@ def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
 
 
 def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(graphs):
-    data = GraphSource(graphs, batch_size=3, train_fraction=0.8)
+    data = GraphSource(graphs, batch_size=3, split=[0.8, 0.2])
     loader = data.train_dataloader()
     seen = []
     for epoch in (0, 1):
@@ -123,7 +123,7 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
     nodes = drawn(0, torch.arange(5) % 2, nodes=5)
     masks = torch.eye(5, dtype=torch.bool)
     nodes.train_mask, nodes.val_mask, nodes.test_mask = masks[:2].T, masks[2:4].T, masks[[4, 0]].T
-    first, second = GraphSource(nodes), GraphSource(nodes, mask_column=1)
+    first, second = GraphSource(nodes), GraphSource(nodes, split=1)
     assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (
         0,
         1,
@@ -150,7 +150,7 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
         ),
         (
             lambda graphs: GraphSource([*graphs, drawn(1, torch.arange(3), nodes=4)]),
-            "graph 0 has 1 targets",
+            "graph 0 has 1 rows of targets",
         ),
         (lambda graphs: GraphSource(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
         (

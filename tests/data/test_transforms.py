@@ -9,7 +9,7 @@ from torch_geometric.transforms import BaseTransform
 
 import gnn_depth.data  # noqa: F401  (registers the data sets)
 from gnn_depth.builder import PartError, build, resolved
-from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
+from gnn_depth.data import DataError, GraphSource, SyntheticCitation
 from gnn_depth.part_specs import parts_of
 
 
@@ -164,52 +164,3 @@ def test_graphs_follow_each_other_by_the_nodes_that_a_transform_has_left():
     assert graph.num_nodes == 8 * 3
     expected = torch.cat([edges + 3 * number for number in range(8)], 1)
     torch.testing.assert_close(graph.edge_index, expected)
-
-
-def test_without_features_they_are_made_from_the_edges():
-    y = torch.arange(12) % 2
-    graph = ring(12, y=y)
-    kinds = {"constant": 1, "degree": 5, "identity": 12, "random_walk": 16, "laplacian": 8}
-    made = {}
-    for kind, width in kinds.items():
-        made[kind] = GraphSource(graph, make_features=kind).batch.x
-        assert made[kind].shape == (12, width)
-        assert torch.equal(made[kind], GraphSource(graph, make_features=kind).batch.x)
-    assert torch.equal(made["degree"][0], torch.tensor([2.0, 2, 2, 2, 0]))
-    step = torch.zeros(12, 12)
-    step[graph.edge_index[0], graph.edge_index[1]] = 0.5
-    torch.testing.assert_close(made["random_walk"][:, 1], (step @ step).diagonal())
-    vectors = made["laplacian"].double()
-    torch.testing.assert_close(vectors.T @ vectors, torch.eye(8).double(), atol=1e-5, rtol=0)
-    values = (vectors * ((torch.eye(12) - step).double() @ vectors)).sum(0)
-    wanted = sorted(1 - np.cos(2 * np.pi * np.arange(12) / 12))[1:9]
-    np.testing.assert_allclose(sorted(values), wanted, atol=1e-5)
-
-
-def test_made_features_stand_beside_those_of_the_data():
-    graph = ring(6, y=torch.arange(6) % 2, x=torch.rand(6, 3))
-    batch = GraphSource(graph, make_features="degree").batch
-    assert torch.equal(batch.x[:, :3], graph.x)
-    assert batch.x.shape == (6, 8)
-
-
-def test_laplacian_features_need_both_directions_and_are_of_each_graph_alone():
-    one_way = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, y=torch.arange(3) % 2)
-    with pytest.raises(DataError, match="undirected true"):
-        _ = GraphSource(one_way, make_features="laplacian").batch
-    graphs = [ring(n, y=torch.tensor([n % 2])) for n in (4, 5, 120, 6, 7)]
-    x = GraphSource(graphs, make_features="laplacian").batch.x
-    alone = GraphSource(ring(5, y=torch.arange(5) % 2), make_features="laplacian").batch.x
-    assert torch.equal(x[4:9], alone)
-    assert (x[:4, 3:] == 0).all()
-
-
-def test_a_table_without_features_gets_made_ones(tmp_path):
-    (tmp_path / "nodes.csv").write_text("id,topic\na,x\nb,y\nc,x\nd,y\n")
-    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
-    options = {"path": str(tmp_path / "edges.csv"), "nodes": str(tmp_path / "nodes.csv")}
-    data = UserGraph(**options, label="topic", undirected=True, make_features="degree")
-    assert data.batch.x[:, 0].tolist() == [1, 2, 2, 1]
-    plain = UserGraph(**options, label="topic")
-    assert plain.batch.x.tolist() == [[1.0]] * 4
-    assert any("make_features" in note for note in plain.notes)

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 import gnn_depth
-from gnn_depth.data import UserGraph
+from gnn_depth.data import Tables
 from gnn_depth.runs import write_result
 
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
     """A run on tables, its folder, and the tables of another month."""
     folder = tmp_path_factory.mktemp("trained")
     edges, nodes = tables(folder)
-    data = UserGraph(edges, nodes=nodes, label="topic", standardize="standard")
+    data = Tables(nodes, edges, label="topic")
     run = gnn_depth.fit(MODEL, data, epochs=4, root=str(folder / "runs"), name="x", progress=False)
     return run, folder
 
@@ -54,12 +54,12 @@ def test_a_loaded_run_is_the_run_that_was_trained(trained):
 def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
     run, folder = trained
     edges, nodes = tables(folder, seed=1, nodes=25)
-    here = UserGraph(edges, nodes=nodes, label="topic")
+    here = Tables(nodes, edges, label="topic")
     found = gnn_depth.load(run.folder).predict(here)
     assert found["node"].tolist() == list(range(25))
     swapped = pd.read_csv(nodes)[["topic", "income", "id", "age"]].drop(columns="topic")
     swapped.to_csv(folder / "swapped.csv", index=False)
-    other = UserGraph(edges, nodes=str(folder / "swapped.csv"), id="id")
+    other = Tables(str(folder / "swapped.csv"), edges)
     pd.testing.assert_frame_equal(run.predict(other), found)
 
 

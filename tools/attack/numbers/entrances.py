@@ -4,17 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
-import pandas as pd
 import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gnn_depth.data import GraphSource, PyG, UserGraph
-
-OF_NODES = ("x", "y", "train_mask", "val_mask", "test_mask")
-OF_EDGES = ("edge_weight", "edge_attr")
+from gnn_depth.data.source import CheckedGraphs
 
 
 def tensors(arrays: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -43,40 +39,7 @@ def of_data_set(arrays: dict[str, Any], folder: Path, **options: Any) -> PyG:
     return PyG(f"{__name__}.Stored", options={"path": str(folder / "stored.pt")}, **options)
 
 
-def of_networkx(arrays: dict[str, Any], folder: Path, **options: Any) -> GraphSource:
-    graph = nx.MultiDiGraph()
-    for node in range(len(arrays["y"])):
-        at_node = {name: np.asarray(arrays[name])[node] for name in OF_NODES if name in arrays}
-        graph.add_node(node, **at_node)
-    for edge, (source, target) in enumerate(np.asarray(arrays["edge_index"]).T.tolist()):
-        of_edge = {name: np.asarray(arrays[name])[edge] for name in OF_EDGES if name in arrays}
-        graph.add_edge(source, target, **of_edge)
-    return GraphSource(graph, **options)
-
-
-def of_tables(arrays: dict[str, Any], folder: Path, **options: Any) -> UserGraph:
-    numbers = {name: np.asarray(value) for name, value in arrays.items()}
-    y = numbers["y"]
-    nodes = pd.DataFrame({"id": np.arange(len(y)), "y": y})
-    for column in range(numbers["x"].shape[1]):
-        nodes[f"x{column}"] = numbers["x"][:, column]
-    for name in OF_NODES[2:]:
-        if name in numbers:
-            nodes[name] = numbers[name]
-    edges = pd.DataFrame(numbers["edge_index"].T, columns=["source", "target"])
-    roles: dict[str, Any] = {"targets": ["y"]} if y.dtype.kind == "f" else {"label": "y"}
-    if "edge_weight" in numbers:
-        edges["weight"] = numbers["edge_weight"]
-        roles["edge_weight"] = "weight"
-    if "edge_attr" in numbers:
-        roles["edge_features"] = [f"e{column}" for column in range(numbers["edge_attr"].shape[1])]
-        edges[roles["edge_features"]] = numbers["edge_attr"]
-    nodes.to_csv(folder / "nodes.csv", index=False)
-    edges.to_csv(folder / "edges.csv", index=False)
-    return UserGraph(str(folder / "edges.csv"), str(folder / "nodes.csv"), **roles, **options)
-
-
-Entrance = Callable[..., GraphSource]
+Entrance = Callable[..., CheckedGraphs]
 
 #: Makes a data set of arrays by the names of PyTorch Geometric, a folder, and options.
 ENTRANCES: dict[str, Entrance] = {
@@ -92,6 +55,4 @@ ENTRANCES: dict[str, Entrance] = {
     "npz": of_npz,
     "pt": of_pt,
     "data set": of_data_set,
-    "networkx": of_networkx,
-    "tables": of_tables,
 }

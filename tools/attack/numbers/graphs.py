@@ -32,8 +32,6 @@ def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
             arrays = draw.graph()
             found = {}
             for name in ENTRANCES:
-                if draw.is_of_cells and name in ("tables", "networkx"):
-                    continue
                 found[name] = answer(ENTRANCES[name], arrays, Path(folder), **draw.options)
             yield f"graph {number}: {draw.words}", _difference(found)
         for number in range(max(SEVERAL * per_mille // 1000, 1)):
@@ -47,8 +45,6 @@ class Graphs(TrialInput):
 
     def __init__(self, seed: Any) -> None:
         super().__init__(seed)
-        # A refusal names a cell: a table by column and row, networkx in its own order of edges.
-        self.is_of_cells = False
         self.options: dict[str, Any] = {}
 
     def of(self, *words: str) -> str:
@@ -119,7 +115,6 @@ class Graphs(TrialInput):
             "a feature beyond float32",
             "a huge column",
             "a negative class",
-            "a missing_label",
             "an infinite target",
             "large targets",
             "an edge that leaves the graph",
@@ -127,23 +122,21 @@ class Graphs(TrialInput):
             "no target",
         )
         if flaw == "a NaN feature":
-            x[node, 1], self.is_of_cells = NAN, True
+            x[node, 1] = NAN
         elif flaw == "a feature beyond float32":
             x[node, 1] = 1e300
         elif flaw == "a huge column":
             x[:, 1] *= 1e9
         elif flaw == "a negative class":
             y[node] = -2
-        elif flaw == "a missing_label":
-            self.options["missing_label"] = float(y[node]) if y[node] == y[node] else 1.0
         elif flaw == "an infinite target" and y.dtype.kind == "f":
-            y[node], self.is_of_cells = INF, True
+            y[node] = INF
         elif flaw == "large targets":
             y += y.dtype.type(2**24)
         elif flaw == "an edge that leaves the graph":
-            edges[1, 0], self.is_of_cells = len(y), True
+            edges[1, 0] = len(y)
         elif flaw == "a negative weight" and "edge_weight" in arrays:
-            arrays["edge_weight"][0], self.is_of_cells = -0.25, True
+            arrays["edge_weight"][0] = -0.25
         elif flaw == "no target":
             y[:] = NAN if y.dtype.kind == "f" else -1
 
@@ -193,8 +186,7 @@ def answer(entrance: Any, arrays: Any, *folder: Path, **options: Any) -> Any:
     try:
         return facts(entrance(arrays, *folder, **options))
     except DataError as error:
-        words = re.sub(r"^graph '[^']*' is refused: ", "", str(error))
-        return re.sub(r" \('x\d'\)", "", words)  # a table names its columns
+        return re.sub(r"^graph '[^']*' is refused: ", "", str(error))
 
 
 def facts(data: GraphSource) -> dict[str, Any]:
@@ -212,7 +204,6 @@ def facts(data: GraphSource) -> dict[str, Any]:
     }
     if batch.graph.node_to_graph is not None:
         shown["graphs"] = batch.graph.node_to_graph.tolist()
-    # Tables name the numbers to predict, too.
     shown["names"] = data.class_names if data.task == "multiclass" else data.num_classes
     return shown | {"task": data.task, "of": data.per_graph, "sum": data.checksum}
 

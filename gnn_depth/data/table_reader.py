@@ -1,0 +1,245 @@
+"""Read two tables by the schema of a model, with PyTorch, pandas and PyYAML alone.
+
+Training and ``gnn-depth predict`` read tables with this file, and ``gnn-depth export`` copies it
+beside a model of tables, under the same name: ``risk.py`` beside ``risk.pt2``. Then
+
+.. code-block:: python
+
+    from risk import predict
+
+    table = predict("nodes.csv", "edges.csv")
+
+A column is a mapping as in ``schema.yaml``: its ``name``, its ``kind``, the ``values`` of a
+category, and what was fitted in the training: ``fill`` and ``scaling``.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+
+Columns: TypeAlias = Sequence[Mapping[str, Any]]
+
+ENDS = ["source", "target"]
+PREFIXES = {"multiclass": "class", "multilabel": "label", "regression": "value"}
+
+
+def read_table(table: str | Path | pd.DataFrame, columns: Columns = ()) -> pd.DataFrame:
+    """A table as pandas reads it; categories of a model stay text, so that ``01`` is not 1.
+
+    Raises:
+        ValueError: Its columns have no names, or two have one name.
+    """
+    if isinstance(table, pd.DataFrame):
+        found = table.reset_index(drop=True)
+    else:
+        text = {column["name"]: str for column in columns if column["kind"] == "category"}
+        # In one piece: of a long table each piece would get types of its own.
+        found = pd.read_csv(table, dtype=text, low_memory=False)
+        if not isinstance(found.index, pd.RangeIndex):
+            raise ValueError(f"{table}: rows have more values than the first line has names.")
+    if not found.columns.is_unique:
+        raise ValueError(f"two columns are called {found.columns[found.columns.duplicated()][0]!r}")
+    return found
+
+
+def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np.ndarray:
+    """The features of some columns before they are scaled, shape (rows, features).
+
+    Raises:
+        ValueError: A column is not there, has another type, or a value that the model cannot take.
+    """
+    faults: list[str] = []
+    parts = [np.empty((len(frame), 0))]
+    for column in columns:
+        name = column["name"]
+        if name not in frame:
+            faults.append(f"there is no column {name!r}; there are {', '.join(map(str, frame))}.")
+            continue
+        try:
+            part = _encoded_column(frame[name], column, unknown)
+        except ValueError as error:
+            faults.append(f"column {name!r} {error}")
+            continue
+        missing = int(np.isnan(part).any(1).sum())
+        if missing and column.get("fill") is None:
+            faults.append(
+                f"column {name!r} has {missing:,} missing values: fill them with "
+                f"table[{name!r}].fillna(...), or train with missing 'median'."
+            )
+        parts.append(part)
+    if faults:
+        raise ValueError("\n".join(faults))
+    return np.concatenate(parts, 1)
+
+
+def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) -> np.ndarray:
+    """The features of one column; NaN where a value is missing."""
+    name, kind = column["name"], column["kind"]
+    is_number = pd.api.types.is_numeric_dtype(values)
+    if kind == "number":
+        if not is_number:
+            raise ValueError(
+                f"has the type {values.dtype}, and must have numbers: table[{name!r}] = "
+                f"pd.to_numeric(table[{name!r}])."
+            )
+        numbers = values.to_numpy(np.float64, na_value=np.nan)
+        if np.isinf(numbers).any():
+            raise ValueError(f"is infinite in row {np.isinf(numbers).argmax()} (from 0).")
+        return numbers[:, None]
+    if kind == "date":
+        # Other ways to write a date would have to be guessed, for each table anew.
+        texts = values.astype(object).where(values.notna() & (not is_number))
+        dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        wrong = values[dates.isna() & values.notna()]
+        if len(wrong):
+            raise ValueError(
+                f"has {wrong.iloc[0]!r}, and dates are written as 2024-12-31: table[{name!r}] = "
+                f"pd.to_datetime(table[{name!r}], format='%d.%m.%Y')."
+            )
+        days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+        return days.to_numpy(np.float64)[:, None]
+    if is_number and values.notna().any():
+        raise ValueError(
+            f"has the type {values.dtype}, and had text in the training: table[{name!r}] = "
+            f"table[{name!r}].astype(str)."
+        )
+    texts = values.astype(object)
+    places = pd.Index(column["values"]).get_indexer(texts.astype(str))
+    strange = (places < 0) & texts.notna().to_numpy()
+    if strange.any() and unknown == "error":
+        raise ValueError(
+            f"has the unknown category {texts[strange.argmax()]!r} in {strange.sum():,} rows; the "
+            f"model knows {', '.join(column['values'])}. With unknown 'ignore' it is none of them."
+        )
+    features = (places[:, None] == np.arange(len(column["values"]))).astype(np.float64)
+    features[texts.isna().to_numpy()] = np.nan
+    return features
+
+
+def standardised(x: np.ndarray, columns: Columns) -> np.ndarray:
+    """Encoded features after the fills and scalings of the training."""
+    x = x.astype(np.float64)
+    first = 0
+    for column in columns:
+        width = len(column["values"]) if column["kind"] == "category" else 1
+        features = x[:, first : first + width]
+        if column.get("fill") is not None:
+            features[np.isnan(features)] = column["fill"]
+        scaling = column.get("scaling")
+        if scaling is not None:
+            features[:] = (features - scaling["shift"]) / scaling["scale"]
+        first += width
+    return x
+
+
+def read_graph(
+    nodes: pd.DataFrame, edges: pd.DataFrame, schema: Mapping[str, Any], unknown: str = "error"
+) -> tuple[pd.Index, dict[str, np.ndarray]]:
+    """The ids of the nodes, and the arrays of the graph before they are scaled.
+
+    Raises:
+        ValueError: A table does not have what the schema names, or an id is wrong.
+    """
+    needed = [("nodes", nodes, schema["id"])]
+    needed += [("edges", edges, end) for end in schema["ends"]]
+    for of_table, table, name in needed:
+        if name not in table:
+            columns = ", ".join(map(str, table))
+            raise ValueError(f"the table of {of_table} has no column {name!r}; it has {columns}.")
+    ids = pd.Index(nodes[schema["id"]])
+    wrong = ids.isna() | ids.duplicated()
+    if wrong.any():
+        row = wrong.argmax()
+        raise ValueError(
+            f"row {row} (from 0) of the nodes has the id {ids[row]!r}, which is missing or that of "
+            "an earlier row."
+        )
+    graph = pd.DataFrame()
+    for end, name in zip(ENDS, schema["ends"], strict=True):
+        graph[end] = ids.get_indexer(edges[name])
+        if (graph[end] < 0).any():
+            row = (graph[end] < 0).argmax()
+            raise ValueError(
+                f"row {row} (from 0) of the edges has {name} {edges[name][row]!r}, which is not "
+                f"the id ({schema['id']}) of a node; ids are such as {ids[0]!r}."
+            )
+    arrays = {"x": encoded(nodes, schema.get("columns", ()), unknown)}
+    if schema.get("edge_weight"):
+        weight = encoded(edges, [{"name": schema["edge_weight"], "kind": "number"}])
+        if (weight < 0).any():
+            raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
+        graph["edge_weight"] = weight
+    features = pd.DataFrame(encoded(edges, schema.get("edge_columns", ()), unknown))
+    graph = pd.concat([graph, features], axis=1)
+    if not schema["directed"]:
+        graph = _both_ways(graph)
+    arrays["edge_index"] = graph[ENDS].to_numpy(np.int64).T.copy()
+    if "edge_weight" in graph:
+        arrays["edge_weight"] = graph["edge_weight"].to_numpy()
+    if features.shape[1]:
+        arrays["edge_attr"] = graph[features.columns].to_numpy()
+    return ids, arrays
+
+
+def _both_ways(graph: pd.DataFrame) -> pd.DataFrame:
+    """Each edge once in both directions."""
+    reverse = graph.rename(columns={"source": "target", "target": "source"})
+    # An edge that the table has in both directions would be there twice.
+    both = pd.concat([graph, reverse[graph.columns]], ignore_index=True).drop_duplicates()
+    conflicting = both.index[both.duplicated(ENDS)]
+    if len(conflicting):
+        raise ValueError(
+            f"row {conflicting[0] % len(graph)} (from 0) of the edges repeats an earlier edge with "
+            "other values, and directed false makes one edge of both: merge them with "
+            "edges.groupby([...]).sum()."
+        )
+    return both
+
+
+def predict(
+    nodes: str | Path | pd.DataFrame, edges: str | Path | pd.DataFrame, unknown: str = "error"
+) -> pd.DataFrame:
+    """Predict every node of a graph in two tables with the exported model beside this file.
+
+    Args:
+        nodes: The table of nodes: a CSV file or a DataFrame.
+        edges: The table of edges.
+        unknown: Refuse categories that the model does not know (``error``), or ``ignore`` them.
+
+    Returns:
+        A row for each node: its id; for classes the predicted class and its probability; then a
+        column for each class, label or number.
+
+    Raises:
+        ValueError: A table does not have what the model was trained on; the column is named.
+    """
+    inside = {"schema.yaml": ""}
+    program = torch.export.load(Path(__file__).with_suffix(".pt2"), extra_files=inside)
+    schema = yaml.safe_load(inside["schema.yaml"])
+    columns, of_edges = schema.get("columns", []), schema.get("edge_columns", [])
+    ids, arrays = read_graph(
+        read_table(nodes, columns), read_table(edges, of_edges), schema, unknown
+    )
+    arrays["x"] = standardised(arrays["x"], columns)
+    if not columns:
+        arrays["x"] = np.ones((len(ids), 1))
+    if of_edges:
+        arrays["edge_attr"] = standardised(arrays["edge_attr"], of_edges)
+    inputs = {}
+    for name, values in arrays.items():
+        dtype = torch.int64 if name == "edge_index" else torch.float32
+        inputs[name] = torch.tensor(values, dtype=dtype)
+    with torch.no_grad():
+        outputs = program.module()(**inputs).numpy()
+    table: dict[str, Any] = {"node": ids}
+    if schema["task"] == "multiclass":
+        table["predicted"] = np.array(schema["outputs"], object)[outputs.argmax(1)]
+        table["probability"] = outputs.max(1)
+    for place, name in enumerate(schema["outputs"]):
+        table[f"{PREFIXES[schema['task']]}_{name}"] = outputs[:, place]
+    return pd.DataFrame(table)

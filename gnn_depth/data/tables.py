@@ -1,0 +1,281 @@
+"""A graph in two tables, of nodes and of edges, as pandas reads them."""
+
+from dataclasses import asdict, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.data.array_files import existing_file
+from gnn_depth.data.checks import MASKS, SPLITS, DataError
+from gnn_depth.data.node_order import NodeOrder
+from gnn_depth.data.schema import Column, Schema, Unknown
+from gnn_depth.data.source import CheckedGraphs, RawGraphs
+from gnn_depth.data.table_reader import encoded, read_graph, read_table
+from gnn_depth.data.transforms import Transforms
+from gnn_depth.ranges import FilePath, Natural
+from gnn_depth.registry import register
+from gnn_depth.registry import unknown as unknown_word
+
+Missing: TypeAlias = Literal["error", "median"]
+MOST_CATEGORIES = 50  # of a column of text
+
+
+@register("data", "Tables")
+class Tables(CheckedGraphs):
+    """Your own graph in two tables: ``gnn-depth fit nodes.csv edges.csv --data.label COLUMN``.
+
+    pandas reads the files and decides the types of the columns. Numbers are standardised, and text
+    with few values is one-hot encoded. A model remembers its columns by name, with categories, mean
+    and deviation, and reads the next table by them. ``gnn-depth inspect nodes.csv edges.csv`` shows
+    the types and roles of all columns.
+
+    Args:
+        nodes: The table of nodes, one a row: a CSV file, in Python also a DataFrame.
+        edges: The table of edges, one a row.
+        label: Column of the classes. A node with an empty label is in no set, but gets a
+            prediction.
+        targets: Columns of numbers to predict, instead of a label.
+        id: Column of the ids that the table of edges uses; the first one by default.
+        ends: The source column and the target column of the edges; the first two by default.
+        split: Column with train, val or test, empty for a node in none of them; or shares to train
+            and validate on. By default the shares [0.6, 0.2].
+        features: Columns of features; by default all columns without another role.
+        dates: Those of them that are dates, written as 2024-12-31.
+        edge_weight: Column of non-negative weights of the edges.
+        edge_features: Columns of features of the edges.
+        missing: Refuse missing values (``error``), or use the ``median`` of the training rows; a
+            missing category is then none of its values.
+        unknown: For a trained model: refuse categories that it does not know (``error``), or
+            ``ignore`` them: they are none of its values.
+        directed: Use each edge in its direction only; false uses it once in both.
+        seed: Determines a random split.
+        scale_target: Standardise numbers to predict for the loss; metrics and predictions stay in
+            the units of the table.
+        transforms: Transforms of PyTorch Geometric, by name, applied to the graph.
+        node_order: Order of the nodes in memory: ``auto``, ``given`` or ``rcm``.
+
+    Raises:
+        ValueError: A file does not exist, or an option does not fit its type.
+    """
+
+    def __init__(
+        self,
+        nodes: FilePath,
+        edges: FilePath,
+        label: str | None = None,
+        targets: list[str] = [],  # noqa: B006  (read only)
+        id: str | None = None,
+        ends: list[str] = [],  # noqa: B006
+        split: str | list[float] | None = None,
+        features: list[str] | None = None,
+        dates: list[str] = [],  # noqa: B006
+        edge_weight: str | None = None,
+        edge_features: list[str] = [],  # noqa: B006
+        missing: Missing = "error",
+        unknown: Unknown = "error",
+        directed: bool = True,
+        seed: Natural = 0,
+        scale_target: bool = False,
+        transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
+    ) -> None:
+        super().__init__(
+            split,
+            seed=seed,
+            standardize=True,
+            scale_target=scale_target,
+            transforms=transforms,
+            node_order=node_order,
+        )
+        self.nodes, self.edges = nodes, edges
+        for name, table in (("nodes", nodes), ("edges", edges)):
+            if not isinstance(table, pd.DataFrame):
+                existing_file(name, table)
+                self.origin = str(nodes)
+        if label and targets:
+            raise DataError(
+                f"label {label!r} is for classes and targets for numbers to predict: give one."
+            )
+        self.label = label
+        self.targets = targets
+        self.id = id
+        self.ends = ends
+        self.features = features
+        self.dates = dates
+        self.edge_weight = edge_weight
+        self.edge_features = edge_features
+        self.missing = missing
+        self.unknown = self.on_unknown = unknown
+        self.directed = directed
+
+    def raw(self) -> RawGraphs:
+        trained = self.adopted
+        if trained is not None and not trained.named:
+            raise DataError("the model was trained on arrays without names: give it a Data.")
+        known = trained.as_dict() if trained is not None else {}
+        nodes = read_table(self.nodes, known.get("columns", ()))
+        edges = read_table(self.edges, known.get("edge_columns", ()))
+        notes: list[str] = []
+        if trained is not None:
+            # The next table may call its ids and its targets otherwise; all else is the model's.
+            roles = replace(
+                trained,
+                id=self.id or trained.id,
+                ends=tuple(self.ends) or trained.ends,
+                label=self._label or trained.label,
+            )
+        else:
+            roles = self.roles_in(nodes, edges)
+            roles = replace(
+                roles,
+                columns=tuple(self.column(nodes[name]) for name in self.feature_names(nodes)),
+                edge_columns=tuple(self.column(edges[name]) for name in self.edge_features),
+            )
+            read = {*roles.ends, self.edge_weight, *self.edge_features}
+            unread = [name for name in edges if name not in read]
+            if unread:
+                notes.append(
+                    f"columns of the edges that are not read: {', '.join(unread)} (edge_weight or "
+                    "edge_features reads them)."
+                )
+        graph: dict[str, Any] = {}
+        if self.reads_targets:
+            graph = self._targets_in(nodes, roles)
+        ids, arrays = read_graph(nodes, edges, roles.as_dict(), self.on_unknown)
+        graph |= {**arrays, "num_nodes": len(ids)}
+        of_schema = ("id", "ends", "directed", "edge_weight", "label")
+        return RawGraphs(
+            [graph],
+            node_ids=ids.to_numpy(),
+            columns=roles.columns,
+            edge_columns=roles.edge_columns,
+            target_names=self.targets,
+            of_schema={name: getattr(roles, name) for name in of_schema},
+            notes=notes,
+        )
+
+    @property
+    def _label(self) -> tuple[str, ...]:
+        """The columns to be predicted; empty if none is named."""
+        if self.label is not None:
+            return (self.label,)
+        return tuple(self.targets)
+
+    def roles_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> Schema:
+        """The columns that make the graph, without features; all of them are there.
+
+        Raises:
+            DataError: One is not.
+        """
+        if not nodes.shape[1] or edges.shape[1] < 2:
+            raise DataError("nodes need a column of ids, and edges a source and a target.")
+        ends = tuple(self.ends or edges.columns[:2])
+        if len(ends) != 2:
+            raise DataError(f"ends are a source and a target column, not {', '.join(ends)}.")
+        roles = Schema(
+            0,
+            "multiclass" if self.label else "regression",
+            (),
+            id=self.id or nodes.columns[0],
+            ends=ends,
+            edge_weight=self.edge_weight,
+            directed=self.directed,
+            label=self._label,
+        )
+        of_nodes = [roles.id, *self._label, self.split_column, *self.dates, *(self.features or ())]
+        of_edges = [*ends, self.edge_weight, *self.edge_features]
+        for what, asked, table in (("nodes", of_nodes, nodes), ("edges", of_edges, edges)):
+            for name in asked:
+                if name is not None and name not in table:
+                    raise DataError(unknown_word(f"column of the {what}", name, table))
+        return roles
+
+    def feature_names(self, nodes: pd.DataFrame) -> list[str]:
+        """The columns of features: those that are named, or all without another role."""
+        if self.features is not None:
+            return self.features
+        others = {self.id or nodes.columns[0], *self._label, self.split_column}
+        return [name for name in nodes if name not in others]
+
+    @property
+    def split_column(self) -> str | None:
+        """The column with train, val or test; None if there is none."""
+        return self.split if isinstance(self.split, str) else None
+
+    def column(self, values: pd.Series) -> Column:
+        """The features that a column becomes, by the type that pandas gives it.
+
+        Raises:
+            DataError: It is neither numbers nor text with few values.
+        """
+        name = str(values.name)
+        fill = 0.0 if self.missing == "median" else None  # fitted later
+        if name in self.dates:
+            return Column(name, "date", fill=fill)
+        if pd.api.types.is_numeric_dtype(values):
+            return Column(name, fill=fill)
+        if pd.api.types.is_datetime64_any_dtype(values):
+            raise DataError(
+                f"column {name!r} has dates: name it in dates (--data.dates '[{name}]')."
+            )
+        texts = values.dropna().astype(str)
+        categories = sorted(texts.unique())
+        numbers = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()
+        is_asked_for = isinstance(values.dtype, pd.CategoricalDtype)
+        if not is_asked_for and 2 * numbers.sum() > len(categories):
+            text = categories[numbers.argmin()]
+            raise DataError(
+                f"column {name!r} has numbers, and text such as {text!r}: table[{name!r}] = "
+                f"pd.to_numeric(table[{name!r}], errors='coerce') makes it missing, and "
+                f"table[{name!r}].astype('category') makes all of them categories."
+            )
+        if len(categories) > MOST_CATEGORIES and not is_asked_for:
+            raise DataError(
+                f"column {name!r} is text with {len(categories):,} different values: leave it out "
+                f"with features (--data.features '[...]'), or name it in dates if it has dates."
+            )
+        return Column(name, "category", tuple(categories), fill=fill)
+
+    def _targets_in(self, nodes: pd.DataFrame, roles: Schema) -> dict[str, Any]:
+        """The targets, and the masks if a column has the split."""
+        if not roles.label:
+            raise DataError(
+                "which column is to be predicted? Give label for classes (--data.label COLUMN) or "
+                f"targets for numbers (--data.targets '[COLUMN]'); there are {', '.join(nodes)}."
+            )
+        if roles.task == "regression":
+            # Missing targets are NaN, and their rows in no set.
+            columns = [asdict(Column(name, fill=0.0)) for name in roles.label]
+            found: dict[str, Any] = {"y": encoded(nodes, columns)}
+        elif roles.label[0] in nodes:
+            found = {"y": class_names_in(nodes[roles.label[0]])}
+        else:
+            raise DataError(unknown_word("column of the nodes", roles.label[0], nodes))
+        if self.split_column:
+            words = nodes[self.split_column].fillna("")
+            strange = words[~words.isin([*SPLITS, ""])]
+            if len(strange):
+                raise DataError(
+                    f"column {self.split_column!r} has {strange.iloc[0]!r}, and a split has train, "
+                    "val, test or nothing."
+                )
+            for name, part in zip(MASKS, SPLITS, strict=True):
+                found[name] = (words == part).to_numpy()
+        return found
+
+
+def class_names_in(values: pd.Series) -> np.ndarray:
+    """The names of classes as text, empty where there is none.
+
+    Raises:
+        DataError: They are numbers with decimals.
+    """
+    if pd.api.types.is_float_dtype(values):  # integers, if some are missing
+        if (values.dropna() % 1 != 0).any():
+            raise DataError(
+                f"label {str(values.name)!r} has numbers with decimals, which are no classes: to "
+                f"predict them, give targets (--data.targets '[{values.name}]')."
+            )
+        values = values.astype("Int64")
+    return values.astype(object).where(values.notna(), "").astype(str).to_numpy(object)
