@@ -8,8 +8,9 @@ A value is one of
 - a class, or an object.
 
 In a dict, a data set is named by ``class_path``, because it may have an option called ``name``. A
-*part* is a class that a config can name. Reading a value gives a :class:`Chosen` part, from which
-the object is made, or the value that a config would write.
+*part* is a class that a config can name. A value is read once, by :func:`select`, into a
+:class:`PartChoice`; from that :func:`instantiate` makes the object, and :func:`to_config` the value
+that a config would write.
 
 ::
 
@@ -67,15 +68,15 @@ class PartError(RegistryError):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A part and the options given for it; an option that takes a part holds a Chosen itself."""
+class PartChoice:
+    """A part and its given options; an option that takes a part holds a PartChoice itself."""
 
     part: PartSpec
     options: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
+class PartIndex:
     """The parts that can be named: the imported ones, or those of the command line's cache on disk.
 
     Attributes:
@@ -171,7 +172,7 @@ class _Live(dict[str, Any]):
         return parts_of(kind)
 
 
-LIVE = Known(_Live())
+LIVE = PartIndex(_Live())
 
 
 # Entry points
@@ -194,7 +195,7 @@ def build(kind: str, value: Any) -> Any:
         PartError: There is no such part or option, or an option does not fit. The message has the
             nearest name that exists.
     """
-    return made(check(kind, value))
+    return instantiate(check(kind, value))
 
 
 def resolved(kind: str, value: Any) -> Any:
@@ -203,7 +204,7 @@ def resolved(kind: str, value: Any) -> Any:
     Raises:
         PartError: See :func:`build`.
     """
-    return written(check(kind, value))
+    return to_config(check(kind, value))
 
 
 def check(kind: str, value: Any) -> Any:
@@ -212,7 +213,7 @@ def check(kind: str, value: Any) -> Any:
     Raises:
         PartError: See :func:`build`.
     """
-    chosen = choose(kind, value, where=(kind,))
+    chosen = select(kind, value, where=(kind,))
     for each in items_of(chosen):
         check_complete(each, (kind,))  # not before: more options may come for a part, as flags do
     return chosen
@@ -221,10 +222,10 @@ def check(kind: str, value: Any) -> Any:
 # Reading values
 
 
-def choose(
+def select(
     kind: str,
     value: Any,
-    known: Known = LIVE,
+    known: PartIndex = LIVE,
     where: Where = (),
     current: Any = None,
     is_list: bool = False,
@@ -237,43 +238,43 @@ def choose(
     if kind == "logger" and isinstance(value, list):
         is_list = True
     if not is_list and kind not in LISTS:
-        return _choose_one(kind, value, known, where, current)
+        return _select_one(kind, value, known, where, current)
     if not isinstance(value, list | tuple):
         others, last = [], None
         if isinstance(current, list) and current:
             *others, last = current
-        chosen = _choose_one(kind, value, known, where, last)
+        chosen = _select_one(kind, value, known, where, last)
         has_name = not isinstance(value, Mapping) or "name" in value or "class_path" in value
         if has_name:
             others = []  # a part that is named replaces the whole list
         return [*others, chosen]
     found = []
     for position, item in enumerate(value):
-        found.append(_choose_one(kind, item, known, (*where, position)))
+        found.append(_select_one(kind, item, known, (*where, position)))
     return found
 
 
-def _choose_one(kind: str, value: Any, known: Known, where: Where, current: Any = None) -> Any:
+def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
     """Read the value of a single part."""
     if value is None:
         raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
     if isinstance(value, str):
-        return Chosen(known.find(kind, value, where), {})
+        return PartChoice(known.find(kind, value, where), {})
     if isinstance(value, list | tuple | bool | int | float):
         raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
     if not isinstance(value, Mapping):
         # GIVEN counts the arguments that the stack or torch passes. A class that gets some is a
         # factory already; one that gets none is made into an object, as if it were named.
         if isinstance(value, type) and not GIVEN[kind]:
-            return Chosen(_spec_of(kind, value), {})
+            return PartChoice(_spec_of(kind, value), {})
         return value
     if "class_path" in value:
         return _from_class_path(kind, value, known, where)
     if "name" in value and kind != "data":
         part = known.find(kind, value["name"], where)
         given = {key: item for key, item in value.items() if key != "name"}
-        return with_options(Chosen(part, {}), given, known, where)
-    if not isinstance(current, Chosen):
+        return with_options(PartChoice(part, {}), given, known, where)
+    if not isinstance(current, PartChoice):
         raise PartError(needs_name(kind, value), where)
     if list(value) == ["init_args"]:
         return with_options(current, value["init_args"], known, (*where, "init_args"))
@@ -291,9 +292,11 @@ def needs_name(kind: str, given: Mapping[str, Any]) -> str:
     return f"a {kind} needs its name: {{{', '.join(example)}}}."
 
 
-def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: Where) -> Chosen:
+def _from_class_path(
+    kind: str, value: Mapping[str, Any], known: PartIndex, where: Where
+) -> PartChoice:
     """Read ``{class_path: ..., init_args: ...}``, as in LightningCLI."""
-    chosen = Chosen(known.find(kind, value["class_path"], (*where, "class_path")), {})
+    chosen = PartChoice(known.find(kind, value["class_path"], (*where, "class_path")), {})
     for key, given in value.items():
         if key in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
             chosen = with_options(chosen, given or {}, known, (*where, key))
@@ -303,7 +306,7 @@ def _from_class_path(kind: str, value: Mapping[str, Any], known: Known, where: W
     return chosen
 
 
-def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chosen:
+def with_options(chosen: PartChoice, given: Any, known: PartIndex, where: Where) -> PartChoice:
     """Add options to a chosen part; they replace earlier values."""
     part, options = chosen.part, dict(chosen.options)
     if not isinstance(given, Mapping):
@@ -324,11 +327,11 @@ def with_options(chosen: Chosen, given: Any, known: Known, where: Where) -> Chos
             near = registry.hint(key, part.options)
             message = f"{part.kind} {part.shown!r} has no option {key!r}.{near} {accepted}"
             raise PartError(message, place)
-    return Chosen(part, options)
+    return PartChoice(part, options)
 
 
 def option_value(
-    option: Option, value: Any, known: Known, where: Where, current: Any = None
+    option: Option, value: Any, known: PartIndex, where: Where, current: Any = None
 ) -> Any:
     """Read the value of an option: choose a part, or convert the value to the option's type.
 
@@ -342,11 +345,11 @@ def option_value(
     is_switch = as_written(value) in ("true", "false") and "bool" in option.types
     if option.kind is not None and not is_switch:
         is_list = isinstance(value, list | tuple) and option.type.startswith("list[")
-        return choose(option.kind, value, known, where, current, is_list)
+        return select(option.kind, value, known, where, current, is_list)
     refusal = misfit(dotted(where), option, value)
     if refusal:
         raise PartError(refusal, where)
-    return typed(option, _listed(option, value), where)
+    return convert(option, _listed(option, value), where)
 
 
 def _graph(name: Any, graphs: list[str], where: Where) -> Any:
@@ -373,7 +376,7 @@ def dotted(where: Where) -> str:
 
 def check_complete(chosen: Any, where: Where) -> None:
     """Refuse a part that lacks an option it needs, also if it is an option of the chosen part."""
-    if not isinstance(chosen, Chosen):
+    if not isinstance(chosen, PartChoice):
         return
     part, key = chosen.part, dotted(where)
     for name, option in part.options.items():
@@ -393,7 +396,7 @@ def check_complete(chosen: Any, where: Where) -> None:
 def misfit(key: str, option: Option, value: Any) -> str:
     """The message for a value that does not fit its option; empty if it fits.
 
-    A type that is not plain is left to :func:`typed`.
+    A type that is not plain is left to :func:`convert`.
     """
     if option.range is not None:
         refusal = option.range.refusal(key, value)
@@ -468,7 +471,7 @@ def _listed(option: Option, value: Any) -> Any:
     return value
 
 
-def typed(option: Option, value: Any, where: Where = ()) -> Any:
+def convert(option: Option, value: Any, where: Where = ()) -> Any:
     """Convert a value to the type of its option, as a config writes it: 4.0 for 4 or ``"4"``.
 
     jsonargparse does it, because it knows the types of other libraries. An option from the cache
@@ -522,10 +525,10 @@ def _instance(option: Option | None, value: Any) -> Any:
     Other values are returned as they are.
     """
     if option is not None and option.kind == "transform":
-        return written(value)  # a data set keeps how they are written, and builds them
-    if isinstance(value, Chosen):
-        return made(value)
-    if isinstance(value, list) and any(isinstance(item, Chosen) for item in value):
+        return to_config(value)  # a data set keeps how they are written, and builds them
+    if isinstance(value, PartChoice):
+        return instantiate(value)
+    if isinstance(value, list) and any(isinstance(item, PartChoice) for item in value):
         return [_instance(option, item) for item in value]
     if option is None or option.has_plain_type or option.annotation is None:
         return value
@@ -632,35 +635,35 @@ def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> 
 # From chosen parts to objects and to text
 
 
-def made(chosen: Any) -> Any:
+def instantiate(chosen: Any) -> Any:
     """Make the object or factory of a chosen part, or of each part in a list."""
     if isinstance(chosen, list):
-        return [made(each) for each in chosen]
-    if not isinstance(chosen, Chosen):
+        return [instantiate(each) for each in chosen]
+    if not isinstance(chosen, PartChoice):
         return chosen
     part = chosen.part
-    options = made_options(part.options, chosen.options)
+    options = instantiate_options(part.options, chosen.options)
     cls = part.cls or load_class(part.path)  # a description from the cache has no class
     if GIVEN[part.kind]:  # the stack or torch passes the other arguments
         return partial(cls, **options)
     return cls(**options)
 
 
-def made_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def instantiate_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Make the objects that given options stand for."""
     return {name: _instance(known.get(name), value) for name, value in given.items()}
 
 
-def written(chosen: Any) -> Any:
+def to_config(chosen: Any) -> Any:
     """Write a chosen part, or each in a list, as a config does, with every default."""
     if isinstance(chosen, list):
-        return [written(each) for each in chosen]
-    if not isinstance(chosen, Chosen):
+        return [to_config(each) for each in chosen]
+    if not isinstance(chosen, PartChoice):
         return chosen
-    return _short(chosen.part, written_options(chosen.part.options, chosen.options))
+    return _short(chosen.part, options_to_config(chosen.part.options, chosen.options))
 
 
-def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def options_to_config(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Write given options, and the defaults of the others, as a config does.
 
     Parts are written by name, and paths in full.
@@ -673,12 +676,12 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
         elif not option.is_plain:  # a config cannot write its default
             continue
         elif option.kind is not None and option.default is not None:
-            value = choose(option.kind, option.default)
+            value = select(option.kind, option.default)
         else:
-            value = typed(option, option.default)
+            value = convert(option, option.default)
         if option.is_path and value and isinstance(value, str):
             value = str(Path(value).expanduser().absolute())
-        found[name] = written(value)
+        found[name] = to_config(value)
     for name in given:  # those of a constructor that takes any
         if name not in known:
             found[name] = given[name]
@@ -688,12 +691,12 @@ def written_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> di
 def with_length(schedule: Any, epochs: Any) -> Any:
     """A chosen schedule with its length, ``T_max``, where it needs one and none is given: the
     number of epochs."""
-    if not isinstance(schedule, Chosen) or not isinstance(epochs, int) or epochs < 1:
+    if not isinstance(schedule, PartChoice) or not isinstance(epochs, int) or epochs < 1:
         return schedule
     length = schedule.part.options.get("T_max")
     if length is None or not length.is_required or "T_max" in schedule.options:
         return schedule
-    return Chosen(schedule.part, {**schedule.options, "T_max": epochs})
+    return PartChoice(schedule.part, {**schedule.options, "T_max": epochs})
 
 
 def without_paths(kind: str, value: Any) -> Any:

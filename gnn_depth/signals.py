@@ -1,7 +1,7 @@
 """Signals that ask a process to stop: handled at once, or held back until a checkpoint is saved.
 
-Nothing happens at import; handlers are installed while :func:`heard` or :func:`keeping` lasts, by
-the command alone.
+Nothing happens at import; handlers are installed while :func:`raise_on_signal` or
+:func:`defer_signals` lasts, by the command alone.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def exit_code(stop: BaseException) -> int:
     return 128 + getattr(stop, "number", signal.SIGINT)
 
 
-class Kept:
+class DeferredSignals:
     """Signals that are held back until stopping is safe."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Kept:
         self.number = 0  # the signal that is held back, 0 for none
         self._since = 0.0
 
-    def take(self, number: int) -> bool:
+    def handle(self, number: int) -> bool:
         """Hold a signal back and return whether it is the first, or raise :class:`Stopped` to
         handle it at once."""
         if self.saving:
@@ -74,11 +74,11 @@ class Kept:
         return first
 
 
-_kept: list[Kept] = []  # global, as signals are
+_kept: list[DeferredSignals] = []  # global, as signals are
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def raise_on_signal() -> Iterator[None]:
     """Raise :class:`Stopped` on a signal inside the context; ignored signals stay ignored, as
     SIGHUP under nohup."""
     if threading.current_thread() is not threading.main_thread():
@@ -91,7 +91,7 @@ def heard() -> Iterator[None]:
             with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
                 for stream in terminals:
                     os.dup2(nowhere.fileno(), stream.fileno())
-        first = take(number)
+        first = handle(number)
         if first and os.environ.get("LOCAL_RANK", "0") == "0":  # one of several processes is enough
             with contextlib.suppress(OSError):
                 os.write(2, NOTE)  # print could be what was interrupted
@@ -106,19 +106,19 @@ def heard() -> Iterator[None]:
             signal.signal(number, known)
 
 
-def take(number: int) -> bool:
-    """Handle a signal as if it had just arrived; see :meth:`Kept.take`."""
+def handle(number: int) -> bool:
+    """Handle a signal as if it had just arrived; see :meth:`DeferredSignals.handle`."""
     if not _kept:
         raise Stopped(number)
-    return _kept[-1].take(number)
+    return _kept[-1].handle(number)
 
 
 @contextlib.contextmanager
-def keeping() -> Iterator[Kept]:
+def defer_signals() -> Iterator[DeferredSignals]:
     """Let the code inside the context hold signals back; until it does, they are handled at
     once."""
-    kept = Kept()
-    with heard():
+    kept = DeferredSignals()
+    with raise_on_signal():
         _kept.append(kept)
         try:
             yield kept

@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
         # Here and not at import: whoever imports the package keeps his own handlers.
-        with signals.heard():
+        with signals.raise_on_signal():
             code = _dispatch(argv)
             sys.stdout.flush()  # so that a closed pipe is noticed here
             return code

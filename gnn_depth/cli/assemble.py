@@ -11,7 +11,7 @@ import lightning as L
 import gnn_depth.data
 import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
-from gnn_depth.builder import check, made
+from gnn_depth.builder import check, instantiate
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     Arguments,
@@ -113,7 +113,7 @@ class CommandLineInterface:
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
         with explained():
             default = self.known.options["data"].default
-            self.datamodule = made(self._options.get("data") or check("data", default))
+            self.datamodule = instantiate(self._options.get("data") or check("data", default))
             if self.command == "inspect":
                 return
             reads = self.command in ("validate", "test", "predict")

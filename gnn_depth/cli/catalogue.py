@@ -16,7 +16,7 @@ import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.errors import LIBRARIES
-from gnn_depth.cli.known import KnownToCommand, known_parts, load_plugins, options_of_run
+from gnn_depth.cli.known import CommandIndex, known_parts, load_plugins, options_of_run
 from gnn_depth.part_specs import Option, PartSpec, imported_parts
 from gnn_depth.ranges import Range
 from gnn_depth.runs import digest, write_atomically
@@ -25,7 +25,7 @@ T = TypeVar("T")
 PACKAGE = Path(gnn_depth.__file__).parent
 
 
-def catalogue(plugins: Iterable[str], command: str = "fit") -> KnownToCommand:
+def catalogue(plugins: Iterable[str], command: str = "fit") -> CommandIndex:
     """The parts, with those of these plugins beside those of installed packages, and the options of
     a run command."""
     plugins = tuple(plugins)
@@ -41,7 +41,7 @@ def catalogue(plugins: Iterable[str], command: str = "fit") -> KnownToCommand:
         load()
         return known_parts(command, plugins)
     parts, commands = cached(plugins, build, _read)
-    return KnownToCommand(parts, load, commands[command])
+    return CommandIndex(parts, load, commands[command])
 
 
 def _read(content: Any) -> tuple[Any, Any]:

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.builder import (
-    Chosen,
+    PartChoice,
     PartError,
     check_complete,
-    choose,
     needs_name,
     option_value,
+    options_to_config,
+    select,
     unknown_option,
     with_length,
     with_options,
-    written_options,
 )
 from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.known import KnownToCommand
+from gnn_depth.cli.known import CommandIndex
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
@@ -142,7 +142,7 @@ def add_own_options(add: Callable[..., object]) -> None:
 
 
 def merge(
-    arguments: Arguments, known: KnownToCommand, base: dict[str, Any] | None = None
+    arguments: Arguments, known: CommandIndex, base: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The checked options from all sources, by dotted key: the base (of a checkpoint), config files
     in order, then flags.
@@ -177,7 +177,7 @@ def merge(
     return merged.options
 
 
-def check_early(command: str, arguments: Arguments, known: KnownToCommand) -> None:
+def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None:
     """Refuse what can be seen to be wrong before torch is imported."""
     # With a checkpoint, its options are the defaults.
     if value_of("ckpt_path", arguments, known) is None:
@@ -194,7 +194,7 @@ def check_early(command: str, arguments: Arguments, known: KnownToCommand) -> No
         check_output(page, (".html",), "--html")
 
 
-def value_of(key: str, arguments: Arguments, known: KnownToCommand) -> Any:
+def value_of(key: str, arguments: Arguments, known: CommandIndex) -> Any:
     """The value of a top-level option before anything is merged; None if it is not given."""
     found = None
     for source in arguments.sources:
@@ -211,7 +211,7 @@ class _Merged:
     Its methods raise a PartError where an option or a part does not exist or does not fit.
     """
 
-    def __init__(self, known: KnownToCommand) -> None:
+    def __init__(self, known: CommandIndex) -> None:
         self.known = known
         self.options: dict[str, Any] = {}
         self.origins: dict[str, Source | None] = {}  # the file that chose an option's value
@@ -260,13 +260,13 @@ class _Merged:
             part = current[-1]
         if isinstance(part, str):
             part = {"class_path": part}  # a strategy or profiler that was named by a word
-        if not isinstance(part, Chosen | dict):
+        if not isinstance(part, PartChoice | dict):
             kind = SECTIONS.get(top)
             if kind is not None:
                 raise PartError(needs_name(kind, {inner[-1]: _structure(value)}), where)
             raise PartError(f"{flag} has nothing to act on: choose with --{top} NAME before.")
         given = _nested(inner, _structure(value), part)
-        if isinstance(part, Chosen):
+        if isinstance(part, PartChoice):
             changed: Any = with_options(part, given, self.known, where)
         else:
             option = self.known.options[top]
@@ -286,7 +286,7 @@ class _Merged:
         if str(where[-1]).endswith("+"):
             items = items_of(value)
             if option.kind is not None:
-                items = choose(option.kind, items, self.known, where)
+                items = select(option.kind, items, self.known, where)
             if current is not None:
                 items = [*items_of(current), *items]
             value = items
@@ -301,7 +301,7 @@ class _Merged:
             return self.options[name]
         option = self.known.options[name]
         if option.kind is not None and option.default is not None:
-            return choose(option.kind, option.default, self.known)
+            return select(option.kind, option.default, self.known)
         return option.default
 
 
@@ -311,7 +311,7 @@ def _nested(steps: list[str], value: Any, current: Any) -> Any:
     if not steps:
         return value
     is_mapping = isinstance(current, dict) and "class_path" not in current
-    if isinstance(current, Chosen):
+    if isinstance(current, PartChoice):
         options: Any = current.options
     elif isinstance(current, dict) and not is_mapping:
         options = current.get("init_args") or {}
@@ -338,7 +338,7 @@ def _changed(value: Any, current: Any) -> Any:
 
 
 def flags(
-    argv: list[str], known: KnownToCommand
+    argv: list[str], known: CommandIndex
 ) -> Iterator[tuple[str, str, bool | str | list[str]]]:
     """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
@@ -409,10 +409,10 @@ def _structure(text: Any) -> Any:
 # What ran
 
 
-def resolved_config(options: dict[str, Any], known: KnownToCommand) -> dict[str, Any]:
+def resolved_config(options: dict[str, Any], known: CommandIndex) -> dict[str, Any]:
     """Checked options as a config with short names and every default: what ran."""
     found: dict[str, Any] = {}
-    for key, value in written_options(known.options, options).items():
+    for key, value in options_to_config(known.options, options).items():
         section, _, name = key.rpartition(".")
         inner = found
         if section:

@@ -29,7 +29,7 @@ from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
-from gnn_depth.signals import take
+from gnn_depth.signals import handle
 from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
 from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
@@ -244,7 +244,7 @@ class StopWhenAsked(L.Callback):
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
             if self.path.exists():
-                take(signal.SIGINT)
+                handle(signal.SIGINT)
 
 
 def train_job(job: Job, origin: Origin) -> None:

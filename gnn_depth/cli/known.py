@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from gnn_depth import registry
-from gnn_depth.builder import Known
+from gnn_depth.builder import PartIndex
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.part_specs import Option, imported_parts, meanings, option_of, options_of
@@ -34,16 +34,16 @@ SCALES_HELP = (
 
 
 @dataclass(frozen=True)
-class KnownToCommand(Known):
+class CommandIndex(PartIndex):
     """The parts that can be named, and the options of a command by dotted key."""
 
     options: dict[str, Option] = field(default_factory=dict)
 
 
-def known_parts(command: str, plugins: Iterable[str]) -> KnownToCommand:
+def known_parts(command: str, plugins: Iterable[str]) -> CommandIndex:
     """Collect the imported parts; the plugins are imported before a class that is not known."""
     names = tuple(plugins)
-    return KnownToCommand(imported_parts(), lambda: load_plugins(names), options_of_run(command))
+    return CommandIndex(imported_parts(), lambda: load_plugins(names), options_of_run(command))
 
 
 def options_of_run(command: str) -> dict[str, Option]:

@@ -11,7 +11,7 @@ from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import add_own_options
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.known import KnownToCommand
+from gnn_depth.cli.known import CommandIndex
 from gnn_depth.cli.options import Options
 from gnn_depth.config_file import full_plugin_paths, to_yaml
 from gnn_depth.part_specs import GIVEN, LIBRARIES, SECTIONS, Option, meanings
@@ -69,7 +69,7 @@ def _kinds() -> list[str]:
     return list(dict.fromkeys((*registry.KINDS, *LIBRARIES)))
 
 
-def _kind(word: str, known: KnownToCommand) -> str:
+def _kind(word: str, known: CommandIndex) -> str:
     """A kind, in the singular or the plural."""
     for kind in _kinds():
         if word in (kind, f"{kind}s"):
@@ -85,7 +85,7 @@ def _kind(word: str, known: KnownToCommand) -> str:
     raise UsageError(message)
 
 
-def listing(kinds: Iterable[str], known: KnownToCommand, only_registered: bool = False) -> str:
+def listing(kinds: Iterable[str], known: CommandIndex, only_registered: bool = False) -> str:
     """Every part of these kinds, or the registered ones: name, options with types and defaults, and
     the first sentence of its docstring."""
     blocks = []
@@ -107,7 +107,7 @@ def help_of(
     command: str,
     key: str,
     word: str | None,
-    known: KnownToCommand,
+    known: CommandIndex,
     named: Sequence[tuple[str, str]],
 ) -> str:
     """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help
@@ -131,7 +131,7 @@ def help_of(
     return _help_of_part(key, word, known)
 
 
-def _help_of_part(key: str, word: str, known: KnownToCommand) -> str:
+def _help_of_part(key: str, word: str, known: CommandIndex) -> str:
     """Describe a part and its options, written as flags below an option."""
     part = known.find(SECTIONS[key], word)
     about = part.doc.partition("\nArgs:")[0].strip()
@@ -142,7 +142,7 @@ def _help_of_part(key: str, word: str, known: KnownToCommand) -> str:
     return "\n".join(lines).rstrip()
 
 
-def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
+def help_of_run(command: str, known: CommandIndex, everything: bool) -> str:
     """The options of a run: all of them, or without most of the trainer's."""
     parser = argparse.ArgumentParser(
         usage=f"gnn-depth {command} [NODES EDGES] {NEEDS.get(command, '')}[--config FILE]... "
@@ -189,7 +189,7 @@ def _metavar(option: Option) -> str:
     return types.get(option.type.removesuffix(" | None"), "VALUE")
 
 
-def _about(option: Option, known: KnownToCommand, everything: bool) -> str:
+def _about(option: Option, known: CommandIndex, everything: bool) -> str:
     text = option.about
     if not everything:
         text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."

@@ -21,7 +21,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.data.partitioned import write_partition
 from gnn_depth.data.shards import division
 from gnn_depth.runs import Origin
-from gnn_depth.signals import keeping
+from gnn_depth.signals import defer_signals
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.loggers import quiet
@@ -109,7 +109,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
             return cli.recorder.shown
         return cli.recorder.shown or cli.recorder.root
 
-    with keeping() as signals, explained(folder):
+    with defer_signals() as signals, explained(folder):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         return run(cli.run_config(origin), cli.datamodule)
 
@@ -129,7 +129,7 @@ def _predict(cli: CommandLineInterface) -> str:
         found: Any = cli.trainer.predict(model, datamodule=data, **options)
         return found or []
 
-    with keeping(), explained():
+    with defer_signals(), explained():
         options = _checked(cli)
         folder = run_folder_of(options["ckpt_path"])
         table = predictions_of(cli.model, cli.datamodule, forward=forward, folder=folder)
@@ -142,7 +142,7 @@ def _predict(cli: CommandLineInterface) -> str:
 def _measure(command: str, cli: CommandLineInterface) -> str:
     """Validate or test a model, and return its metrics as text."""
     model, data = cli.model, cli.datamodule
-    with keeping(), explained():
+    with defer_signals(), explained():
         options = _checked(cli)
         evaluate = getattr(cli.trainer, command)
         result = evaluate(model, datamodule=data, verbose=False, **options)

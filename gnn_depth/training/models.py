@@ -10,14 +10,14 @@ from lightning import Trainer
 
 from gnn_depth.builder import (
     LIVE,
-    Chosen,
+    PartChoice,
     PartError,
     check_complete,
-    made_options,
+    instantiate_options,
+    options_to_config,
     unknown_option,
     with_length,
     with_options,
-    written_options,
 )
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.nn.stack import DeepGNN
@@ -69,9 +69,9 @@ def build_model(
     known = model_options()
     selected = select_section("model", options)
     of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
-    model = NodeClassifier(**of_data, **made_options(known, selected))
+    model = NodeClassifier(**of_data, **instantiate_options(known, selected))
     # In checkpoints, parts stand as a config writes them.
-    model.keep_options(of_data | written_options(known, selected), DeepGNN, NodeClassifier)
+    model.keep_options(of_data | options_to_config(known, selected), DeepGNN, NodeClassifier)
     model.adopt(data.schema)
     return model
 
@@ -92,7 +92,7 @@ def select_section(
             message = unknown_option(f"{section}.{key}", every, LIVE.parts)
             raise PartError(message, (section, key))
     part = PartSpec("section", section, section, options=options[section])
-    selected = with_options(Chosen(part, {}), given, LIVE, (section,))
+    selected = with_options(PartChoice(part, {}), given, LIVE, (section,))
     if "scheduler" in selected.options:
         selected.options["scheduler"] = with_length(selected.options["scheduler"], epochs)
     check_complete(selected, (section,))
@@ -135,4 +135,4 @@ def trainer_objects(given: Mapping[str, Any]) -> dict[str, Any]:
     known = trainer_options()
     # All of them: some defaults of ours are not Lightning's.
     defaults = {name: option.default for name, option in known.items()}
-    return defaults | made_options(known, given)
+    return defaults | instantiate_options(known, given)

@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import ReduceLROnPlateau
 from torch import Tensor
 
-from gnn_depth.builder import Chosen
+from gnn_depth.builder import PartChoice
 from gnn_depth.data.checks import SPLITS
 from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
@@ -55,7 +55,7 @@ def with_modes(chosen: Any) -> Any:
         return [with_modes(each) for each in chosen]
     if isinstance(chosen, dict):
         return {key: with_modes(each) for key, each in chosen.items()}
-    if not isinstance(chosen, Chosen):
+    if not isinstance(chosen, PartChoice):
         return chosen
     # Without its class, which is not imported for --help, the written name has to do.
     names = {chosen.part.class_name}
@@ -66,7 +66,7 @@ def with_modes(chosen: Any) -> Any:
     mode = _right_mode(chosen.part.class_name, given["monitor"], given.get("mode"))
     if mode is None or "mode" not in chosen.part.options:
         return chosen
-    return Chosen(chosen.part, {**given, "mode": mode})
+    return PartChoice(chosen.part, {**given, "mode": mode})
 
 
 def _right_mode(

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.signals import LATE, Kept
+from gnn_depth.signals import LATE, DeferredSignals
 from gnn_depth.training.lightning_internals import (
     keep_order_of_gradients,
     replace_signal_handling,
@@ -90,7 +90,7 @@ class SafeStop(L.Callback):
     limit such as ``max_time`` ends the training the same way.
     """
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: DeferredSignals) -> None:
         self.kept = kept
         self._stops = False
         self._number = 0

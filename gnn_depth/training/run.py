@@ -37,9 +37,9 @@ from gnn_depth import registry
 from gnn_depth.builder import (
     build,
     check,
+    instantiate,
     is_plain_value,
-    made,
-    written_options,
+    options_to_config,
 )
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
@@ -381,8 +381,8 @@ def fit(
     selected = select_section("trainer", given)
     objects = trainer_objects(selected)
     more = with_modes(check("callback", list(callbacks)))
-    objects["callbacks"] = [*(objects["callbacks"] or []), *made(more)]
-    of_trainer = written_options(known, selected)
+    objects["callbacks"] = [*(objects["callbacks"] or []), *instantiate(more)]
+    of_trainer = options_to_config(known, selected)
     of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
     if isinstance(model, NodeClassifier):
         built = model
@@ -396,7 +396,7 @@ def fit(
         module = _data_module(data, split, batch_size, seed)
     else:
         parts = select_section("model", model, of_trainer["max_epochs"])
-        of_model = written_options(model_options(), parts)
+        of_model = options_to_config(model_options(), parts)
         module = _data_module(data, split, batch_size, seed)
         built = build_model(parts, module)
     recorder = RunRecorder(root, name)

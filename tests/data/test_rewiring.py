@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth import registry
-from gnn_depth.builder import PartError, choose, written
+from gnn_depth.builder import PartError, select, to_config
 from gnn_depth.data import (
     BORF,
     SDRF,
@@ -382,12 +382,12 @@ def test_half_hop_is_refused_where_it_is_not_defined():
 
 
 def test_options_without_a_name_change_the_transform_that_was_named_last():
-    listed = choose("transform", ["AddSelfLoops", "fosr"])
-    changed = choose("transform", {"num_edges": 3}, current=listed)
-    assert written(changed)[1] == {"name": "fosr", "num_edges": 3, "first_steps": 5}
-    assert written(changed)[0] == written(listed)[0]
-    assert len(choose("transform", {"name": "sdrf", "steps": 2}, current=listed)) == 1
+    listed = select("transform", ["AddSelfLoops", "fosr"])
+    changed = select("transform", {"num_edges": 3}, current=listed)
+    assert to_config(changed)[1] == {"name": "fosr", "num_edges": 3, "first_steps": 5}
+    assert to_config(changed)[0] == to_config(listed)[0]
+    assert len(select("transform", {"name": "sdrf", "steps": 2}, current=listed)) == 1
     with pytest.raises(PartError, match="transform 'fosr' has no option 'steps'"):
-        choose("transform", {"steps": 3}, current=listed)
+        select("transform", {"steps": 3}, current=listed)
     with pytest.raises(PartError, match="a transform needs its name"):
-        choose("transform", {"steps": 3})
+        select("transform", {"steps": 3})
