@@ -40,7 +40,7 @@ MAY_IMPORT = {
     | GRAPH,
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
-    "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
+    "reports": {"reports", "registry", "measurements", "runs", "yaml_limits"},
     "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
     "cli": {
         "cli",

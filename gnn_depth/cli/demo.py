@@ -3,12 +3,11 @@
 import io
 import math
 import shutil
-import sys
 import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,12 +70,13 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     A new folder below the output gets the runs and the picture; the options are those of ``fit``,
     for all networks.
     """
+    import pandas as pd
+
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
     from gnn_depth.diagnostics.probe.findings import digits
     from gnn_depth.reports import figures
-    from gnn_depth.reports.formats import terminal
     from gnn_depth.reports.load import read_runs
-    from gnn_depth.reports.sheets import Sheet
+    from gnn_depth.reports.sheets import Sheet, terminal
     from gnn_depth.training.loggers import quiet
 
     try:
@@ -97,19 +97,18 @@ def show(output: str, options: Sequence[str] = ()) -> None:
             "Gradient ratio: norm at the first layer divided by that at the last, in the first "
             "step."
         )
-        sheet = Sheet("", head, 1, tuple(lines), (note,))
-        print(f"\n{terminal([sheet], _width(), styled=sys.stdout.isatty())}")
+        sheet = Sheet(pd.DataFrame(lines, columns=head), 1, [note])
+        print(f"\n{terminal([sheet], _width())}")
         # Norms of gradients of the deep networks side by side, on one scale.
-        panels = []
-        for one in trained[1:]:
-            chart = figures.chart("heatmap", read_runs(one.folder), measure="gradient_norm_hidden")
-            panels.append(replace(chart.panels[0], title=one.heading))
+        frame = read_runs(*(one.folder for one in trained[1:]))
+        drawn = figures.draw("heatmap", frame, measure="gradient_norm_hidden", panel=["name"])
         caption = (
             "Norm of the gradient of the loss with respect to the input of every layer, in every "
             "training step."
         )
+        drawn.finish(caption=caption)
         picture = folder / "gradients.png"
-        figures.save_figure(replace(chart, panels=tuple(panels), caption=caption), picture)
+        drawn.save(picture)
     print(f"Picture of the gradients: {picture}\n")
     _, deep, bounded, _ = trained
     _say(conclusion(deep, bounded, chance))

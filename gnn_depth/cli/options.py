@@ -124,3 +124,4 @@ def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
 positive_int = _number(int, Range(1))
 non_negative_int = _number(int, Range(0))
 positive_float = _number(float, Range(0, above=True))
+non_negative_float = _number(float, Range(0))

@@ -5,7 +5,7 @@ figure they stand in.
 """
 
 import argparse
-import sys
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,10 +65,6 @@ def main(argv: list[str]) -> int:
     if arguments.trusted is None:  # a paper's configs need no class from outside
         arguments = replace(arguments, trusted=True)
     if options.list:
-        if options.item or options.estimate:
-            raise UsageError(
-                "--list stands alone: reproduce ITEM --estimate measures how long one item takes."
-            )
         for item in map(load_item, sorted(item_files())):
             grid = load_grid(str(item.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
@@ -76,7 +72,7 @@ def main(argv: list[str]) -> int:
         return 0
     if not options.item:
         raise UsageError(f"an item is missing. Available: {', '.join(sorted(item_files()))}.")
-    return _reproduce(arguments, options)
+    return _reproduce(load_item(options.item), arguments, options)
 
 
 def parser() -> Options:
@@ -84,39 +80,28 @@ def parser() -> Options:
         "reproduce",
         "Run the missing runs of a paper's table or figure, and show our numbers beside the "
         "published ones.",
-        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
+        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] | --list",
     )
-    parser.add_argument(
-        "item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all"
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="show all items and the number of their runs"
-    )
-    parser.add_argument(
-        "--estimate",
-        action="store_true",
-        help="measure a few epochs and print how long it would take",
-    )
-    parser.add_argument(
-        "--available", action="store_true", help="skip runs whose data is not on this machine"
-    )
-    parser.add_argument("--max-hours", type=positive_float, help="start no run after this time")
+    add = parser.add_argument
+    add("item", nargs="?", help="an item such as lipschitz/depth, or a file")
+    add("--list", action="store_true", help="show all items and the number of their runs")
+    available = "skip runs whose data is not on this machine"
+    add("--available", action="store_true", help=available)
+    add("--max-hours", type=positive_float, help="start no run after this time")
     add_options(parser)
     return parser
 
 
-def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
-    item = load_item(options.item)
+def _reproduce(item: Item, arguments: Arguments, options: argparse.Namespace) -> int:
     whole, folder = grid_for(str(item.grid), arguments)
     if whole.search is not None:
         raise UsageError(
-            f"{item.grid.name} has a search, whose runs are not known before: an item needs a grid "
-            "that lists its runs. Use gnn-depth sweep."
+            f"{item.grid.name} has a search: an item needs a grid that lists its runs."
         )
     grid = chosen_part(whole, options)
     # Before hours of training: what cannot be shown afterwards is refused.
     _check(item, grid)
-    deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
+    deadline = time.monotonic() + 3600 * (options.max_hours or math.inf)
     with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
@@ -128,14 +113,9 @@ def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
             print(f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")
         if not plan.runs:
             raise UsageError(f"no runs are left in {item.name}.")
-        if options.estimate:
-            from gnn_depth.cli.cost import estimate_time
-
-            print(f"{item.name}: {estimate_time(plan, pool)}")
-            return 0
         code = run_plan(plan, pool, options.retries, deadline)
     if any(record.is_result for record in plan.found()):
-        _show(item, plan, plan.store.root / "reproduced")
+        _show(item, plan)
     else:
         print("no run has ended, so there is nothing to show")
     return code
@@ -178,60 +158,63 @@ def _check(item: Item, grid: Grid) -> None:
     from gnn_depth.reports import figures
     from gnn_depth.reports.load import ReportError
     from gnn_depth.reports.published import parse_published
-    from gnn_depth.reports.sheets import check_measures
 
     try:
         parse_published(item.published, item.name)
-        figures.check_options(*_figure(item))
-        if item.measures:
-            for key in item.measures:
-                if key not in ("names", "when"):
-                    raise ReportError(unknown("key of measures", key, ("names", "when")))
-            check_measures(item.measures.get("names", []), item.measures.get("when", "start"))
-        for key in ("rows", "columns"):
-            axes = item.table.get(key, [])
-            for axis in axes if isinstance(axes, list) else [axes]:
-                grid.axis_called(axis)
+        if item.figure:
+            kind, options = _figure(item)
+            figures.check_options(kind, options)
+        for key in item.measures:
+            if key not in ("names", "when"):
+                raise ReportError(unknown("key of measures", key, ("names", "when")))
+        for axis in (*item.table.get("rows", []), *item.table.get("columns", [])):
+            grid.axis_called(axis)
     except (ReportError, GridError) as error:
         raise UsageError(f"{item.name}: {error}") from error
 
 
-def _show(item: Item, plan: Plan, root: Path) -> None:
+def _show(item: Item, plan: Plan) -> None:
     """Print an item's table beside the published one, and write it and the figure to a folder.
 
-    The folder is ``root/ITEM/DATE_TIME``.
+    The folder is ``reproduced/ITEM/DATE_TIME``, below that of all runs.
     """
     from gnn_depth.reports import figures
-    from gnn_depth.reports.formats import latex, markdown, terminal
-    from gnn_depth.reports.load import ReportWarning
     from gnn_depth.reports.published import compare_published, parse_published
-    from gnn_depth.reports.sheets import agreement_sheet, measures_sheet, table_sheet
-    from gnn_depth.reports.table import tabulate, to_csv
+    from gnn_depth.reports.sheets import (
+        agreement_sheet,
+        latex,
+        markdown,
+        measures_sheet,
+        table_sheet,
+        terminal,
+    )
+    from gnn_depth.reports.table import tabulate
 
     frame = load_runs([str(plan.store.folder)], [])
     # In the order of the plan, which is that of the table's rows and columns.
     place = {run.key.identity: number for number, run in enumerate(plan.runs)}
     order = frame["identity"].map(place).dropna().sort_values()
     frame = frame.loc[order.index].reset_index(drop=True)
-    table = tabulate(frame, **({"spread": "std"} | item.table))
+    table = tabulate(frame, **item.table)
     published = parse_published(item.published, item.name, table.metric)
     sheets = [table_sheet(table)]
     if published:
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
     if item.measures:
         sheets.append(measures_sheet(frame, table.names, **item.measures))
-    shown = terminal(sheets, styled=sys.stdout.isatty())
-    print(f"\n{item.title}\n{item.source}\n\n{shown}", end="")
-    folder = new_run_folder(root, item.name)
+    print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets)}", end="")
+    folder = new_run_folder(plan.store.root / "reproduced", item.name)
     (folder / "table.md").write_text(markdown(sheets), encoding="utf-8")
     (folder / "table.tex").write_text(latex(sheets), encoding="utf-8")
-    (folder / "runs.csv").write_text(to_csv(table), encoding="utf-8")
+    table.runs.to_csv(folder / "runs.csv", index=False)
     if item.figure:
         kind, options = _figure(item)
-        with plain_warnings(ReportWarning):
-            chart = figures.chart(kind, frame, published, **options)
+        if kind == "depth":
+            options["published"] = published
+        picture = figures.draw(kind, frame, **options)
+        picture.finish(item.title)
         for suffix in figures.FORMATS:
-            figures.save_figure(chart, folder / f"figure{suffix}", item.title)
+            picture.save(folder / f"figure{suffix}")
     print(f"table and figure: {folder}")
 
 

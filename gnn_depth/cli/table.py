@@ -1,37 +1,29 @@
 """``gnn-depth table``: show runs as a table in the terminal or in a file."""
 
-import sys
 from argparse import Namespace
 from functools import partial
+from math import nan
 from pathlib import Path
 
-from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, load_runs
-from gnn_depth.cli.outputs import check_output, write_whole
-from gnn_depth.reports.formats import html_page, latex, markdown, terminal
-from gnn_depth.reports.published import compare_published, read_published
-from gnn_depth.reports.settings import metric_words
-from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
-from gnn_depth.reports.table import (
-    SPREADS,
-    TESTS,
-    ResultTable,
-    arrange,
-    compare,
-    tabulate,
-    to_csv,
-    write_parquet,
-)
+import pandas as pd
 
-FORMATS = {
-    "terminal": ".txt",
-    "markdown": ".md",
-    "latex": ".tex",
-    "html": ".html",
-    "csv": ".csv",
-    "parquet": ".parquet",
-}
-RUNS = ("csv", "parquet")  # formats that list the runs behind the table
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.options import Options, chosen_values, load_runs, non_negative_float
+from gnn_depth.cli.outputs import check_output, write_whole
+from gnn_depth.reports.published import compare_published, read_published
+from gnn_depth.reports.settings import full_name, known_labels
+from gnn_depth.reports.sheets import (
+    agreement_sheet,
+    comparison_sheet,
+    latex,
+    markdown,
+    table_sheet,
+    terminal,
+)
+from gnn_depth.reports.table import SPREADS, arrange, tabulate
+
+FORMATS = {"terminal": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
+WRITERS = {"terminal": terminal, "markdown": markdown, "latex": latex}
 
 
 def main(argv: list[str]) -> int:
@@ -42,17 +34,7 @@ def main(argv: list[str]) -> int:
         output = check_output(options.output, list(FORMATS.values()))
     name = _format(options, output)
     # After the checks of the output: reading many runs takes long.
-    frame = load_runs(options.folders, options.where)
-    rows, columns = arrange(frame, options.rows, options.columns)
-    table = tabulate(frame, rows, columns, options.metric, options.spread)
-    if name == "parquet":
-        assert output is not None, "checked by _format"
-        write_whole(output, partial(write_parquet, table))
-        print(output)
-        return 0
-    # Colours and bold are for a terminal; a pipe gets plain text.
-    styled = not output and sys.stdout.isatty()
-    text = to_csv(table) if name == "csv" else _text(table, options, name, styled)
+    text = _text(load_runs(options.folders, options.where), options, name)
     if output:
         write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
         text = f"{output}\n"
@@ -68,42 +50,24 @@ def parser() -> Options:
     )
     add = options.add_argument
     add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    add(
-        "--rows",
-        nargs="+",
-        metavar="AXIS",
-        help="axes of the rows; by default all that vary but the last",
-    )
-    add(
-        "--columns",
-        nargs="+",
-        metavar="AXIS",
-        help="axes of the columns; by default the last of several",
-    )
+    rows = "axes of the rows; by default all that vary but the last"
+    add("--rows", nargs="+", metavar="AXIS", help=rows)
+    columns = "axes of the columns; by default the last of several"
+    add("--columns", nargs="+", metavar="AXIS", help=columns)
     add("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
-    add(
-        "--spread",
-        choices=tuple(SPREADS),
-        default="std",
-        help="standard deviation, or 95%% confidence interval",
-    )
-    add("--baseline", metavar="LABEL", help="column or row to compare all others with")
-    add("--test", choices=tuple(TESTS), default="wilcoxon", help="paired test over shared seeds")
+    spread = "standard deviation, or 95%% confidence interval"
+    add("--spread", choices=tuple(SPREADS), default="std", help=spread)
     options.add_choice_of_values("--where", "which runs")
-    best = (
-        "what a bold number is the best of: its row, its column, the whole table, or none; by "
-        "default cells with the same baseline compete, without one those along the axis that is "
-        "not a number such as a depth"
+    against = "test all other values of an axis against this one: corrected paired t test with Holm"
+    add("--compare", metavar="AXIS=VALUE", help=against)
+    ratio = (
+        "of --compare, where each seed has a split of its own: test rows for each training row, or "
+        "0 where each seed draws new data"
     )
-    add("--best", choices=BEST, default="auto", help=best)
-    add("--caption", default="", help="text that says what the numbers are")
-    add("--label", default="", help="label for LaTeX's \\ref; tab: and the axes by default")
+    add("--ratio", type=non_negative_float, default=nan, help=ratio)
     add("--published", metavar="FILE", help="YAML file of published numbers to compare with")
-    add(
-        "--format",
-        choices=tuple(FORMATS),
-        help="by default chosen by the suffix of --output, otherwise terminal",
-    )
+    formats = "by default chosen by the suffix of --output, otherwise terminal"
+    add("--format", choices=tuple(FORMATS), help=formats)
     add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
     return options
 
@@ -119,31 +83,30 @@ def _format(options: Namespace, output: Path | None) -> str:
         raise UsageError(
             f"--format {name} and --output {output} do not agree: write to a file {FORMATS[name]}."
         )
-    if name == "parquet" and not output:
-        raise UsageError(
-            "--format parquet cannot be printed: name a file with --output FILE.parquet."
-        )
-    if name in RUNS and (options.baseline or options.published):
-        raise UsageError(
-            f"{name} lists the runs themselves: --baseline and --published are for the other "
-            "formats."
-        )
+    if name == "csv" and options.published:
+        raise UsageError("csv lists the runs themselves: --published is for the other formats.")
     return name
 
 
-def _text(table: ResultTable, options: Namespace, name: str, styled: bool) -> str:
-    """The table and, if requested, the comparisons with a baseline and with published numbers."""
-    comparison = compare(table, options.baseline, options.test) if options.baseline else None
-    sheets = [table_sheet(table, comparison, options.best, options.caption, options.label)]
-    if comparison:
-        sheets.append(comparison_sheet(table, comparison))
+def _text(frame: pd.DataFrame, options: Namespace, name: str) -> str:
+    """The table and, if requested, the comparisons with a value and with published numbers."""
+    rows, columns = arrange(frame, options.rows, options.columns)
+    table = tabulate(frame, rows, columns, options.metric, options.spread)
+    rows_of_csv = table.runs
+    sheets = [table_sheet(table)]
+    if options.compare:
+        from gnn_depth.reports.comparison import compare  # SciPy is slow to import
+
+        axis_called, known = partial(full_name, frame), partial(known_labels, frame)
+        chosen = chosen_values("--compare", [options.compare], axis_called, known)
+        ((axis, (base, *others)),) = chosen.items()
+        if others:
+            raise UsageError(f"--compare takes one value, AXIS=VALUE, not {options.compare!r}.")
+        rows_of_csv = compare(table, axis, base, options.ratio)
+        sheets.append(comparison_sheet(rows_of_csv, table.metric, f"{axis}={base}"))
+    if name == "csv":
+        return str(rows_of_csv.to_csv(index=False, lineterminator="\n"))
     if options.published:
         published = read_published(options.published, table.metric)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
-    if name == "html":
-        return html_page(sheets, metric_words(table.metric))
-    if name == "markdown":
-        return markdown(sheets)
-    if name == "latex":
-        return latex(sheets)
-    return terminal(sheets, styled=styled)
+    return WRITERS[name](sheets)

@@ -1,14 +1,20 @@
-"""Paired comparisons of runs over splits or seeds: the corrected t-test, and Holm's correction."""
+"""Paired comparisons over splits or seeds: the corrected t-test, Holm's correction, and tables."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from gnn_depth.registry import unknown
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.table import Cell, ResultTable
+
 LEVEL = 0.05  # of all tests and intervals
+ROUNDING = 1e-6  # relative, of a metric in float32
 
 
 @dataclass(frozen=True)
@@ -47,18 +53,15 @@ def corrected_t_test(differences: ArrayLike, ratio: float, step: float = 0.0) ->
 
     Args:
         differences: One for each split.
-        ratio: Test rows for each training row; 0 for splits that share nothing.
+        ratio: Test rows for each training row; 0 for splits that share nothing, NaN if unknown.
         step: h, the resolution of the metric. With 0, equal differences cannot be tested.
     """
     d = np.asarray(differences, dtype=float)
     count = len(d)
     mean = float(d.mean()) if count else math.nan
-    if count < 2:
+    if count < 2 or (np.ptp(d) == 0 and step == 0):
         return PairedTest(mean, math.nan, count, math.nan)
     variance = max(float(d.var(ddof=1)), step**2 / 6)
-    if variance == 0:
-        p = 1.0 if mean == 0 else math.nan
-        return PairedTest(mean, p, count, math.nan)
     error = math.sqrt((1 / count + ratio) * variance)
     p = float(2 * stats.t.sf(abs(mean) / error, count - 1))
     return PairedTest(mean, p, count, error)
@@ -90,3 +93,59 @@ def holm(p: Sequence[float]) -> list[float]:
         largest = max(largest, (len(known) - number) * p[place])
         adjusted[place] = min(1.0, largest)
     return adjusted
+
+
+def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -> pd.DataFrame:
+    """Compare every cell of a table with the one that differs in an axis alone.
+
+    Pairs are the seeds that both cells have. p is NaN for fewer than two pairs, for equal
+    differences, and where seeds have data of their own and the ratio is NaN.
+
+    Args:
+        table: The means.
+        axis: Full name of an axis of its rows or columns.
+        base: The value of the axis to compare the others with.
+        ratio: For seeds with splits of their own, test rows for each training row; 0 where each
+            seed draws new data.
+
+    Returns:
+        A line for each comparison: the values of the axes, ``n``, ``difference``, ``half_width`` of
+        its 95% interval, ``p``, and ``p_holm``, corrected for all comparisons.
+
+    Raises:
+        ReportError: The table has no such axis, or no such value.
+    """
+    if axis not in table.names:
+        raise ReportError(unknown("axis of the table", axis, table.names))
+    place = table.names.index(axis)
+    cells = {(*row, *column): cell for (row, column), cell in table.cells.items()}
+    values = {labels[place] for labels in cells}
+    if base not in values:
+        raise ReportError(unknown(f"value of {axis!r}", base, values))
+    lines = []
+    for labels, cell in cells.items():
+        if labels[place] == base:
+            continue
+        same = (*labels[:place], base, *labels[place + 1 :])
+        test = paired_test(cell, cells[same], ratio)
+        half_width = stats.t.ppf(1 - LEVEL / 2, test.count - 1) * test.error
+        lines.append([*labels, test.count, test.difference, half_width, test.p])
+    names = [*table.names, "n", "difference", "half_width", "p"]
+    found = pd.DataFrame(lines, columns=names)
+    return found.assign(p_holm=holm(found["p"].tolist()))
+
+
+def paired_test(cell: Cell, base: Cell, ratio: float) -> PairedTest:
+    """The corrected t-test over the seeds that two cells share."""
+    ours, theirs = cell.by_seed, base.by_seed
+    seeds = sorted(ours.keys() & theirs.keys())
+    first = np.array([ours[seed].value for seed in seeds])
+    second = np.array([theirs[seed].value for seed in seeds])
+    differences = first - second
+    data = {theirs[seed].data for seed in seeds}
+    if len(data) == 1 and None not in data:
+        ratio = 0.0  # all have the same split
+    # Metrics are float32: differences that are equal but for its rounding cannot be tested.
+    if len(seeds) > 1 and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
+        return PairedTest(float(differences.mean()), math.nan, len(seeds), math.nan)
+    return corrected_t_test(differences, ratio)

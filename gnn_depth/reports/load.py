@@ -1,10 +1,9 @@
 """Read run folders as tables: results, curves over the epochs, and measures of layers."""
 
-import csv
+import io
 import math
 import os
 import warnings
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, curves_text, is_alive, rea
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
 SHOWN = 5  # files named in a warning
-LARGEST = 2**53  # above it not every whole number is a float64
 
 
 class ReportError(ValueError):
@@ -63,21 +61,21 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
         raise ReportError(
             f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
         )
-    kept = _newest(found)
-    if len(kept) < len(found):
+    frame = _frame(found)
+    kept = _newest(frame)
+    if len(kept) < len(frame):
         _warn(
-            f"{len(found) - len(kept)} of {len(found)} runs repeat others: only the newest with a "
+            f"{len(frame) - len(kept)} of {len(frame)} runs repeat others: only the newest with a "
             "result counts."
         )
-    frame = _frame(_in_order(kept))
-    versions = Counter(frame["version"].dropna())
+    versions = kept["version"].value_counts().sort_index()
     if len(versions) > 1:
-        listed = [f"{version} ({count} runs)" for version, count in sorted(versions.items())]
+        listed = [f"{version} ({count} runs)" for version, count in versions.items()]
         _warn(
             "the runs come from several versions of gnn-depth, and their numbers may not be "
             f"comparable: {', '.join(listed)}."
         )
-    return frame
+    return kept.reset_index(drop=True)
 
 
 def _run_folders(top: str | Path) -> Iterator[str]:
@@ -96,11 +94,10 @@ def _run_folders(top: str | Path) -> Iterator[str]:
 def _read_result(folder: str) -> dict[str, Any]:
     """A run's result; raises a ValueError with the reason if it is none."""
     path = Path(folder, "result.json")
-    result: dict[str, Any] = {"status": "finished", "name": path.parent.name}
     if path.exists():
-        result = _printable(read_result(folder))
+        result = read_result(folder)
     else:  # a training by other code, which has measures only
-        result["axes"] = {"run": folder}
+        result = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
     if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
     # Without a lock to tell it by, which is None, a run is not called dead.
@@ -109,73 +106,24 @@ def _read_result(folder: str) -> dict[str, Any]:
     for part in (*PARTS, "packages"):
         if not isinstance(result.setdefault(part, {}), dict):
             raise ValueError(f"has {part} that are not a mapping")
-    per_seed = result.get("per_seed") or []
-    if not isinstance(per_seed, list) or not all(isinstance(name, str) for name in per_seed):
-        raise ValueError("has per_seed that are not a list of options")
     for name in result["axes"]:
         if name in COLUMNS:  # its values would replace those of the run
             raise ValueError(f"has an axis {name!r}, which is the name of a column of every run")
     for name, value in result["metrics"].items():
-        if value is not None and _number(value) is None:
-            raise ValueError(f"has a metric {name!r} that is not a number: {str(value)[:30]!r}")
+        try:  # NaN and infinity are text in JSON, and a whole number may be too large
+            result["metrics"][name] = math.nan if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"has a metric {name!r} that is not a number: {value!r:.30}") from None
     return result
 
 
-def _printable(value: Any) -> Any:
-    """The value with control characters written out: somebody else's file may hold codes."""
-    if isinstance(value, str):
-        return measurements.printable(value)
-    if isinstance(value, dict):
-        return {_printable(key): _printable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_printable(item) for item in value]
-    return value
-
-
-def _number(value: Any) -> float | None:
-    """A number, or a text that spells one, such as "nan"; None for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):  # a whole number of 400 digits overflows
-        return None
-    if isinstance(value, int) and abs(value) < LARGEST:
-        return int(value)
-    return number
-
-
-def _newest(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """One run for each identity: preferably one with a result, and of these the newest."""
-
-    def rank(folder: str) -> tuple[bool, str]:
-        result = found[folder]
-        return result["status"] in RESULTS, str(result.get("started", ""))
-
-    kept: dict[str, str] = {}
-    for folder in sorted(found, key=rank, reverse=True):
-        # Without an identity no other run is known to repeat it.
-        kept.setdefault(found[folder].get("identity") or folder, folder)
-    newest = set(kept.values())
-    return {folder: result for folder, result in found.items() if folder in newest}
-
-
-def _in_order(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The runs of each sweep in the order of its grid; others, and older ones, as they are."""
-    sweeps: dict[str, int] = {}
-
-    def rank(item: tuple[str, dict[str, Any]]) -> tuple[int, float]:
-        place = item[1].get("place")
-        of_sweep = sweeps.setdefault(str(item[1].get("sweep")), len(sweeps))
-        if not isinstance(place, int):
-            place = math.inf
-        return of_sweep, place
-
-    return dict(sorted(found.items(), key=rank))
-
-
 def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    """The runs of each sweep in the order of its grid; others, and older ones, as they are."""
     rows = []
     # Dicts keep names in the order of their first appearance.
-    parts: dict[str, dict[str, None]] = defaultdict(dict)
+    parts: dict[str, dict[str, None]] = {part: {} for part in PARTS}
+    sweeps: dict[str, int] = {}
+    places = []
     for folder, result in found.items():
         row = {name: result.get(name) for name in COLUMNS}
         row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
@@ -189,15 +137,17 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
                     value = "null"
                 row[name] = value
         rows.append(row)
-        for part in PARTS:
-            parts[part] |= dict.fromkeys(result[part])
+        for part, names in parts.items():
+            names |= dict.fromkeys(result[part])
+        place = result.get("place")
+        of_sweep = sweeps.setdefault(str(result.get("sweep")), len(sweeps))
+        places.append((of_sweep, place if isinstance(place, int) else math.inf))
     names = {**dict.fromkeys(COLUMNS), **parts["metrics"], **parts["hparams"], **parts["axes"]}
     frame = pd.DataFrame(rows, columns=list(names))
-    # NaN and infinity are text in JSON, and a column with gaps would be one of objects.
-    for name in (*NUMBERS, *parts["metrics"]):
-        frame[name] = pd.to_numeric(frame[name].map(_number, na_action="ignore"))
-    for part in PARTS:
-        frame.attrs[part] = list(parts[part])
+    for name in NUMBERS:  # a column with gaps would be one of objects
+        frame[name] = pd.to_numeric(frame[name], errors="coerce")
+    for part, names in parts.items():
+        frame.attrs[part] = list(names)
     # By folder, options that change with the seed: runs with other values of them are repeats.
     frame.attrs["per_seed"] = {
         folder: [name.replace(".init_args.", ".") for name in result.get("per_seed") or []]
@@ -208,7 +158,18 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     frame.attrs["plugins"] = {
         folder: ", ".join(map(str, result.get("plugins") or [])) for folder, result in found.items()
     }
-    return frame
+    return frame.iloc[sorted(range(len(frame)), key=places.__getitem__)]
+
+
+def _newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """One run for each identity: preferably one with a result, and of these the newest."""
+    runs = frame[["identity"]].assign(
+        has_result=frame["status"].isin(RESULTS), started=frame["started"].astype(str)
+    )
+    runs = runs.sort_values(["has_result", "started"], kind="stable")
+    # Without an identity no other run is known to repeat it.
+    repeated = runs.duplicated("identity", keep="last") & runs["identity"].notna()
+    return frame[~repeated[frame.index]]
 
 
 def _warn(text: str) -> None:
@@ -229,25 +190,24 @@ def read_curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
         ReportError: No run has such a metric.
     """
     tags: set[str] = set()
-    rows: list[tuple[object, int, float]] = []
+    found = []
     for run, folder in frame["folder"].items():
         path = Path(folder, "metrics.csv")
         if not path.is_file():
             continue
-        values = []  # of this run, all of which count or none
         try:
-            lines = csv.DictReader(curves_text(path).splitlines())
-            for line in lines:
-                if line.get(tag):
-                    values.append((run, int(line["epoch"]), float(line[tag])))
-        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            text = io.StringIO(curves_text(path))
+            table = pd.read_csv(text, dtype=str, keep_default_na=False, index_col=False)
+            if tag in table:
+                table = table[table[tag] != ""]
+                epochs, values = table["epoch"].astype(int), table[tag].astype(float)
+                found.append(pd.DataFrame({"run": run, "epoch": epochs, "value": values}))
+            tags |= set(table) - {"epoch", "step"}
+        except (OSError, ValueError, KeyError) as error:
             _warn(f"skipped {str(path)!r}, which is damaged ({error!r}).")
-            continue
-        tags |= set(lines.fieldnames or ()) - {"epoch", "step"}
-        rows += values
     if tag not in tags:
         raise ReportError(unknown("metric", tag, tags))
-    return pd.DataFrame(rows, columns=["run", "epoch", "value"])
+    return pd.concat(found, ignore_index=True)
 
 
 def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -274,12 +234,12 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         if name in names:
             one = read_measure(folder, name)
             tables[run] = measurements.long(one)
-            kinds.add((one.unit, one.log10, one.values.ndim))
+            kinds.add((one.unit, one.log10, one.around_zero, one.values.ndim))
     if not tables:
         raise ReportError(unknown("measure", name, known))
     if len(kinds) > 1:
         listed = []
-        for unit, log10, _ in sorted(kinds):
+        for unit, log10, *_ in sorted(kinds):
             listed.append(f"{unit!r} as log10" if log10 else repr(unit))
         raise ReportError(
             f"measure {name!r} is not the same quantity in all runs: {', '.join(listed)}. Choose "
@@ -287,8 +247,14 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         )
     # The runs' labels become a column, and the rows of each table are not numbered anew.
     long = pd.concat(tables, names=["run", None]).reset_index("run").reset_index(drop=True)
-    ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
+    ((long.attrs["unit"], long.attrs["log10"], long.attrs["around_zero"], _),) = kinds
     return long
+
+
+def at_edge(values: pd.DataFrame, column: str, edge: str) -> pd.DataFrame:
+    """The values of each run at its first step or layer, ``start``, or at its last, ``end``."""
+    of_run = values.groupby("run")[column].transform("min" if edge == "start" else "max")
+    return values[values[column] == of_run]
 
 
 def read_measure(folder: str | Path, name: str) -> MeasureValues:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +16,16 @@ from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, 
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
-KEYS = ("source", "interval", "runs", "unit", "where", "over", "values")
+KEYS = {
+    "source": str,
+    "interval": str,
+    "runs": int,
+    "unit": str,
+    "where": dict,
+    "over": str,
+    "values": dict,
+}
+NEEDED = ("source", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
 UNITS = {"percent": 100.0, "fraction": 1.0}  # of accuracies and their like; other metrics have one
 NUMBER = re.compile(
@@ -91,54 +101,52 @@ def parse_published(
         metric: What the numbers are values of; those of an accuracy are percentages unless the
             entry has ``unit: fraction``.
     """
-    if isinstance(entries, dict) and "published" in entries:
-        entries = entries["published"]
+    if isinstance(entries, dict):
+        entries = entries.get("published")
     if not isinstance(entries, list):
-        raise ReportError(
-            f"{origin}: published numbers must be a list of entries, not {entries!r}."
-        )
+        raise ReportError(f"{origin}: published numbers must be a list of entries.")
     found = []
     for place, entry in enumerate(entries, start=1):
         try:
             found.append(_entry(entry, metric))
         except ReportError as error:
-            name = f"{origin}, entry {place}"
-            if isinstance(entry, dict) and entry.get("source"):
-                name += f" ({entry['source']})"
-            raise ReportError(f"{name}: {error}") from error
+            source = entry.get("source") if isinstance(entry, dict) else None
+            raise ReportError(f"{origin}, entry {place} ({source}): {error}") from error
     return found
 
 
-def _entry(entry: object, metric: str) -> Published:
-    entry = _mapping("an entry", entry)
+def _entry(entry: Any, metric: str) -> Published:
+    for key, kind in KEYS.items():
+        is_given = isinstance(entry, dict) and entry.get(key) is not None
+        if key in NEEDED and not is_given:
+            raise ReportError(f"the key {key!r} is missing.")
+        # A bool is an int.
+        if is_given and (not isinstance(entry[key], kind) or isinstance(entry[key], bool)):
+            raise ReportError(f"{key!r} must be a {kind.__name__}, not {entry[key]!r}.")
     # An unknown key may be a misspelt one, without which the numbers mean something else.
     for key in entry:
         if key not in KEYS:
             raise ReportError(unknown("key", str(key), KEYS))
-    for key in ("source", "over", "values"):
-        if not entry.get(key):
-            raise ReportError(f"the key {key!r} is missing.")
-    interval = str(entry.get("interval", "none"))
+    interval = entry.get("interval", "none")
     if interval not in INTERVALS:
         raise ReportError(unknown("interval", interval, INTERVALS))
     runs = entry.get("runs")
-    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
+    if runs is not None and runs < 1:
         raise ReportError(f"'runs' must be the number of runs behind a mean, not {runs!r}.")
     scale = 1.0
     if is_percent(metric):
-        unit = str(entry.get("unit", "percent"))
+        unit = entry.get("unit", "percent")
         if unit not in UNITS:
             raise ReportError(unknown("unit", unit, UNITS))
         scale = UNITS[unit]
     elif "unit" in entry:
         raise ReportError(f"{metric} has one unit: leave the key 'unit' out.")
-    numbers = {}
-    values = _mapping("'values'", entry["values"])
     # A number without quotes has lost the zeros at its end, so the others say how many digits were
     # printed.
-    floats = [value for value in values.values() if isinstance(value, float)]
+    floats = [value for value in entry["values"].values() if isinstance(value, float)]
     finest = min((_rounding(str(value)) for value in floats), default=1.0)
-    for key, value in values.items():
+    numbers = {}
+    for key, value in entry["values"].items():
         match = NUMBER.fullmatch(str(value))
         if match is None:
             raise ReportError(
@@ -151,20 +159,15 @@ def _entry(entry: object, metric: str) -> Published:
                 "interval: ci."
             )
         width = None
-        rounding = _rounding(mean)
-        if isinstance(value, float):
-            rounding = finest
+        rounding = finest if isinstance(value, float) else _rounding(mean)
         # The edge of an interval is off by what both printed numbers have lost.
         if half is not None:
             width = float(half) / scale
             rounding += _rounding(half)
-        number = PublishedNumber(float(mean) / scale, width, rounding / scale)
-        numbers[_label(key)] = number
-    where = {}
-    for axis, value in _mapping("'where'", entry.get("where") or {}).items():
-        where[str(axis)] = _label(value)
-    source, over = str(entry["source"]), str(entry["over"])
-    return Published(source, INTERVALS[interval], runs, where, over, numbers)
+        numbers[_label(key)] = PublishedNumber(float(mean) / scale, width, rounding / scale)
+    where = {str(axis): _label(value) for axis, value in (entry.get("where") or {}).items()}
+    over = entry["over"]
+    return Published(entry["source"], INTERVALS[interval], runs, where, over, numbers)
 
 
 def _rounding(text: str) -> float:
@@ -174,12 +177,6 @@ def _rounding(text: str) -> float:
     return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
 
 
-def _mapping(name: str, value: object) -> dict[Any, Any]:
-    if not isinstance(value, dict):
-        raise ReportError(f"{name} must be a mapping of keys to values, not {value!r}.")
-    return value
-
-
 def _label(value: object) -> str:
     return "null" if value is None else label(value)
 
@@ -187,31 +184,24 @@ def _label(value: object) -> str:
 def compare_published(table: ResultTable, published: Sequence[Published]) -> list[Agreement]:
     """Compare every cell with the published numbers for it; several sources may have one."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
-    named = list(dict.fromkeys((*table.names, *table.axes)))
-    known = dict.fromkeys(named)
-    for settings in ours:
-        known |= dict.fromkeys(settings)
-    shared: dict[str, str] = {}
-    if ours:  # what all cells share also describes a cell without runs
-        shared = dict(set.intersection(*(set(settings.items()) for settings in ours)))
-    fixed = []
-    over = []
+    named = list(dict.fromkeys([*table.names, *table.axes]))
+    known = list(dict.fromkeys(chain(named, *ours)))
+    # What all cells share also describes a cell without runs.
+    shared = dict(set.intersection(*(set(settings.items()) for settings in ours or [{}])))
+    resolved = []
     for entry in published:
         # Before any cell: a name that is misspelt must not pass for one that matches nothing.
-        axes = {resolve_name(axis, named, list(known)): text for axis, text in entry.where.items()}
-        fixed.append(axes)
-        over.append(resolve_name(entry.over, named, list(known)))
-    widest = math.inf
-    if is_percent(table.metric):
-        widest = TOO_WIDE
+        where = {resolve_name(axis, named, known): text for axis, text in entry.where.items()}
+        resolved.append((entry, where, resolve_name(entry.over, named, known)))
+    widest = TOO_WIDE if is_percent(table.metric) else math.inf
     found = []
     for (row, column), cell in table.cells.items():
         here = shared | dict(cell.settings) | dict(zip(table.names, (*row, *column), strict=True))
-        for entry, where, axis in zip(published, fixed, over, strict=True):
+        for entry, where, over in resolved:
             if not all(same(here.get(name, ""), text) for name, text in where.items()):
                 continue
             for text, number in entry.numbers.items():
-                if same(here.get(axis, ""), text):
+                if same(here.get(over, ""), text):
                     level = agreement_of(cell, number, entry.interval, entry.runs, widest)
                     found.append(Agreement(row, column, entry, text, number, cell, level))
     return found

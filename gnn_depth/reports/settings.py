@@ -48,26 +48,8 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
     """The axes that vary; without a sweep, the options that differ, except the seed."""
     if frame.attrs["axes"]:
         return varying(frame, frame.attrs["axes"])
-    differing = {}
-    for name, texts in _told_apart(frame).items():
-        recorded = set(texts) - {""}
-        if len(recorded) > 1:  # an old run, which records no options, differs in none
-            differing[name] = texts
-    return [name for name in differing if not _follows_from_its_part(name, differing)]
-
-
-def _follows_from_its_part(name: str, differing: Mapping[str, Sequence[str]]) -> bool:
-    """True for an option of a part that differs only because the part does.
-
-    The option then has a single value for each value of the part.
-    """
-    for part in differing:
-        if name.startswith(f"{part}."):
-            # As many pairs as values of the part: no value goes with two of the option.
-            pairs = set(zip(differing[part], differing[name], strict=True))
-            if len(pairs) == len(set(differing[part])):
-                return True
-    return False
+    # An old run, which records no options, differs in none.
+    return [name for name, texts in _told_apart(frame).items() if len({*texts} - {""}) > 1]
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
@@ -88,20 +70,19 @@ def full_names(frame: pd.DataFrame, names: str | Sequence[str]) -> Labels:
 def resolve_name(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
     """Find the full name for a name as users write it.
 
-    For ``model.num_layers`` that may be the full name, its last part ``num_layers``, or its word in
-    tables, ``layers``. Choices are tried before other known names, and an error lists them.
+    For ``model.num_layers`` that may be the full name or its last part, ``num_layers``. Choices are
+    tried before other known names, and an error lists them.
     """
     if name in choices or name in known:
         return name
-    for short in (last_part, words):
-        for names in (choices, known):
-            matches = [full for full in names if short(full) == name]
-            if len(matches) == 1:
-                return matches[0]
-            if matches:
-                raise ReportError(
-                    f"several axes are called {name!r}: {', '.join(matches)}. Write the full name."
-                )
+    for names in (choices, known):
+        matches = [full for full in names if last_part(full) == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ReportError(
+                f"several axes are called {name!r}: {', '.join(matches)}. Write the full name."
+            )
     raise ReportError(unknown("axis", name, choices, also=known))
 
 
@@ -196,21 +177,14 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     The first axis decides, then the second, and so on.
     """
     distinct = list(dict.fromkeys(labels))
-    ranks: list[dict[str, float]] = []  # for each axis, the sort key of each value
+    ranks = []  # for each axis, the sort key of each value
     for values in zip(*distinct, strict=True):
-        rank: dict[str, float] = {}
-        sizes = {}
-        for value in values:
-            rank.setdefault(value, len(rank))
-            size = number(value)
-            if size is not None:
-                sizes[value] = size
-        if sizes.keys() >= rank.keys() - {ABSENT}:  # all are numbers
-            rank |= sizes
-        rank[ABSENT] = math.inf
-        ranks.append(rank)
+        sizes = {value: number(value) for value in values if value != ABSENT}
+        if None in sizes.values():
+            sizes = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        ranks.append(sizes | {ABSENT: math.inf})
 
-    def places(values: Labels) -> list[float]:
+    def places(values: Labels) -> list[float | None]:
         return [rank[value] for rank, value in zip(ranks, values, strict=True)]
 
     return tuple(sorted(distinct, key=places))
@@ -324,19 +298,14 @@ def _check_group(
                 "options agree; the data or code may differ. Move one of the two into a folder "
                 "called archive."
             )
-    has_own_data = any(name.startswith("data.") for name in per_seed)
-    fixed = ["plugins"] if has_own_data else ["data", "plugins"]
-    _check_contents(frame, averaged["folder"], fixed)
-
-
-def _check_contents(frame: pd.DataFrame, folders: Iterable[str], fixed: Iterable[str]) -> None:
-    """Refuse runs with equal options whose data or plugins, if fixed, had changed in between."""
-    for what in fixed:
+    # What options do not tell: data and plugins whose content had changed in between.
+    for what in ("data", "plugins"):
+        if what == "data" and any(name.startswith("data.") for name in per_seed):
+            continue  # each seed has its own
         contents: dict[str, str] = {}  # the first run of each
-        for folder in folders:
-            content = frame.attrs[what].get(folder)
-            if content:
-                contents.setdefault(content, folder)
+        for folder in averaged["folder"]:
+            contents.setdefault(frame.attrs[what].get(folder) or "", folder)
+        contents.pop("", None)  # not recorded
         if len(contents) > 1:
             first, second, *_ = contents.values()
             raise ReportError(
@@ -347,17 +316,10 @@ def _check_contents(frame: pd.DataFrame, folders: Iterable[str], fixed: Iterable
 
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     """The error for runs of one group that differ; ``mixed`` holds the values of each setting."""
-    roots, differences, choices = [], [], []
-    for name, values in mixed.items():
-        # The options of a part differ because the part does, so naming the part is enough.
-        if any(name.startswith(f"{part}.") for part in mixed):
-            continue
-        shown = list(values)
-        if len(shown) > SHOWN:
-            shown = [*shown[:SHOWN], "..."]
-        roots.append(name)
-        differences.append(f"{name} ({', '.join(shown)})")
-        choices.append(f"{name}={values[0]}")
+    # The options of a part differ because the part does, so naming the part is enough.
+    roots = [name for name in mixed if not any(name.startswith(f"{part}.") for part in mixed)]
+    differences = [f"{name} ({first_of(mixed[name], SHOWN)})" for name in roots]
+    choices = [f"{name}={mixed[name][0]}" for name in roots]
     return (
         f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
         f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."

@@ -1,59 +1,121 @@
-"""Tables of text about runs: means, differences from a baseline, agreement with a paper."""
+"""Tables of runs as text, for the terminal, Markdown and LaTeX."""
 
 import math
-from collections import Counter
+import shutil
+import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 
-from gnn_depth.registry import first_of, unknown
-from gnn_depth.reports.load import ReportError, read_measures
+from gnn_depth.measurements import printable
+from gnn_depth.registry import first_of
+from gnn_depth.reports.load import at_edge, read_measures
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
     Labels,
     counted,
+    grouped,
     is_percent,
-    label,
     last_part,
     metric_words,
     number,
     plural,
     short_words,
 )
-from gnn_depth.reports.table import (
-    SEEDS_NEEDED,
-    SIGNIFICANT,
-    SPREADS,
-    TESTS,
-    Cell,
-    Comparison,
-    ResultTable,
-    Spread,
-)
+from gnn_depth.reports.table import SPREADS, Cell, ResultTable
 from gnn_depth.runs import RESULTS, lower_is_better
 
-Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
-BEST: tuple[Best, ...] = get_args(Best)
-TINY_P = 0.0001  # a smaller p value is not printed
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"$<$",
+        ">": r"$>$",
+        "|": r"\textbar{}",  # a dash in LaTeX's own fonts
+        "[": "{[}",  # at the start of a line it would be an option of the line break before
+        **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    }
+)
 LISTED = 6  # published numbers without a cell that a note names
+MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text that can be written in any format."""
+    """A table of text, in a frame whose first columns are labels."""
 
-    title: str
-    head: tuple[str, ...]  # names of the columns
-    labels: int  # how many columns on the left are labels; the others are numbers
-    lines: tuple[tuple[str, ...], ...]  # text after a line break is a note on the number before it
-    notes: tuple[str, ...] = ()  # sentences below the table
-    best: frozenset[tuple[int, int]] = frozenset()  # row and column of the fields in bold
-    label: str = ""  # what LaTeX refers to it by
+    frame: pd.DataFrame
+    labels: int  # how many
+    notes: Sequence[str] = ()  # sentences below the table
+    title: str = ""
+    best: Sequence[tuple[int, int]] = ()  # row and column of the fields in bold
+    label: str | None = None  # what LaTeX refers to it by
+
+    def escaped(self, escape: Mapping[int, str], bold: str) -> pd.DataFrame:
+        """The table for a format with special characters, given its template of bold text."""
+        frame = self.frame.map(lambda text: text.translate(escape))
+        for place in self.best:
+            frame.iloc[place] = bold.format(frame.iloc[place])
+        return frame.set_axis([name.translate(escape) for name in frame], axis="columns")
+
+
+def terminal(sheets: Sequence[Sheet], width: int | None = None) -> str:
+    """Sheets as plain text.
+
+    A table wider than the terminal continues below, with its labels repeated.
+    """
+    width = width or shutil.get_terminal_size().columns
+    parts = []
+    for sheet in sheets:
+        numbers = sheet.frame.iloc[:, sheet.labels :]
+        lines = [list(sheet.frame), *sheet.frame.to_numpy()]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        head, *labels = [" ".join(map(str.ljust, line[: sheet.labels], widths)) for line in lines]
+        numbers = numbers.set_axis(labels).rename_axis(columns=head)
+        parts += [sheet.title] if sheet.title else []
+        parts.append(numbers.to_string(line_width=width))
+        parts.append("\n".join(textwrap.fill(note, width) for note in sheet.notes))
+    lines = "\n\n".join(parts).split("\n")
+    # Somebody else's results may hold codes that a terminal would obey.
+    return "\n".join(printable(line).rstrip() for line in lines) + "\n"
+
+
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """Sheets as tables of GitHub's Markdown: the best in bold, notes as a list."""
+    parts = []
+    for sheet in sheets:
+        if sheet.title:
+            parts.append(f"**{sheet.title.translate(MARKDOWN)}**")
+        frame = sheet.escaped(MARKDOWN, "**{}**")
+        rule = ["---"] * sheet.labels + ["---:"] * (frame.shape[1] - sheet.labels)
+        lines = [list(frame), rule, *frame.to_numpy()]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        parts.append("\n".join(f"- {note.translate(MARKDOWN)}" for note in sheet.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(sheets: Sequence[Sheet]) -> str:
+    """Sheets as ``table`` environments for booktabs, with the notes in the caption."""
+    parts = []
+    for sheet in sheets:
+        frame = sheet.escaped(LATEX, r"\textbf{{{}}}")
+        caption = " ".join([*filter(None, [sheet.title]), *sheet.notes])
+        text = frame.to_latex(
+            index=False,
+            column_format="l" * sheet.labels + "r" * (frame.shape[1] - sheet.labels),
+            caption=caption.translate(LATEX),
+            label=sheet.label,
+        )
+        parts.append(text)
+    return "\n".join(parts)
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
@@ -65,114 +127,40 @@ def format_value(value: float, metric: str, sign: str = "") -> str:
     return f"{value:{sign}.4g}"
 
 
-def format_mean(mean: float, half: float | None, metric: str) -> str:
+def format_mean(mean: float, half: float | None, metric: str, sign: str = "") -> str:
     """Mean ± half width of the interval, if there is one."""
-    text = format_value(mean, metric)
-    if half is None:
+    text = format_value(mean, metric, sign)
+    if half is None or math.isnan(half):
         return text
     return f"{text} ± {format_value(half, metric)}"
 
 
-def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
-    """Mean ± spread of a cell."""
-    return format_mean(cell.mean, cell.half_width(spread), metric)
+def table_sheet(table: ResultTable) -> Sheet:
+    """The means themselves, with notes on the runs that do not count.
 
-
-def table_sheet(
-    table: ResultTable,
-    comparison: Comparison | None = None,
-    best: Best = "auto",
-    caption: str = "",
-    label: str = "",
-) -> Sheet:
-    """The table itself, with a star where a cell differs significantly from the baseline.
-
-    The best mean is bold in each ``row``, each ``column``, the whole ``table``, or ``none``; by
-    default among the cells compared with one baseline cell. Without a baseline it is each row, or
-    each column if the column labels are numbers, such as depths, and the row labels are not. A
-    caption replaces the note that says what the numbers are.
+    The best mean of each row is bold, or of each column if the column labels are numbers, such as
+    depths, and the row labels are not.
     """
     most = max(cell.n for cell in table.cells.values())
-    fields = {}
-    for place, cell in table.cells.items():
-        text = format_cell(cell, table.metric, table.spread)
-        pair = comparison.pairs[place] if comparison else None
-        if pair and pair.significant:
-            text += "*"
-        note = _note(cell, most)
-        if note:
-            text += f"\n{note}"
-        fields[place] = text
-    notes = _notes(table, most)
-    if caption:  # the others say what a reader must know
-        notes[0] = caption
-    if comparison:
-        notes += _significance(comparison)
-    return Sheet(
-        "",
-        _head(table),
-        len(table.row_names),
-        _lines(table, fields),
-        tuple(notes),
-        _best(table, comparison, best),
-        label or "tab:" + "-".join(map(last_part, table.names)),
-    )
-
-
-def _lines(
-    table: ResultTable, fields: Mapping[tuple[Labels, Labels], str]
-) -> tuple[tuple[str, ...], ...]:
-    lines = []
+    rows = []
     for row in table.rows:
-        lines.append((*row, *(fields[row, column] for column in table.columns)))
-    return tuple(lines)
-
-
-def _best(
-    table: ResultTable, comparison: Comparison | None, best: Best
-) -> frozenset[tuple[int, int]]:
-    """Place of each best mean, including all that print the same.
-
-    A cell without competitors is never best, and neither is one without a value.
-    """
-    if best == "auto":
-        best = "row"
-        if comparison:
-            if comparison.baseline in table.rows:
-                best = "column"
-        elif _are_numbers(table.columns) and not _are_numbers(table.rows):
-            best = "column"
-    competing: dict[Labels | None, dict[tuple[int, int], float]] = {}
-    for (row, column), cell in table.cells.items():
-        if cell.n and best != "none":
-            rivals = {"row": row, "column": column}.get(best)  # None for the whole table
-            place = table.rows.index(row), len(table.row_names) + table.columns.index(column)
-            competing.setdefault(rivals, {})[place] = cell.mean
-    pick = min if lower_is_better(table.metric) else max
-    found = set()
-    for means in competing.values():
-        # Compared as printed: of two equal numbers one in bold would seem an error.
-        winner = format_value(pick(means.values()), table.metric)
-        for place, mean in means.items():
-            if len(means) > 1 and format_value(mean, table.metric) == winner:
-                found.add(place)
-    return frozenset(found)
-
-
-def _are_numbers(labels: Sequence[Labels]) -> bool:
-    texts = set(chain.from_iterable(labels)) - {ABSENT}
-    return None not in map(number, texts)
-
-
-def _head(table: ResultTable) -> Labels:
+        fields = []
+        for column in table.columns:
+            cell = table.cells[row, column]
+            text = format_mean(cell.mean, cell.half_width(table.spread), table.metric)
+            note = _note(cell, most)
+            fields.append(f"{text} ({note})" if note else text)
+        rows.append([*row, *fields])
     names = short_words(table.names)[: len(table.row_names)]
     columns = [", ".join(column) or metric_words(table.metric) for column in table.columns]
-    return (*names, *columns)
+    frame = pd.DataFrame(rows, columns=[*names, *columns])
+    reference = "tab:" + "-".join(map(last_part, table.names))
+    return Sheet(frame, len(names), _notes(table, most), best=_best(table), label=reference)
 
 
 def _note(cell: Cell, most: int) -> str:
-    """A note on the number of runs that count, if not all do, and of those that diverged."""
-    if not cell.results:  # why the field is empty
+    """The number of runs that count, if not all do, and of those that diverged."""
+    if not cell.results:  # why there is no number
         return counted(cell.statuses)
     parts = []
     if cell.n < cell.results:
@@ -205,129 +193,110 @@ def _notes(table: ResultTable, most: int) -> list[str]:
         if name not in table.names and len(values) == 1:
             fixed[name] = values.pop()
     if fixed:
-        shared = list(map("=".join, zip(short_words(tuple(fixed)), fixed.values(), strict=True)))
+        shared = map("=".join, zip(short_words(tuple(fixed)), fixed.values(), strict=True))
         notes.append(f"All runs: {', '.join(shared)}.")
-    diverged, left_out = [], []
-    for run in chain.from_iterable(cell.runs for cell in cells):
-        if run.status == "diverged":
-            diverged.append(run)
-        elif run.status not in RESULTS:
-            left_out.append(run.status)
-    if diverged:
-        count = sum(run.counts for run in diverged)
+    runs = table.runs
+    diverged = runs[runs["status"] == "diverged"]
+    if len(diverged):
+        count = int(np.isfinite(diverged[table.metric]).sum())
         when = "their last value"
         if table.metric.endswith("_at_best_val"):
             when = "the value of their best epoch before that"
         notes.append(f"Diverged: {len(diverged)}; {count} of them count with {when}.")
-    if left_out:
+    left_out = runs["status"][~runs["status"].isin(RESULTS)]
+    if len(left_out):
         notes.append(f"Left out: {counted(left_out)}.")
     return notes
 
 
-def _significance(comparison: Comparison) -> list[str]:
-    baseline = ", ".join(comparison.baseline)
+def _best(table: ResultTable) -> list[tuple[int, int]]:
+    """Place of each best mean among at least two, including all that print the same."""
+    by_column = _are_numbers(table.columns) and not _are_numbers(table.rows)
+    rivals: dict[Labels, dict[tuple[int, int], float]] = defaultdict(dict)
+    for (row, column), cell in table.cells.items():
+        if cell.n:
+            place = table.rows.index(row), len(row) + table.columns.index(column)
+            rivals[column if by_column else row][place] = cell.mean
+    pick = min if lower_is_better(table.metric) else max
+    found = []
+    for means in rivals.values():
+        # Compared as printed: of two equal numbers one in bold would seem an error.
+        winner = format_value(pick(means.values()), table.metric)
+        for place, mean in means.items():
+            if len(means) > 1 and format_value(mean, table.metric) == winner:
+                found.append(place)
+    return found
+
+
+def _are_numbers(labels: Sequence[Labels]) -> bool:
+    texts = set(chain.from_iterable(labels)) - {ABSENT}
+    return None not in map(number, texts)
+
+
+def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet:
+    """The paired tests of `gnn_depth.reports.comparison.compare` as text."""
+    labels = compared.shape[1] - 5
+    lines = []
+    for line in compared.itertuples(index=False, name=None):
+        count, difference, half, *tests = line[labels:]
+        texts = [ABSENT if math.isnan(p) else f"{p:.2g}" for p in tests]
+        pair = format_mean(difference, half, metric, sign="+")
+        lines.append([*line[:labels], str(count), pair, *texts])
     notes = [
-        f"* p < {SIGNIFICANT} against {baseline}, {TESTS[comparison.test]} over shared seeds, not "
-        "corrected for the number of comparisons."
+        f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
+        "corrected paired t test (Nadeau & Bengio 2003), p also with Holm's correction for all "
+        "lines."
     ]
-    # A cell without a star must not seem to have been tested.
-    few = sum(pair is not None and pair.p is None for pair in comparison.pairs.values())
-    if few:
-        needed = SEEDS_NEEDED[comparison.test]
-        notes.append(f"{plural(few, 'cell')} without a p value: {needed} shared seeds are needed.")
-    return notes
-
-
-def comparison_sheet(table: ResultTable, comparison: Comparison) -> Sheet:
-    """Difference from the baseline and p value of every cell."""
-    most = max((pair.shared for pair in comparison.pairs.values() if pair), default=0)
-    fields = {}
-    for place, pair in comparison.pairs.items():
-        if pair is None:
-            fields[place] = ""
-            continue
-        text = format_value(pair.difference, table.metric, sign="+")
-        if pair.p is not None and pair.p < TINY_P:
-            text += ", p < 0.0001"
-        elif pair.p is not None:
-            text += f", p = {pair.p:.2g}"
-        if pair.shared < most:
-            text += f"\n{plural(pair.shared, 'seed')}"
-        fields[place] = text
-    note = (
-        f"Difference of means over shared seeds ({most} unless noted), p value of "
-        f"{TESTS[comparison.test]}."
-    )
-    title = f"Against {', '.join(comparison.baseline)}"
-    return Sheet(title, _head(table), len(table.row_names), _lines(table, fields), (note,))
+    if compared["p"].isna().any():
+        notes.append(
+            "Without p: fewer than two shared seeds, equal differences, or seeds that have data of "
+            "their own, for which --ratio is missing."
+        )
+    names = [*short_words(list(compared)[:labels]), "n", "difference", "p", "p (Holm)"]
+    return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")
 
 
 def agreement_sheet(
-    table: ResultTable, found: Sequence[Agreement], published: Sequence[Published] = ()
+    table: ResultTable, found: Sequence[Agreement], published: Sequence[Published]
 ) -> Sheet:
-    """Our means next to published numbers; names those that match no cell of the table."""
+    """Our means next to published numbers, with the number of those that match no cell."""
     # Numbered in the order of the lines; those that match nothing come last.
-    used = dict.fromkeys(one.published.source for one in found)
-    sources = list(used | dict.fromkeys(entry.source for entry in published))
+    used = [one.published.source for one in found]
+    sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
     lines = []
     for one in found:
-        ours = format_cell(one.cell, table.metric, one.published.interval or table.spread)
+        interval = one.published.interval or table.spread
+        ours = format_mean(one.cell.mean, one.cell.half_width(interval), table.metric)
         theirs = format_mean(one.number.mean, one.number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
         difference = format_value(one.difference, table.metric, sign="+")
-        lines.append((*one.row, *one.column, ours, cited, difference, one.level))
+        lines.append([*one.row, *one.column, ours, cited, difference, one.level])
     counts = Counter(one.level for one in found)
     levels = [f"{counts[level]} {level}" for level in get_args(Level) if counts[level]]
     notes = [f"Agreement: {', '.join(levels) or 'none'}."]
     for place, source in enumerate(sources, start=1):
-        # A misspelt label must not pass for one that this table does not show.
-        note = f"[{place}] {source}"
-        if source not in used:
-            note += ": matches no cell of this table"
-        else:
-            entries = [entry for entry in published if entry.source == source]
-            note += _unmatched(entries, found)
-        notes.append(note)
-    names = short_words(table.names)
-    head = (*names, "ours", "published", "difference", "agreement")
-    return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))
-
-
-def _unmatched(entries: Sequence[Published], found: Sequence[Agreement]) -> str:
-    """Name the published numbers of a source that no cell of the table has: the rest of a note."""
+        notes.append(f"[{place}] {source}")
+    # A misspelt label must not pass for one that this table does not show.
     missing: dict[str, None] = {}
-    for entry in entries:
+    for entry in published:
         matched = {one.label for one in found if one.published is entry}
         if not matched and entry.where:
-            missing[", ".join(f"{axis} {text}" for axis, text in entry.where.items())] = None
+            missing[", ".join(map(" ".join, entry.where.items()))] = None
             continue
         for text in entry.numbers:
             if text not in matched:
                 missing[f"{entry.over} {text}"] = None
-    if not missing:
-        return ""
-    return f"; no cell here is of {first_of(list(missing), LISTED, '; ')}"
-
-
-def check_measures(names: Sequence[str], when: str = "start") -> None:
-    """Check the options of :func:`measures_sheet` before anything runs.
-
-    Raises:
-        ReportError: The names are no list of texts, or there is no such time.
-    """
-    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not is_list or not names:
-        raise ReportError(f"'names' must be a list of measures, not {names!r}.")
-    if when not in ("start", "end"):
-        raise ReportError(unknown("time of measures", str(when), ("start", "end")))
+    if missing:
+        notes.append(f"Published, and in no cell here: {first_of(list(missing), LISTED, '; ')}.")
+    names = [*short_words(table.names), "ours", "published", "difference", "agreement"]
+    frame = pd.DataFrame(lines, columns=names)
+    return Sheet(frame, len(table.names), notes, "Compared with published numbers")
 
 
 def measures_sheet(
     frame: pd.DataFrame, axes: Labels, names: Sequence[str], when: str = "start"
 ) -> Sheet:
-    r"""Measures of runs in their first and in their last layer.
-
-    Runs that differ in their seed only share a line, with the geometric mean of their values.
+    r"""Measures of runs in their first and in their last layer, as geometric means over seeds.
 
     Args:
         frame: Runs, as ``read_runs`` returns them.
@@ -335,41 +304,22 @@ def measures_sheet(
         names: Names of the measures.
         when: ``start`` for the first measured step, ``end`` for the last one.
     """
-    lines: dict[Labels, list[str]] = {}
-    for labels in frame[list(axes)].itertuples(index=False, name=None):
-        lines[tuple(map(label, labels))] = []
+    groups = grouped(frame, axes, None)
+    lines = {labels: list(labels) for labels in groups}
     for name in names:
         values = read_measures(frame, name)
-        for labels, line in lines.items():
-            # Compared as labels, since NaN, a missing value, does not equal itself.
-            is_here = pd.Series(True, index=frame.index)
-            for axis, text in zip(axes, labels, strict=True):
-                is_here &= frame[axis].map(label) == text
-            of_runs = values[values.run.isin(frame.index[is_here])]
-            line.append(_ends(of_runs, when, values.attrs["log10"]))
-    head = (*short_words(axes), *(name.replace("_", " ") for name in names))
-    numbers = tuple((*labels, *line) for labels, line in lines.items())
-    note = f"First layer -> last layer, at the {when} of training."
-    return Sheet("Measures of layers", head, len(axes), numbers, (note,))
-
-
-def _ends(values: pd.DataFrame, when: str, log10: bool) -> str:
-    """A measure of some runs in the first and in the last layer."""
-    first, last = [], []
-    for _, of_run in values.groupby("run"):
-        step = of_run.step.min() if when == "start" else of_run.step.max()
-        of_step = of_run[of_run.step == step].set_index("layer").value
-        first.append(of_step[of_step.index.min()])
-        last.append(of_step[of_step.index.max()])
-    if not first:  # these runs have no such measure
-        return ABSENT
-    texts = []
-    for side in (first, last):
-        logarithms = np.array(side, dtype=float)
-        if not log10:
+        if not values.attrs["log10"]:
             with np.errstate(divide="ignore", invalid="ignore"):
-                logarithms = np.log10(logarithms)
-        mean = float(logarithms.mean())
-        text = ABSENT if math.isnan(mean) else f"{10.0**mean:.2g}"
-        texts.append(text)
-    return " -> ".join(texts)
+                values["value"] = np.log10(values["value"])
+        values = at_edge(values, "step", when)
+        for labels, runs in groups.items():
+            mine = values[values["run"].isin(runs.index)]
+            texts = []
+            for which in ("start", "end"):
+                mean = 10 ** at_edge(mine, "layer", which)["value"].mean(skipna=False)
+                texts.append(ABSENT if math.isnan(mean) else f"{mean:.2g}")
+            lines[labels].append(" -> ".join(texts))
+    columns = [*short_words(axes), *(name.replace("_", " ") for name in names)]
+    note = f"First layer -> last layer, at the {when} of training."
+    table = pd.DataFrame(lines.values(), columns=columns)
+    return Sheet(table, len(axes), [note], "Measures of layers")

@@ -36,35 +36,30 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --xlabel L "
-        "--caption None",
+        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --caption C",
         "heatmap --measure gradients --where norm=gat num_layers=3",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
         "convergence --tag val/loss --panel num_layers",
-        "scatter --measure hidden gradients --line norm --at mean mean",
+        "scatter --measure hidden gradients --line norm",
     ],
 )
-def test_every_kind_is_written_as_a_picture_and_as_a_page(runs, tmp_path, capsys, words):
+def test_every_kind_is_drawn_into_a_file_and_its_caption_printed(runs, tmp_path, capsys, words):
     kind, *options = words.split()
-    for suffix in (".png", ".html"):
-        output = tmp_path / f"figure{suffix}"
-        assert main([kind, str(runs), *options, "--output", str(output), "--title", "T"]) == 0
-        assert output.stat().st_size > 5000
-        assert str(output) in capsys.readouterr().out
-    assert {path.name for path in tmp_path.iterdir()} == {"figure.png", "figure.html"}
+    output = tmp_path / "figure.png"
+    assert main([kind, str(runs), *options, "--output", str(output), "--title", "T"]) == 0
+    assert output.stat().st_size > 5000
+    path, caption = capsys.readouterr().out.splitlines()
+    assert path == str(output)
+    assert "n=" in caption or kind == "scatter"
+    assert list(tmp_path.iterdir()) == [output]
 
 
-def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
-    output = str(tmp_path / "a.html")
-    where = ["--where", "norm=lip", "num_layers=3", "--line", "norm"]
-    main(["convergence", str(runs), *where, "--output", output])
-    caption = capsys.readouterr().out.splitlines()[1]
-    assert "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2." in caption
-    page = (tmp_path / "a.html").read_text()
-    assert caption in page
-    assert "lip" in page
-    assert "gat" not in page
+def test_where_chooses_runs(runs, tmp_path, capsys):
+    where = ["--where", "norm=lip", "num_layers=3", "--metric", "val/loss"]
+    output = str(tmp_path / "a.svg")
+    assert main(["depth", str(runs), *where, "--output", output]) == 0
+    assert "n=2." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -72,13 +67,13 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
     [
         ("heatmp", "'heatmp'. Did you mean 'heatmap'?"),
         ("depth --x nm_layers", "'nm_layers'. Did you mean"),
-        ("depth --measure gradients", "'measure'. Accepted: x, line, panel, metric, spread."),
+        ("depth --measure gradients", "unknown option of figure 'depth' 'measure'"),
         (
             "depth --line --where num_layers=3",
-            "model.norm (gat, lip): draw a line for each with --line model.norm,",
+            "model.norm (gat, lip): tell them apart with --line or --panel model.norm,",
         ),
         ("scatter", "--measure: balance, gradients, hidden."),
-        ("history --measure balance --layers 9", "layer 9 was not measured"),
+        ("history --measure balance --layers 9", "unknown layer '9'"),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),
     ],
 )
@@ -86,13 +81,3 @@ def test_wrong_words_are_answered_with_the_right_ones(refused, runs, words, mess
     kind, *options = words.split()
     assert message in refused("plot", kind, str(runs), *options, "--output", "figure.png")
     assert list(Path().iterdir()) == []
-
-
-def test_codes_for_terminals_in_the_name_of_a_measure_reach_no_terminal(tmp_path, capsys):
-    folder = make_run(tmp_path / "runs", {"depth": 3}, measures=[similarity("gradients")])
-    known = folder / "measures" / "gradients.npz"
-    known.with_name("\x1b[31mred.npz").write_bytes(known.read_bytes())
-    main(["heatmap", str(tmp_path / "runs"), "--output", str(tmp_path / "a.png")])
-    answer = capsys.readouterr()
-    assert "\x1b" not in answer.out + answer.err
-    assert (tmp_path / "a.png").is_file()

@@ -1,7 +1,6 @@
 """From an item to its table and figure."""
 
 import csv
-import re
 from pathlib import Path
 
 import pytest
@@ -68,7 +67,7 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
         "runs.csv",
         "figure.png",
         "figure.pdf",
-        "figure.html",
+        "figure.svg",
     }
     with (folder / "runs.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 8
@@ -85,22 +84,13 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     assert len(list(Path("runs/reproduced/nobody/depth").iterdir())) == 2
 
 
-def test_an_estimate_leaves_nothing_and_the_list_has_every_item(item, gnn_depth):
-    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
-    assert answer.code == 0, answer.err
-    assert re.search(
-        r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last",
-        answer.out,
-    )
-    assert not list(Path().rglob("result.json"))
+def test_the_list_has_every_item(item, gnn_depth):
     answer = gnn_depth("reproduce", "--list")
     assert answer.code == 0, answer.err
     assert answer.out == "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs\n"
 
 
-def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted_or_left_out(
-    item, gnn_depth
-):
+def test_absent_data_is_counted_or_left_out(item, gnn_depth):
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
     Path("configs/grid.yaml").write_text(
@@ -113,11 +103,6 @@ def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted_o
     assert "done: 2 finished" in answer.out
     nothing = gnn_depth(*part, "data=away", "--available")
     assert (nothing.code, "no runs are left in nobody/depth" in nothing.err) == (2, True)
-    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--available", "--estimate")
-    assert answer.code == 0, answer.err
-    assert "6 to run, about" in answer.out
-    assert "8 runs more whose data is not here: data=away,depth=1,norm=none: " in answer.out
-    assert "away.npz' does not exist" in answer.out
     refused = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
     assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
 
@@ -136,9 +121,8 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
         ({}, ["depth"], "Did you mean 'nobody/depth'? See gnn-depth reproduce --list"),
         ({}, [], "an item is missing. Available: nobody/depth."),
-        ({}, ["--list", "--estimate"], "reproduce ITEM --estimate"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
-        ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
+        ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "'panl'. Did you mean 'panel'?"),
         (
             {"table": {"rows": ["dept"]}},
             ["nobody/depth"],

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from gnn_depth.reports.comparison import corrected_t_test, half_width, holm
+from gnn_depth.reports import ReportError, read_runs
+from gnn_depth.reports.comparison import compare, corrected_t_test, half_width, holm
+from gnn_depth.reports.table import tabulate
 
 differences = arrays(float, st.integers(3, 12), elements=st.floats(-1, 1, width=32))
 
@@ -31,8 +33,8 @@ def test_shared_rows_make_a_difference_less_certain_by_the_published_factor():
     assert corrected_t_test(d, 0.25).p == pytest.approx(2 * stats.t.sf(t, 4))
 
 
-def test_equal_results_are_no_difference_and_a_single_pair_is_no_test():
-    assert corrected_t_test([0.0, 0.0, 0.0], 0.3).p == 1
+def test_equal_results_and_a_single_pair_are_no_test():
+    assert math.isnan(corrected_t_test([0.0, 0.0, 0.0], 0.3).p)
     assert math.isnan(corrected_t_test([0.1], 0.3).p)
 
 
@@ -91,3 +93,70 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p):
             break
         expected.add(int(place))
     assert {place for place, value in enumerate(adjusted) if value <= 0.05} == expected
+
+
+VALUES = {
+    ("none", 2): [0.50, 0.52, 0.51, 0.55],
+    ("pair", 2): [0.60, 0.66, 0.58, 0.61],
+    ("none", 10): [0.30, 0.35, 0.31],
+    ("pair", 10): [0.31, 0.30, 0.36],
+    ("layer", 2): [0.51, 0.53, 0.52, 0.56],
+    ("layer", 10): [0.5],
+}
+
+
+def compared(run, runs, *ratios, same_data=True):
+    for (norm, depth), values in VALUES.items():
+        for seed, value in enumerate(values):
+            data = {"data_sha256": "one" if same_data else f"split {seed}"}
+            data["per_seed"] = [] if same_data else ["data.split_index"]
+            run(float(np.float32(value)), seed, norm=norm, depth=depth, result=data)
+    table = tabulate(read_runs(runs), "depth", "norm")
+    found = [compare(table, "norm", "none", ratio) for ratio in ratios]
+    return [one.set_index(["norm", "depth"]) for one in found]
+
+
+def test_other_values_are_compared_with_one_over_the_seeds_that_both_have(run, runs):
+    (found,) = compared(run, runs, math.nan)
+    assert found["n"].to_dict() == {
+        ("pair", "2"): 4,
+        ("layer", "2"): 4,
+        ("pair", "10"): 3,
+        ("layer", "10"): 1,
+    }
+    tested = []
+    for depth in (2, 10):
+        pair, none = VALUES["pair", depth], VALUES["none", depth]
+        line = found.loc["pair", str(depth)]
+        test = stats.ttest_rel(pair, none)
+        low, high = test.confidence_interval(0.95)
+        assert line["difference"] == pytest.approx(np.mean(pair) - np.mean(none), rel=1e-4)
+        assert line["half_width"] == pytest.approx((high - low) / 2, rel=1e-4)
+        assert line["p"] == pytest.approx(test.pvalue, rel=1e-4)
+        tested.append(test.pvalue)
+    assert found.loc["pair", "2"]["p_holm"] == pytest.approx(2 * min(tested), rel=1e-4)
+
+
+def test_there_is_no_p_where_rounding_alone_varies_or_pairs_are_missing(run, runs):
+    (found,) = compared(run, runs, math.nan)
+    for depth in ("2", "10"):
+        line = found.loc["layer", depth]
+        assert line[["half_width", "p", "p_holm"]].isna().all()
+    assert found.loc["layer", "2"]["difference"] == pytest.approx(0.01, rel=1e-4)
+
+
+def test_seeds_with_splits_of_their_own_need_the_ratio(run, runs):
+    unknown, known = compared(run, runs, math.nan, 0.25, same_data=False)
+    assert unknown["p"].isna().all()
+    line = known.loc["pair", "2"]
+    differences = np.subtract(VALUES["pair", 2], VALUES["none", 2])
+    expected = corrected_t_test(differences, 0.25)
+    assert line["p"] == pytest.approx(expected.p, rel=1e-4)
+    assert line["half_width"] == pytest.approx(stats.t(3).ppf(0.975) * expected.error, rel=1e-4)
+
+
+def test_an_unknown_axis_or_value_is_refused(table):
+    with pytest.raises(ReportError, match="'nrom'.*'norm'"):
+        compare(table, "nrom", "none")
+    with pytest.raises(ReportError, match="value of 'norm' 'nnoe'.*'none'"):
+        compare(table, "norm", "nnoe")

@@ -1,23 +1,19 @@
-"""What figures show: the numbers of a chart against loops over the runs."""
+"""Figures: what Matplotlib was given is read back and compared with loops over the runs."""
 
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from matplotlib import rcParams
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.text import Text
 from scipy.stats import t as student
 
 from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import ReportError, read_runs
-from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
-from gnn_depth.reports.figures.charts import stroke
-from gnn_depth.reports.figures.grouping import CROWDED, placed
-from gnn_depth.reports.load import ReportWarning
+from gnn_depth.reports.figures import draw
 from gnn_depth.reports.published import parse_published
 from tests.reports.made import balance, make_run, similarity
 
@@ -30,63 +26,63 @@ VALUES = {
 
 
 @pytest.fixture
-def grid(tmp_path: Path) -> Path:
+def grid(tmp_path):
     for (norm, number), values in VALUES.items():
         for seed, value in enumerate(values):
             make_run(tmp_path, {"norm": norm, "depth": number}, seed, value)
     return tmp_path
 
 
-def make_seeds(root: Path, made: Sequence[MeasureValues]) -> Path:
+def make_seeds(root, made):
     """Runs of one group that have these measures, one each."""
     for seed, measure in enumerate(made):
         make_run(root, {"norm": "gat"}, seed, measures=[measure])
-    return root
+    return read_runs(root)
 
 
-def steps(values: np.ndarray) -> MeasureValues:
-    return MeasureValues("mu", np.arange(len(values)), values)
+def bars(picture):
+    """Of every line with error bars: its data line and the half heights of its bars."""
+    found = {}
+    for axes in picture.panels.values():
+        for one in axes.containers:
+            halves = []
+            for segment in one[2][0].get_segments():  # empty without a bar
+                halves.append(np.ptp(segment[:, 1]) / 2 if len(segment) else math.nan)
+            found[one.get_label()] = (one[0], halves)
+    return found
+
+
+def band(axes, place=0):
+    """The low and the high edge of a band at each x."""
+    corners = axes.collections[place].get_paths()[0].vertices
+    return {x: (of_x[:, 1].min(), of_x[:, 1].max()) for x in np.unique(corners[:, 0])
+            for of_x in [corners[corners[:, 0] == x]]}  # fmt: skip
 
 
 @pytest.mark.parametrize("spread", ["std", "ci"])
-def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
-    (panel,) = depth(read_runs(grid), spread=spread).panels
-    for line in panel.lines:
-        for place, number in enumerate((2, 10)):
-            values = [100 * value for value in VALUES[line.label, number]]
-            assert line.x[place] == number
-            assert line.y[place] == pytest.approx(sum(values) / len(values))
-            low, high = line.bands[0][0][place], line.bands[0][1][place]
-            if len(values) == 1:
-                assert np.isnan([low, high]).all()
-                continue
-            half = statistics.stdev(values)
+def test_points_are_means_in_percent_and_bars_their_spread(grid, spread):
+    found = bars(draw("depth", read_runs(grid), spread=spread))
+    for (norm, number), values in VALUES.items():
+        line, halves = found[norm]
+        place = line.get_xdata().tolist().index(number)
+        assert line.get_ydata()[place] == pytest.approx(100 * statistics.fmean(values))
+        half = math.nan
+        if len(values) > 1:
+            half = 100 * statistics.stdev(values)
             if spread == "ci":
                 half *= student.ppf(0.975, len(values) - 1) / math.sqrt(len(values))
-            assert low == pytest.approx(line.y[place] - half)
-            assert high == pytest.approx(line.y[place] + half)
-    (panel,) = chart("depth", read_runs(grid), line="norm", spread="none").panels
-    assert not any(line.bands for line in panel.lines)
+        assert halves[place] == pytest.approx(half, nan_ok=True)
 
 
-def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_connects_them(grid):
-    of_lip = {"where": {"norm": "lip"}, "over": "depth"}
-    entries = [
-        of_lip | {"source": "A 2020, table 1", "interval": "std", "values": {10: "70 +- 3"}},
-        of_lip | {"source": "B 2021, table 2", "values": {10: 60, 2: 75, 99: 1}},
-    ]
-    (panel,) = depth(read_runs(grid), published=parse_published(entries)).panels
-    ours = {line.label: line for line in panel.lines}
-    first, second = ours["lip, A 2020"], ours["lip, B 2021"]
-    assert (first.x.tolist(), first.y.tolist()) == ([10], [pytest.approx(70)])
-    assert (first.bands[0][0][0], first.bands[0][1][0]) == (pytest.approx(67), pytest.approx(73))
-    assert (second.x.tolist(), second.bands) == ([2, 10], ())
-    assert second.y.tolist() == pytest.approx([75, 60])
-    strokes = [stroke(line.style) for line in (ours["lip"], first, second)]
-    assert len({pen.colour for pen in strokes}) == 1
-    assert len({pen.marker for pen in strokes}) == 3
-    assert {line.part for line in (first, second)} == {"published"}
-    assert stroke(ours["gat"].style).colour != strokes[0].colour
+def test_published_numbers_stand_beside_the_line_that_they_are_of(grid):
+    entry = {"source": "A 2020, table 1", "where": {"norm": "lip"}, "over": "depth"}
+    entry |= {"interval": "std", "values": {10: "70 +- 3", 99: 1}}
+    found = bars(draw("depth", read_runs(grid), published=parse_published([entry])))
+    line, halves = found["lip, A 2020"]
+    assert (line.get_xdata(), line.get_ydata()) == ([10], pytest.approx([70]))
+    assert halves == pytest.approx([3])
+    assert line.get_color() == found["lip"][0].get_color() != found["gat"][0].get_color()
+    assert (line.get_linestyle(), line.get_markerfacecolor()) == ("None", "white")
 
 
 def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path):
@@ -94,70 +90,92 @@ def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path)
     for seed, (value, status) in enumerate(ends):
         make_run(tmp_path, {"depth": 2}, seed, value, status)
     make_run(tmp_path, {"depth": 30}, 0, None, "diverged")
-    drawn = depth(read_runs(tmp_path))
-    np.testing.assert_allclose(drawn.panels[0].lines[0].y, [60, np.nan])
-    said = ("3 of 4 runs diverged.", "Left out: 1 failed.", "depth 30 (1 diverged)")
-    assert all(part in drawn.caption for part in said)
+    picture = draw("depth", read_runs(tmp_path))
+    ((line, _),) = bars(picture).values()
+    np.testing.assert_allclose(line.get_ydata(), [60, np.nan])
+    assert {"3 of 4 runs diverged.", "Left out: 1 failed."} < set(picture.notes)
 
 
 def test_a_combination_that_nobody_ran_is_no_gap_in_the_line(tmp_path):
     for norm, numbers in (("gat", (2, 5, 10)), ("lip", (2, 10))):
         for number in numbers:
             make_run(tmp_path, {"norm": norm, "depth": number})
-    drawn = depth(read_runs(tmp_path))
-    assert "Without a value" not in drawn.caption
-    lines = {line.label: line.x.tolist() for line in drawn.panels[0].lines}
-    assert lines == {"gat": [2, 5, 10], "lip": [2, 10]}
-
-
-@given(st.lists(st.integers(1, 200), min_size=2, max_size=8, unique=True))
-def test_numbers_are_placed_at_their_values_and_no_two_ticks_collide(values):
-    axis, places = placed("model.num_layers", [str(value) for value in sorted(values)])
-    assert places == sorted(values)
-    assert axis.label == "layers"
-    ticks = np.array([place for place, _ in axis.ticks])
-    scaled = np.log(ticks) if axis.log else ticks
-    assert (np.diff(scaled) >= CROWDED * (scaled[-1] - scaled[0]) - 1e-12).all()
-
-
-def test_powers_of_two_get_a_logarithmic_axis_and_the_papers_depths_do_not():
-    assert placed("depth", ["2", "4", "8", "16", "32", "64", "128"])[0].log
-    assert not placed("depth", ["1", "5", "10", "15", "20", "25", "30", "35"])[0].log
+    found = bars(draw("depth", read_runs(tmp_path)))
+    assert {label: list(line.get_xdata()) for label, (line, _) in found.items()} == {
+        "gat": [2, 5, 10],
+        "lip": [2, 10],
+    }
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"line": ["depth"]}, "'depth' is used twice"), ({"spread": "sd"}, "Did you mean 'std'?")],
+    ("depths", "scale"), [([2, 4, 8, 16, 32, 64, 128], "log"), ([1, 5, 10, 15, 20, 25], "linear")]
 )
-def test_what_does_not_exist_is_answered_with_what_does(grid, options, message):
+def test_ticks_stand_at_the_depths_and_powers_of_two_get_a_logarithmic_axis(
+    tmp_path, depths, scale
+):
+    for number in depths:
+        make_run(tmp_path, {"num_layers": number})
+    (axes,) = draw("depth", read_runs(tmp_path)).panels.values()
+    assert axes.get_xscale() == scale
+    assert axes.get_xticks().tolist() == depths
+    assert [label.get_text() for label in axes.get_xticklabels()] == list(map(str, depths))
+    assert axes.get_xlabel() == "layers"
+    assert axes.get_ylabel().replace("\n", " ") == "test accuracy at best validation (%)"
+
+
+def test_names_on_the_x_axis_stand_side_by_side_and_nothing_connects_them(grid):
+    picture = draw("depth", read_runs(grid), x="norm")
+    (axes,) = picture.panels.values()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["gat", "lip"]
+    lines = [line for line, _ in bars(picture).values()]
+    assert {line.get_linestyle() for line in lines} == {"None"}
+    assert not {*lines[0].get_xdata()} & {*lines[1].get_xdata()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("depth", {"line": ["depth"]}, "used twice"),
+        ("depth", {"spread": "sd"}, "Did you mean 'std'?"),
+        ("depth", {"panl": ["norm"]}, "Did you mean 'panel'?"),
+        ("layers", {"when": "stat"}, "Did you mean 'start'?"),
+        ("heatmap", {}, "the runs have none"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(grid, kind, options, message):
     with pytest.raises(ReportError) as error:
-        chart("depth", read_runs(grid), **options)
+        draw(kind, read_runs(grid), **options)
     assert message in str(error.value)
+
+
+def mesh(picture):
+    """The one heat map of a picture."""
+    (axes,) = picture.panels.values()
+    return next(part for part in axes.collections if isinstance(part, QuadMesh))
 
 
 def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     made = [similarity("mu_of_g", seed) for seed in range(3)]
-    drawn = heatmap(read_runs(make_seeds(tmp_path, made)))
-    panel = drawn.panels[0].map
-    assert panel.values.shape == (5, 6)
-    for (layer, step), value in np.ndenumerate(panel.values):
-        every = [measure.values[step, layer] for measure in made]
-        assert value == pytest.approx(statistics.median(every))
-    assert panel.x.tolist() == [0, 10, 20, 30, 40, 50]
-    assert drawn.colour.label == "log₁₀ mu"
-    assert "Median over seeds, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3." in drawn.caption
+    picture = draw("heatmap", make_seeds(tmp_path, made))
+    cells = mesh(picture).get_array()
+    assert cells.shape == (5, 6)
+    for (layer, step), value in np.ndenumerate(cells):
+        assert value == pytest.approx(statistics.median(one.values[step, layer] for one in made))
+    assert mesh(picture).get_coordinates()[0, :, 0].tolist() == [-5, 5, 15, 25, 35, 45, 55]
+    assert picture.figure.axes[-1].get_ylabel() == "log₁₀ mu"
+    assert "Over seeds, n=3." in picture.notes
 
 
-def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
+def test_runs_without_a_measured_step_are_counted(tmp_path):
     empty = MeasureValues("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
     make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[empty])
     make_run(tmp_path, {"depth": 5}, 2, None, "diverged")
-    with pytest.raises(ReportError, match="no run came to a step"):
-        heatmap(read_runs(tmp_path))
+    with pytest.raises(ReportError, match="no run has a value"):
+        draw("heatmap", read_runs(tmp_path))
     make_run(tmp_path, {"depth": 5}, 0, measures=[similarity("mu")])
-    drawn = heatmap(read_runs(tmp_path))
-    assert pytest.approx(similarity("mu").values) == drawn.panels[0].map.values.T
-    assert "Without this measure: 2" in drawn.caption
+    picture = draw("heatmap", read_runs(tmp_path))
+    np.testing.assert_allclose(mesh(picture).get_array().T, similarity("mu").values)
+    assert "Without this measure: 2." in picture.notes
 
 
 def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
@@ -165,62 +183,62 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     for seed, at in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(at, dtype=float)[:, None] + 100 * seed
         made.append(MeasureValues("mu", np.array(at), values))
-    drawn = heatmap(read_runs(make_seeds(tmp_path, made)))
-    panel = drawn.panels[0].map
-    assert dict(zip(panel.x, panel.values[0])) == {0: 50, 10: 110, 20: 70, 40: 40}
-    assert "other seeds: 1 run." in drawn.caption
+    picture = draw("heatmap", make_seeds(tmp_path, made))
+    assert mesh(picture).get_array()[0].tolist() == [50, 110, 70, 40]
+    assert "Ended earlier than other seeds: 1." in picture.notes
 
 
-def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
+def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path):
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
-    make_seeds(tmp_path, [MeasureValues("mu", np.arange(6), values, "mu", log10=True)])
-    drawn = heatmap(read_runs(tmp_path))
-    assert drawn.panels[0].map.log10
-    assert np.isneginf(drawn.panels[0].map.values[0, 0])
-    assert all(part in drawn.caption for part in ("1 of 30 values. ", "Not finite: 3 of 30"))
+    made = [MeasureValues("mu", np.arange(6), values, "mu", log10=True)]
+    picture = draw("heatmap", make_seeds(tmp_path, made))
+    drawn = mesh(picture)
+    finite = values[np.isfinite(values)]
+    assert drawn.get_clim() == (finite.min(), finite.max())
+    colours = drawn.to_rgba(drawn.get_array())
+    assert colours[0, 0].tolist() == [0, 0, 0, 1]
+    for place in ((0, 1), (1, 1), (3, 2)):
+        assert colours[place].tolist() == [0.6, 0.6, 0.6, 1]
+    np.testing.assert_array_equal(drawn.get_array()[4], values[:, 4])
+    assert {"Exactly zero: 1.", "Not finite: 3."} < set(picture.notes)
+    picture.finish()
+    legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
+    assert legend == ["exactly zero", "not finite"]
 
 
-def test_a_measure_around_zero_stays_so_on_the_way_from_its_file_to_its_colours(tmp_path):
-    layers = np.arange(1, 6)
-    for name, around_zero in (("growth", True), ("norm", False)):
-        values = MeasureValues(
-            name, np.arange(2), np.full((2, 5), 3.0), "r", True, layers, around_zero
-        )
-        make_run(tmp_path / name, {"depth": 5}, 0, measures=[values])
-        scale = heatmap(read_runs(tmp_path / name)).colours
-        assert (scale.name, scale.low + scale.high == 0) == (
-            ("RdBu_r", True) if around_zero else ("viridis", False)
-        )
+@pytest.mark.parametrize(("around_zero", "limits"), [(True, (-3, 3)), (False, (2.5, 3.5))])
+def test_white_is_zero_for_measures_around_it(tmp_path, around_zero, limits):
+    made = [MeasureValues("growth", np.arange(2), np.full((2, 1), 3.0), around_zero=around_zero)]
+    drawn = mesh(draw("heatmap", make_seeds(tmp_path, made)))
+    assert drawn.get_clim() == limits
+    is_white = drawn.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01)
+    assert is_white == around_zero
 
 
 def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
     for number in (5, 7):
         make_run(tmp_path, {"depth": number}, measures=[similarity("mu", depth=number)])
     frame = read_runs(tmp_path)
-    assert [panel.title for panel in heatmap(frame).panels] == ["depth=5", "depth=7"]
+    assert list(draw("heatmap", frame).panels) == ["depth=5", "depth=7"]
     with pytest.raises(ReportError, match=r"depth \(5, 7\): .* --panel depth,"):
-        heatmap(frame, panel=[])
+        draw("heatmap", frame, panel=[])
 
 
 def test_seeds_whose_layers_differ_are_refused_by_their_folders(tmp_path):
-    make_seeds(tmp_path, [similarity("mu", depth=5), similarity("mu", depth=6)])
-    frame = read_runs(tmp_path)
-    with pytest.raises(ReportError, match="other layers, neurons or units") as error:
-        heatmap(frame)
+    frame = make_seeds(tmp_path, [similarity("mu", depth=5), similarity("mu", depth=6)])
+    with pytest.raises(ReportError, match="other layers") as error:
+        draw("heatmap", frame)
     assert all(folder in str(error.value) for folder in frame["folder"])
 
 
-def test_one_measure_is_shown_and_the_others_are_named(tmp_path):
+def test_one_of_several_measures_must_be_chosen(tmp_path):
     make_run(tmp_path, {"depth": 3}, measures=[balance(), similarity("mu")])
     frame = read_runs(tmp_path)
-    with pytest.warns(ReportWarning, match="one measure, balance.* --measure mu"):
-        chosen = heatmap(frame)
-    assert chosen.colour == heatmap(frame, ["balance"]).colour
-    with pytest.raises(ReportError, match="'balanc'.*'balance'"):
-        heatmap(frame, ["balanc"])
-    with pytest.raises(ReportError, match="--measure names 2"):
-        heatmap(frame, ["balance", "mu"])
+    assert mesh(draw("heatmap", frame, measure=["mu"]))
+    for measure, message in (([], "--measure: balance, mu"), ("balanc", "'balanc'.*'balance'")):
+        with pytest.raises(ReportError, match=message):
+            draw("heatmap", frame, measure=measure)
 
 
 def test_what_differs_between_single_fits_gets_a_line_or_a_panel(tmp_path):
@@ -231,49 +249,44 @@ def test_what_differs_between_single_fits_gets_a_line_or_a_panel(tmp_path):
             parts = {"curves": {"val/acc": [0.1, 0.2]}, "measures": [similarity("mu", seed)]}
             make_run(tmp_path, {}, seed, result=own, suffix=f"{number}", **parts)
     frame = read_runs(tmp_path)
-    assert [panel.title for panel in heatmap(frame).panels] == ["layers=3", "layers=5"]
-    (panel,) = convergence(frame).panels
-    assert [line.label for line in panel.lines] == ["3", "5"]
-    (panel,) = depth(frame).panels
-    assert panel.lines[0].x.tolist() == [3, 5]
+    assert list(draw("heatmap", frame).panels) == ["layers=3", "layers=5"]
+    (axes,) = draw("convergence", frame).panels.values()
+    assert [line.get_label() for line in axes.lines] == ["3", "5"]
 
 
 @pytest.mark.parametrize("when", ["both", "start", "end"])
 def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_path, when):
     made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
-    drawn = layers(read_runs(make_seeds(tmp_path, made)), when=when)
-    lines = {line.part: line for line in drawn.panels[0].lines}
-    shown = {"start": 0, "end": -1}
-    if when == "both":
-        assert lines["start"].style == lines["end"].style
-        banded = lines["end"]
-    else:
-        banded = lines[when] = lines.pop("whole")
-        shown = {when: shown[when]}
-        assert f"At the {'first' if when == 'start' else 'last'} measured step." in drawn.caption
-    assert lines.keys() == shown.keys()
+    picture = draw("layers", make_seeds(tmp_path, made), when=when)
+    (axes,) = picture.panels.values()
+    steps = {"start": [0], "end": [-1], "both": [0, -1]}[when]
+    assert len(axes.lines) == len(steps)
+    assert len({line.get_color() for line in axes.lines}) == 1
+    edges = band(axes)
+    shown = slice(None) if when == "both" else steps
     for layer in range(5):
-        for part, step in shown.items():
+        for line, step in zip(axes.lines, steps):
             middle = statistics.median(one.values[step, layer] for one in made)
-            assert lines[part].y[layer] == pytest.approx(middle)
-        at = slice(None) if when == "both" else [shown[when]]
-        every = np.concatenate([one.values[at, layer] for one in made])
-        assert banded.bands[0][0][layer] == every.min()
-        assert banded.bands[0][1][layer] == every.max()
+            assert line.get_ydata()[layer] == pytest.approx(middle)
+        every = np.concatenate([one.values[shown, layer] for one in made])
+        assert edges[layer + 1] == pytest.approx((every.min(), every.max()))
+    assert "Ended earlier than other seeds: 1." in picture.notes
 
 
 def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     made = [balance(0), balance(1)]
-    (panel,) = history(read_runs(make_seeds(tmp_path, made)), layers=[3]).panels
-    assert panel.title == "layer 3"
-    (line,) = panel.lines
+    picture = draw("history", make_seeds(tmp_path, made), layers=[3])
+    (axes,) = picture.panels.values()
+    assert axes.get_title() == "layer 3"
+    (line,) = axes.lines
     for step in range(6):
         neurons = sorted(value for one in made for value in one.values[step, 2])
-        assert line.y[step] == pytest.approx(statistics.fmean(neurons))
-        assert (line.bands[0][0][step], line.bands[0][1][step]) == (neurons[0], neurons[-1])
+        assert line.get_ydata()[step] == pytest.approx(statistics.fmean(neurons))
+        assert band(axes, 0)[step] == pytest.approx((neurons[0], neurons[-1]))
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
-        quartiles = line.bands[1][0][step], line.bands[1][1][step]
-        assert quartiles == pytest.approx((first, third))
+        assert band(axes, 1)[step] == pytest.approx((first, third))
+    with pytest.raises(ReportError, match="unknown layer '9'.* Available: 1, 2, 3"):
+        draw("history", read_runs(tmp_path), layers=[9])
 
 
 def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
@@ -281,44 +294,29 @@ def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
     for seed, values in enumerate(made):
         status = "diverged" if seed == 2 else "finished"
         make_run(tmp_path, {"depth": 2}, seed, 0.5, status, {"val/acc": values})
-    drawn = convergence(read_runs(tmp_path))
-    (line,) = drawn.panels[0].lines
-    assert line.x.tolist() == [0, 1, 2]
+    (axes,) = draw("convergence", read_runs(tmp_path)).panels.values()
+    (line,) = axes.lines
+    assert line.get_xdata().tolist() == [0, 1, 2]
     for epoch in range(3):
         there = [100 * one[epoch] for one in made if epoch < len(one)]
         there = [value for value in there if not math.isnan(value)]
         mean, deviation = statistics.fmean(there), statistics.stdev(there)
-        assert line.y[epoch] == pytest.approx(mean)
-        assert line.bands[0][1][epoch] == pytest.approx(mean + deviation)
-    assert "the first of its runs" in drawn.caption
+        assert line.get_ydata()[epoch] == pytest.approx(mean)
+        assert band(axes)[epoch] == pytest.approx((mean - deviation, mean + deviation))
 
 
 def test_a_line_has_the_same_style_in_every_panel(tmp_path):
     for data, norm in (("Cora", "gat"), ("Cora", "lip"), ("PubMed", "lip")):
         axes = {"data": data, "norm": norm, "depth": 2}
         make_run(tmp_path, axes, curves={"val/acc": [0.1, 0.2]})
-    for kind in (convergence, depth):
-        cora, pubmed = kind(read_runs(tmp_path), panel=["data"]).panels
-        assert (cora.title, pubmed.title) == ("data=Cora", "data=PubMed")
-        assert [(line.label, line.style) for line in cora.lines] == [("gat", 0), ("lip", 1)]
-        assert [(line.label, line.style) for line in pubmed.lines if len(line.x)] == [("lip", 1)]
+    panels = draw("convergence", read_runs(tmp_path), panel=["data"]).panels
+    assert list(panels) == ["data=Cora", "data=PubMed"]
+    (gat, lip), (other,) = (axes.lines for axes in panels.values())
+    assert other.get_color() == lip.get_color() != gat.get_color()
+    assert other.get_marker() == lip.get_marker() != gat.get_marker()
 
 
-def test_a_loss_of_exactly_zero_leaves_the_axis_logarithmic_beside_a_run_that_diverged(tmp_path):
-    curves = {"train/loss": [1.0, 0.01, 0.0]}
-    make_run(tmp_path, {"norm": "lip"}, 0, curves=curves)
-    curves = {"train/loss": [2.0, 5e13, math.inf]}
-    make_run(tmp_path, {"norm": "none"}, 0, None, "diverged", curves=curves)
-    drawn = convergence(read_runs(tmp_path), tag="train/loss")
-    assert drawn.y.log
-    by_label = {line.label: line.y.tolist() for line in drawn.panels[0].lines}
-    assert by_label["none"][:2] == [2.0, 5e13]
-    assert by_label["lip"][:2] == [1.0, 0.01]
-    assert "Exactly zero, and not drawn: 1 of 6 values." in drawn.caption
-    assert "1 of 2 runs diverged" in drawn.caption
-
-
-def make_points(root: Path, *names: str) -> list[list[MeasureValues]]:
+def make_points(root, *names):
     """Three runs with these measures, the last without the metric; returns the measures."""
     made = []
     for seed in range(3):
@@ -328,59 +326,82 @@ def make_points(root: Path, *names: str) -> list[list[MeasureValues]]:
     return made
 
 
-def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
+def dots(picture):
+    (axes,) = picture.panels.values()
+    return next(part for part in axes.collections if isinstance(part, PathCollection))
+
+
+def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_path):
     made = make_points(tmp_path, "gradients", "hidden")
-    (points,) = scatter(read_runs(tmp_path)).panels[0].points
-    assert points.x.tolist() == [hidden.values[-1, -1] for _, hidden in made]
-    assert points.y.tolist() == [gradients.values[-1, 0] for gradients, _ in made]
-    np.testing.assert_allclose(points.colour, [50, 60, np.nan])
-    mean = scatter(read_runs(tmp_path), at=["mean", "last"]).panels[0].points[0]
-    assert mean.x[0] == pytest.approx(made[0][1].values[-1].mean())
-
-
-def test_each_measure_of_a_scatter_is_taken_where_its_own_signal_arrives_last(tmp_path):
-    made = make_points(tmp_path, "hidden", "rank", "gradients")
-    frame = read_runs(tmp_path)
-    (points,) = scatter(frame, ["hidden", "rank"]).panels[0].points
-    assert points.x.tolist() == [hidden.values[-1, -1] for hidden, _, _ in made]
-    assert points.y.tolist() == [rank.values[-1, -1] for _, rank, _ in made]
-    drawn = scatter(frame, ["gradients", "hidden"])
-    (points,) = drawn.panels[0].points
-    assert points.x.tolist() == [gradients.values[-1, 0] for _, _, gradients in made]
-    assert points.y.tolist() == [hidden.values[-1, -1] for hidden, _, _ in made]
-    assert drawn.x.label.endswith("first layer")
-    assert drawn.y.label.endswith("last layer")
-
-
-def test_a_scatter_does_not_mix_units(tmp_path):
-    for seed, unit in enumerate(("mu", "bits")):
-        one = replace(similarity("hidden", seed), unit=unit)
-        make_run(tmp_path, {"norm": "gat"}, seed, 0.5, measures=[one])
-    with pytest.raises(ReportError, match="'hidden' has several units: log₁₀ bits, log₁₀ mu"):
-        scatter(read_runs(tmp_path))
-
-
-@pytest.mark.parametrize(("when", "is_said"), [("start", False), ("end", True), ("both", True)])
-def test_a_run_that_ended_earlier_is_counted_where_its_end_is_shown(tmp_path, when, is_said):
-    for seed, count in enumerate((5, 3)):
-        one = similarity("hidden", seed)
-        one = replace(one, steps=one.steps[:count], values=one.values[:count])
-        make_run(tmp_path, {"norm": "gat"}, seed, 0.5, measures=[one])
-    caption = layers(read_runs(tmp_path), when=when).caption
-    assert ("Ended earlier than other seeds: 1 run." in caption) == is_said
+    picture = draw("scatter", read_runs(tmp_path))
+    expected = [(hidden.values[-1, -1], gradients.values[-1, 0]) for gradients, hidden in made]
+    np.testing.assert_array_equal(dots(picture).get_offsets(), expected)
+    np.testing.assert_allclose(dots(picture).get_array(), [50, 60, np.nan])
+    assert dots(picture).to_rgba([math.nan])[0].tolist() == [1, 1, 1, 1]
+    (axes,) = picture.panels.values()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "log₁₀ mu, last layer",
+        "log₁₀ mu, first layer",
+    )
+    turned = draw("scatter", read_runs(tmp_path), measure=["gradients", "hidden"])
+    np.testing.assert_array_equal(dots(turned).get_offsets()[:, ::-1], expected)
 
 
 def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
-    name = "gradient_similarity"  # gradients are taken at the first layer, states at the last
-    made = make_points(tmp_path, name)
-    frame = read_runs(tmp_path)
-    drawn = scatter(frame)
-    (points,) = drawn.panels[0].points
-    assert points.x.tolist() == [one.values[-1, 0] for (one,) in made]
-    np.testing.assert_allclose(points.y, [50, 60, np.nan])
-    assert drawn.colour is None
-    assert "not finite: 1 of 3 runs." in drawn.caption
-    mean = scatter(frame, [name], at=["mean"]).panels[0].points[0]
-    assert mean.x[0] == pytest.approx(made[0][0].values[-1].mean())
-    with pytest.raises(ReportError, match="2 layers for 1 measure"):
-        scatter(frame, [name], at=["first", "last"])
+    made = make_points(tmp_path, "gradient_similarity")
+    picture = draw("scatter", read_runs(tmp_path))
+    found = dots(picture).get_offsets().filled(math.nan)
+    expected = [one.values[-1, 0] for (one,) in made]
+    np.testing.assert_allclose(found[:2], [[expected[0], 50], [expected[1], 60]])
+    assert np.isnan(found[2, 1])
+    assert any("not finite: 1" in note for note in picture.notes)
+
+
+def test_a_scatter_does_not_mix_units(tmp_path):
+    made = [replace(similarity("hidden"), unit=unit) for unit in ("mu", "bits")]
+    with pytest.raises(ReportError, match="not the same quantity.*'bits' as log10, 'mu' as log10"):
+        draw("scatter", make_seeds(tmp_path, made))
+
+
+@pytest.fixture(params=["depth", "heatmap", "layers", "scatter"])
+def picture(request, grid, tmp_path):
+    frame = read_runs(grid)
+    if request.param != "depth":
+        frame = make_seeds(tmp_path / "measured", [similarity("mu"), similarity("mu", 1)])
+    return draw(request.param, frame)
+
+
+def test_legend_and_caption_lie_below_the_panels_and_the_title_above(picture):
+    picture.finish("A title")
+    picture.figure.draw_without_rendering()
+    low = min(axes.get_tightbbox().y0 for axes in picture.figure.axes)
+    for part in (*picture.figure.legends, picture.figure.texts[-1]):
+        box = part.get_window_extent()
+        assert box.y1 <= low + 1
+        low = box.y0
+        assert box.x0 >= 0
+        assert box.x1 <= picture.figure.bbox.width
+    high = max(axes.get_tightbbox().y1 for axes in picture.figure.axes)
+    assert high <= picture.figure.texts[0].get_window_extent().y0 + 1
+
+
+def test_axes_caption_and_size_are_as_asked_and_a_dollar_is_a_dollar(grid):
+    before = dict(rcParams)
+    picture = draw("depth", read_runs(grid))
+    picture.finish("$1 & $2", "own caption", ["x", "y"], (4, 3))
+    axes = picture.first
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert picture.figure.get_size_inches().tolist() == [4, 3]
+    assert picture.figure.texts[-1].get_text() == "own caption"
+    texts = [text for text in picture.figure.findobj(Text) if "$" in text.get_text()]
+    assert [text.get_parse_math() for text in texts] == [False]
+    assert dict(rcParams) == before
+
+
+def test_files_are_what_their_suffix_says(picture, tmp_path):
+    picture.finish("A title")
+    for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".svg", b"<?xml")):
+        path = tmp_path / f"figure{suffix}"
+        picture.save(path)
+        assert path.read_bytes().startswith(start)
+    assert b"/Type3" not in (tmp_path / "figure.pdf").read_bytes()

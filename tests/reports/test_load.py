@@ -8,7 +8,7 @@ import pytest
 
 from gnn_depth.measurements import MeasureValues, save_values
 from gnn_depth.reports import ReportError, ReportWarning, read_curves, read_measures, read_runs
-from gnn_depth.reports.figures import chart
+from gnn_depth.reports.figures import draw
 from gnn_depth.runs import COLUMNS
 from tests.reports.made import METRIC, balance, make_run, similarity
 
@@ -72,11 +72,6 @@ def test_names_of_numbers_that_are_not_finite_become_such_numbers(run: Callable,
     assert (row["train/loss"], row["val/loss"]) == (math.inf, -math.inf)
 
 
-def test_codes_for_terminals_in_a_result_are_written_out(run: Callable, runs: Path):
-    run(result={"axes": {"norm": "\x1b[31mred"}})
-    assert read_runs(runs)["norm"].tolist() == ["\\x1b[31mred"]
-
-
 def test_archived_runs_are_skipped_unless_asked_for(run: Callable, runs: Path):
     kept, archived = run(seed=0), run(seed=1)
     (runs / "archive").mkdir()
@@ -126,7 +121,7 @@ def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
     folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
     assert list(frame["folder"]) == list(frame["run"]) == folders
     assert set(read_measures(frame, "gradient_similarity")["run"]) == {0, 1}
-    assert len(chart("heatmap", frame).panels) == 2
+    assert len(draw("heatmap", frame).panels) == 2
     mixed = read_runs(tmp_path)
     assert set(mixed["folder"]) == {*folders, str(ours)}
     assert mixed["seed"].notna().sum() == 1
@@ -230,7 +225,7 @@ def test_every_value_has_its_run_step_and_layer(tmp_path):
     assert sorted(
         found[["seed", "step", "layer", "value"]].itertuples(index=False, name=None)
     ) == sorted(expected)
-    assert table.attrs == {"unit": "mu", "log10": True}
+    assert table.attrs == {"unit": "mu", "log10": True, "around_zero": False}
 
 
 def test_neurons_have_a_column(tmp_path):
