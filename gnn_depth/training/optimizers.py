@@ -1,6 +1,7 @@
 """Try an optimizer before training, fuse it, and give the layers a weight decay of their own."""
 
 import inspect
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +9,13 @@ import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
 FUSED = (Adagrad, Adam, AdamW, SGD)  # optimizers that torch has in a fused form
+FUSED_KINDS = set(
+    itertools.product((torch.float32, torch.float64), ("cpu", "cuda"), (torch.strided,))
+)
 REHEARSED = 10_000  # rehearse tries at most so many epochs; they take less than a second
 
 
@@ -145,15 +149,7 @@ def _can_be_fused(group: dict[str, Any]) -> bool:
     """True if the fused form takes the options and the parameters of a group."""
     if group.get("fused") is not None or group.get("foreach") is not None:
         return False  # the user chose
-    if group.get("differentiable") or group.get("capturable"):
+    if group.get("differentiable") or group.get("capturable") or isinstance(group["lr"], Tensor):
         return False
-    if isinstance(group["lr"], torch.Tensor):
-        return False
-    for parameter in group["params"]:
-        if parameter.layout != torch.strided:
-            return False
-        if parameter.dtype not in (torch.float32, torch.float64):
-            return False
-        if parameter.device.type not in ("cpu", "cuda"):
-            return False
-    return True
+    kinds = {(each.dtype, each.device.type, each.layout) for each in group["params"]}
+    return kinds <= FUSED_KINDS

@@ -121,12 +121,7 @@ def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
 
 
 class Autosave:
-    """Decide before each epoch whether to save a checkpoint.
-
-    The clock of the first process decides for all. The processes communicate about once a second,
-    before an epoch agreed on in advance: doing so in every epoch would cost more than a step on a
-    small graph.
-    """
+    """Decide before each epoch whether to save a checkpoint; the first process decides for all."""
 
     def __init__(self, minutes: float | None, epochs: int | None) -> None:
         self.minutes = minutes
@@ -134,8 +129,7 @@ class Autosave:
         self._cost = 0.0
 
     def start(self, epoch: int) -> None:
-        self._start, self._next_look = epoch, epoch + 1
-        self._saved = self._began = time.monotonic()
+        self._start, self._saved = epoch, time.monotonic()
 
     def saved(self, began: float) -> None:
         """Start the clock again after a save that began at this time."""
@@ -144,18 +138,15 @@ class Autosave:
 
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
-        epoch = trainer.current_epoch
-        done = epoch - self._start
+        done = trainer.current_epoch - self._start
         if self.epochs is not None and done > 0 and done % self.epochs == 0:
             return True
-        if self.minutes is None or epoch < self._next_look:
+        if self.minutes is None or done == 0:
             return False
-        now = time.monotonic()
-        due = now - self._saved >= max(60 * self.minutes, self._cost / SHARE)
-        epochs_per_second = done / max(now - self._began, 1e-9)
-        next_look = epoch + max(1, int(epochs_per_second))
-        due, self._next_look = trainer.strategy.broadcast((due, next_look))
-        return due
+        passed = time.monotonic() - self._saved
+        is_late = passed >= max(60 * self.minutes, self._cost / SHARE)
+        found: bool = trainer.strategy.broadcast(is_late)
+        return found
 
 
 class RunRecorder(L.Callback):
@@ -203,16 +194,12 @@ class RunRecorder(L.Callback):
         self.best = BestEpoch()
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
-        self._last: dict[str, Tensor] = {}
-        # What was there when the epoch of the last metrics began, and when the present one did.
-        self._earlier: dict[str, Tensor] = {}
-        self._begun: dict[str, Tensor] = {}
+        self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
         self._validated: tuple[int, dict[str, Tensor]] | None = None
         self._options: dict[str, Any] = {}
         self._ended: dict[str, Any] | None = None
         self._is_cut = False
         self._lock: int | None = None
-        self._hparams: dict[str, Any] = {}
 
     def open(
         self,
@@ -225,7 +212,6 @@ class RunRecorder(L.Callback):
         The config has every default, as plain values. ``name`` is used where none was given.
         """
         self._started = time.perf_counter()
-        self._hparams = hparams(config)
         trainer_options = config.get("trainer") or {}
         self._options = {name: trainer_options.get(name) for name in ENDS}
         config_text = to_yaml(config)
@@ -246,7 +232,7 @@ class RunRecorder(L.Callback):
             "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             **environment(),
             **origin.facts,
-            "hparams": self._hparams,
+            "hparams": hparams(config),
         }
         loggers = folder_loggers(self.folder)
         if first:
@@ -259,7 +245,7 @@ class RunRecorder(L.Callback):
     @property
     def last_metrics(self) -> dict[str, float]:
         """The metrics of the last epoch; those of an earlier epoch's validation are left out."""
-        return floats(self._of_the_epoch())
+        return floats(self._last)
 
     @property
     def validated(self) -> tuple[int, dict[str, float]] | None:
@@ -301,33 +287,22 @@ class RunRecorder(L.Callback):
         self.autosave.start(trainer.current_epoch)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._begun = dict(trainer.callback_metrics)
-        module: Any = pl_module
-        self.result["kernels"] = module.kernel_path.key
+        if is_between_epochs(trainer):
+            # Lightning keeps them, and an epoch without validation would have those of another.
+            trainer.callback_metrics.clear()
         # The first hook after schedules and all callbacks are done with the previous epoch.
         if self.folder is not None and self.autosave.due(trainer):
             self._save_checkpoints(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
-            self._measured(trainer)
-            self._validated = trainer.current_epoch, self._of_the_epoch()
+            self._last = dict(trainer.callback_metrics)
+            self._validated = trainer.current_epoch, self._last
             self.best.see(*self._validated, pl_module)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._measured(trainer)
-        self.best.complete(trainer.current_epoch, self._of_the_epoch())
-
-    def _measured(self, trainer: L.Trainer) -> None:
-        self._last, self._earlier = dict(trainer.callback_metrics), self._begun
-
-    def _of_the_epoch(self) -> dict[str, Tensor]:
-        # Lightning keeps the metrics of earlier epochs, as the same objects.
-        found = {}
-        for name, value in self._last.items():
-            if value is not self._earlier.get(name):
-                found[name] = value
-        return found
+        self._last = dict(trainer.callback_metrics)
+        self.best.complete(trainer.current_epoch, self._last)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training
@@ -339,7 +314,7 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._measured(trainer)  # an epoch that max_steps cuts short ends after our hook
+            self._last = dict(trainer.callback_metrics)  # max_steps may cut an epoch short
             if trainer.should_stop:  # by a callback, as early stopping does
                 self._ended = self._options
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
@@ -357,8 +332,6 @@ class RunRecorder(L.Callback):
         elif isinstance(exception, KeyboardInterrupt | SIGTERMException):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
-        if type(exception) is SystemExit:  # a signal raises a class of its own
-            self.result["reason"] = f"its code ends the program: sys.exit({exception.code!r})"
         self._close(trainer, status)
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive. A signal that was handled at once may have
@@ -373,6 +346,7 @@ class RunRecorder(L.Callback):
 
     def _close(self, trainer: L.Trainer, status: str) -> None:
         assert self.folder is not None
+        module: Any = trainer.lightning_module
         metrics = self.last_metrics
         for name, value in self.best.metrics.items():
             if name.startswith(("val/", "val_", "test/", "test_")):
@@ -384,6 +358,7 @@ class RunRecorder(L.Callback):
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
             "metrics": metrics,
+            "kernels": module.kernel_path.key,
         }
         findings = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -399,26 +374,19 @@ class RunRecorder(L.Callback):
             self.result["findings"] = findings
         if trainer.is_global_zero:
             write_result(self.folder, self.result)
-            schema = getattr(trainer.lightning_module, "schema", None)
+            schema = getattr(module, "schema", None)
             if schema is not None and self.best.confusion is not None:
                 table = confusion_table(self.best.confusion, schema.outputs)
                 write_atomically(self.folder / "confusion.csv", table.to_csv(lineterminator="\n"))
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
                 axes = self.result.get("axes", {})
-                row = self._hparams | {name: str(label) for name, label in axes.items()}
-                logger.log_hyperparams(row, self._final_metrics(), step=0)
-
-    def _final_metrics(self) -> dict[str, float]:
-        """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for
-        each."""
-        best = self.best.monitor.removeprefix("val/")
-        ends = ("_acc_at_best_val", "_auroc_at_best_val", f"_{best}_at_best_val", "/loss")
-        found = {}
-        for name, value in self.result["metrics"].items():
-            if name.endswith(ends) and math.isfinite(value):
-                found[f"~final/{name.replace('/', '_')}"] = value
-        return found
+                row = self.result["hparams"] | {name: str(label) for name, label in axes.items()}
+                final = {}
+                for name, value in metrics.items():
+                    if name.endswith("_at_best_val") and math.isfinite(value):
+                        final[f"~final/{name}"] = value
+                logger.log_hyperparams(row, final, step=0)
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:

@@ -6,7 +6,6 @@ workers of a sweep call it.
 
 import inspect
 import logging
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,14 +21,9 @@ import lightning as L
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import (
-    BackboneFinetuning,
-    BatchSizeFinder,
-    EarlyStopping,
-    LearningRateFinder,
     ModelCheckpoint,
     ModelPruning,
     ProgressBar,
-    Timer,
 )
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -76,18 +70,6 @@ OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
-# Callbacks that cannot work with these models, and why. Without this check they would fail after
-# the run has a folder, and ModelPruning only at the end of the training.
-UNUSABLE = {
-    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. "
-    "Compare learning rates in a sweep, with the axis model.optimizer.lr.",
-    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not "
-    "have.",
-    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. "
-    "See --data MiniBatches.",
-    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. "
-    "Prune a trained model in a program of your own, with torch.nn.utils.prune.",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +144,7 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
     for name in ("max_epochs", "max_steps", "limit_train_batches"):
         if options.get(name) == 0:
             raise MisconfigurationException(f"nothing would be trained: trainer.{name} is 0.")
-    has_end = options.get("max_steps") not in (None, -1) or options.get("max_time") is not None
-    callbacks = items_of(options.get("callbacks") or [])
-    has_end = has_end or any(isinstance(each, EarlyStopping | Timer) for each in callbacks)
     epochs = options.get("max_epochs")
-    if epochs == -1 and not has_end:
-        raise MisconfigurationException(
-            "trainer.max_epochs -1 would train without end: set trainer.max_time or max_steps, add "
-            "the callback EarlyStopping, or give a number of epochs from 1 on."
-        )
     if epochs == -1:
         epochs = None
     rehearse(model.optimizer, model.scheduler, epochs)
@@ -180,12 +154,8 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
 def title(model: NodeClassifier, data: GraphDataModule) -> str:
     """Model and data in words: ``30 layers of GAT on Cora``."""
     layers = model.stack.layers
-    count = f"{len(layers)} layers"
-    if len(layers) == 1:
-        count = "1 layer"
-    names = [getattr(data, attribute, None) for attribute in ("name", "dataset")]
-    name = names[0] or names[1] or type(data).__name__
-    return f"{count} of {type(layers[0]).__name__} on {name}"
+    name = getattr(data, "name", None) or getattr(data, "dataset", None) or type(data).__name__
+    return f"{len(layers)} layers of {type(layers[0]).__name__} on {name}"
 
 
 def run(config: RunConfig, data: GraphDataModule) -> Run:
@@ -198,11 +168,8 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         MisconfigurationException: Options of the trainer do not fit.
         Diverged: The loss became NaN or infinite; the run's folder says so too.
     """
-    started_in = Path.cwd()
     trainer, model, recorder = config.trainer, config.model, config.recorder
     _check(config, data)
-    # A user's part may have changed the folder, and the run's path is relative to it.
-    os.chdir(started_in)
     if not trainer.fast_dev_run:  # type: ignore[attr-defined]
         _open_folder(config, data)
     if trainer.progress_bar_callback is not None:
@@ -230,28 +197,14 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
     def make_report() -> str:
         linear: dict[str, dict[str, float]] = {}
-        if compares:
-            linear = _compared(model, data, trained_on)
+        if compares and data.checksum == trained_on:  # not changed since
+            try:
+                linear = linear_metrics(model.task, data)
+            except Exception as error:  # a task of the user's, for example
+                log.warning("there is no linear model to compare with: %s", error)
         return report(recorder, model, linear)
 
     return Run(recorder.folder, model, data, make_report)
-
-
-def _compared(
-    model: NodeClassifier, data: GraphDataModule, trained_on: str
-) -> dict[str, dict[str, float]]:
-    """The metrics of linear models; the run is finished, so that none is better than an error."""
-    if data.checksum != trained_on:
-        log.warning(
-            "the data has changed since the training, so that its report compares the model with "
-            "no linear model."
-        )
-        return {}
-    try:
-        return linear_metrics(model.task, data)
-    except Exception as error:  # a task of the user's, for example
-        log.warning("there is no linear model to compare with: %s", error)
-        return {}
 
 
 def _check(config: RunConfig, data: GraphDataModule) -> None:
@@ -259,11 +212,11 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
     model, trainer = config.model, config.trainer
     check_parts(model.stack, model.hparams["in_channels"])
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    for callback in callbacks:
-        for kind, why in UNUSABLE.items():
-            if isinstance(callback, kind):
-                name = type(callback).__name__
-                raise MisconfigurationException(f"trainer.callbacks {name} {why}")
+    if any(isinstance(callback, ModelPruning) for callback in callbacks):
+        raise MisconfigurationException(
+            "ModelPruning renames parameters, so the weights of the best epoch could not be saved. "
+            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
+        )
     check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
     # Its batches depend on the number of processes.
     data.trainer = trainer
@@ -344,11 +297,6 @@ def fit(
     Raises:
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
     """
-    own = [name for name in inspect.signature(fit).parameters if name != "trainer"]
-    known = trainer_options()
-    for option in trainer.keys() - known.keys():
-        if registry.nearest(option, [*own, *known]) in own:
-            raise ValueError(registry.unknown("argument", option, own))
     plugins: list[str] = []
     sections: Mapping[str, Any] = {}
     if isinstance(model, str | Path):
@@ -378,6 +326,7 @@ def fit(
 
     # Everything that can be wrong with the options is found before data is read, which may take
     # long.
+    known = trainer_options()
     selected = select_section("trainer", given)
     objects = trainer_objects(selected)
     more = with_modes(check("callback", list(callbacks)))

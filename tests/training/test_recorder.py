@@ -263,11 +263,3 @@ def test_a_training_is_saved_by_the_minute_or_at_the_end_of_the_epoch_that_it_is
 def test_a_training_is_saved_by_epochs_but_not_before_there_is_something_new(clock):
     assert saves(Autosave(None, 3), clock, seconds=100.0, epochs=8) == [3, 6]
     assert saves(Autosave(None, None), clock, seconds=100.0, epochs=8) == []
-
-
-def test_the_clock_is_asked_about_once_a_second_and_in_time(clock):
-    choice = Autosave(1.0, None)
-    found = saves(choice, clock, seconds=0.002, epochs=100_000)
-    assert all(gap * 0.002 < 63 for gap in np.diff([0, *found]))
-    assert len(found) == 3
-    assert choice.asked < 300
