@@ -192,7 +192,9 @@ class EpochMetrics:
                         values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
                     value = metric.compute()
-                    values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()
+                    if not value.is_floating_point():
+                        value = value.float()
+                    values[f"{name}/{own}"] = value
         self.reset()
         return values
 

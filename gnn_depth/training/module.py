@@ -152,19 +152,15 @@ class NodeClassifier(SafeCheckpointModule):
         if isinstance(batch, Tensor):
             if edge_index is None:
                 raise ValueError("features need edges: model(x, edge_index).")
-            graph = edge_index
-            others = (edge_weight, edge_attr, node_to_graph)
-            if not isinstance(graph, Graph) and any(other is not None for other in others):
+            x, graph, read = batch, edge_index, None
+            if not isinstance(graph, Graph):
                 graph = Graph(
-                    graph, len(batch), node_to_graph, edge_weight=edge_weight, edge_attr=edge_attr
+                    graph, len(x), node_to_graph, edge_weight=edge_weight, edge_attr=edge_attr
                 )
-            x, read = batch, None
-            per_graph = isinstance(graph, Graph) and graph.node_to_graph is not None
+            per_graph = graph.node_to_graph is not None
         else:
             x, graph, read, per_graph = batch.x, batch.graph, batch.read, batch.per_graph
-        pool = None
-        if per_graph:
-            pool = self.pool
+        pool = self.pool if per_graph else None
         return self.stack(x, graph, read, pool)
 
     @property

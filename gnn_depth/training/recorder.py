@@ -195,7 +195,6 @@ class RunRecorder(L.Callback):
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
         self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
-        self._validated: tuple[int, dict[str, Tensor]] | None = None
         self._options: dict[str, Any] = {}
         self._ended: dict[str, Any] | None = None
         self._is_cut = False
@@ -247,14 +246,6 @@ class RunRecorder(L.Callback):
         """The metrics of the last epoch; those of an earlier epoch's validation are left out."""
         return floats(self._last)
 
-    @property
-    def validated(self) -> tuple[int, dict[str, float]] | None:
-        """The last epoch that was validated, counted from 0, and its metrics."""
-        if self._validated is None:
-            return None
-        epoch, metrics = self._validated
-        return epoch, floats(metrics)
-
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.folder is None:
             return
@@ -297,8 +288,7 @@ class RunRecorder(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
             self._last = dict(trainer.callback_metrics)
-            self._validated = trainer.current_epoch, self._last
-            self.best.see(*self._validated, pl_module)
+            self.best.see(trainer.current_epoch, self._last, pl_module)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._last = dict(trainer.callback_metrics)

@@ -62,9 +62,11 @@ def report(
             f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
             "of them."
         )
-    columns = _columns(recorder)
-    if any(column.keys() - {"train/lr"} for column in columns.values()):
-        lines += ["", rows(columns, module)]
+    columns: dict[str, Mapping[str, float]] = {}
+    if best.epoch is not None:
+        columns[f"epoch {best.epoch + 1}"] = best.metrics
+    columns[f"epoch {epochs}"] = last
+    lines += ["", rows(columns, module)]
     if best.confusion is not None:
         lines += confusion_lines(best.confusion, module)
     lines += [
@@ -136,19 +138,6 @@ def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
     for line in table.loc[of_set].rename_axis(None).to_string().splitlines():
         lines.append(f"  {line}")
     return lines
-
-
-def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
-    """The metrics of the best epoch, of the last validated one, and of the last one."""
-    # By epoch, as two of the three may be one.
-    of_epoch: dict[int, Mapping[str, float]] = {}
-    if recorder.validated is not None:
-        epoch, metrics = recorder.validated
-        of_epoch[epoch] = metrics
-    if recorder.best.epoch is not None:
-        of_epoch[recorder.best.epoch] = recorder.best.metrics
-    of_epoch[recorder.result["epochs"] - 1] = recorder.last_metrics
-    return {f"epoch {epoch + 1}": of_epoch[epoch] for epoch in sorted(of_epoch)}
 
 
 def _words(task: Task) -> dict[str, str]:

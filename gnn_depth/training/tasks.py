@@ -1,5 +1,6 @@
 """Tasks: the loss of a model, its metrics, and the metric that chooses the best epoch."""
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -484,7 +485,7 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
     Raises:
         ValueError: A class does not exist, a weight is negative, or the rows are not counted.
     """
-    counts, rows = schema.train_counts, schema.train_rows
+    counts, rows, names = schema.train_counts, schema.train_rows, schema.outputs
     of_labels = schema.task == "multilabel"
     if schema.task == "regression":
         raise ValueError("class_weight is for classes and labels, and these targets are numbers.")
@@ -498,24 +499,23 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
             )
         weights = []
         for count in counts:
-            rest = rows
+            others = rows
             if of_labels:  # a label's false rows
-                rest = rows - count
-            if count:
-                weights.append(rest / count)
-            else:  # a class without training rows is in no loss
-                weights.append(1.0)
+                others = rows - count
+            # A class without training rows is in no loss.
+            weight = others / count if count else 1.0
+            weights.append(weight)
     else:
         given = {str(name): weight for name, weight in asked.items()}
         for name, weight in given.items():
-            if name not in schema.outputs:
-                raise ValueError(unknown("class of class_weight", name, schema.outputs))
+            if name not in names:
+                raise ValueError(unknown("class of class_weight", name, names))
             if not 0 <= weight < float("inf"):
                 raise ValueError(f"class_weight of {name} must be at least 0, not {weight}.")
-        weights = [float(given.get(name, 1.0)) for name in schema.outputs]
+        weights = [float(given.get(name, 1.0)) for name in names]
     if of_labels or not counts:
         return weights
-    total = sum(count * weight for count, weight in zip(counts, weights, strict=True))
+    total = sum(map(operator.mul, counts, weights))
     if total == 0:
         # The scale below would divide by it.
         raise ValueError("class_weight is 0 for every class of the training rows.")

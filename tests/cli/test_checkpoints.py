@@ -41,11 +41,6 @@ def test_a_model_is_tested_on_the_data_that_it_was_trained_on_unless_other_data_
     assert answer.out != gnn_depth(*words, "--data.seed", "4").out
 
 
-def test_a_training_does_not_go_on_with_other_data(trained: Path, refused: Callable):
-    answer = refused("fit", *CPU, *FOUR, "--ckpt_path", str(trained), "--data.seed", "4")
-    assert "data.init_args.seed: 3 in the checkpoint, 4 requested" in answer
-
-
 def write_tables(folder: Path, last: str = "1") -> list[str]:
     """A small graph in two tables, and what names it; of one node the class is given."""
     folder.mkdir(exist_ok=True)
@@ -276,12 +271,3 @@ def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
         assert said in answer.err
         assert "--force" in answer.err
         assert gnn_depth(*words, "--force").code == 0
-
-
-def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(
-    trained: Path, gnn_depth: Callable
-):
-    answer = gnn_depth(
-        "fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(trained)
-    )
-    assert (answer.code, "already complete: 2 epochs" in answer.out) == (0, True)

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from gnn_depth.cli.config import read_arguments
@@ -77,47 +76,6 @@ def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_pa
         assert found[0] == found[2] != found[1]
     file.write_text("1")
     assert identity({"plugins": [str(moved)]}, "data") == identity({"plugins": [str(file)]}, "data")
-
-
-def test_where_a_file_of_the_data_lies_does_not_count(known, tmp_path):
-    arrays = {
-        "x": np.ones((6, 2), np.float32),
-        "edge_index": np.array([[0, 1, 2], [1, 2, 3]]),
-        "y": np.array([0, 1, 0, 1, 0, 1]),
-    }
-    for folder in ("here", "moved"):
-        (tmp_path / folder).mkdir()
-        np.savez(tmp_path / folder / "graph.npz", **arrays)
-    here, moved = (
-        known("--data=UserGraph", f"--data.path={tmp_path / folder / 'graph.npz'}")
-        for folder in ("here", "moved")
-    )
-    assert here == moved
-
-
-def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_order(tmp_path):
-    (tmp_path / "my_random_set.py").write_text(RANDOM_SET)
-    resolver = Resolver([str(tmp_path / "my_random_set.py")])
-    sets = [
-        {"class_path": "my_random_set.RandomSet", "init_args": {"seed": seed}} for seed in (0, 1)
-    ]
-    first = [resolver.data_of({"data": data}) for data in sets]
-    other = Resolver([])
-    assert [other.data_of({"data": data}) for data in reversed(sets)] == first[::-1]
-
-
-RANDOM_SET = """
-import torch
-
-from gnn_depth.data.synthetic import SyntheticCitation
-
-
-class RandomSet(SyntheticCitation):
-    def load(self):
-        batch = super().load()
-        batch.x = torch.rand_like(batch.x)
-        return batch
-"""
 
 
 def test_a_part_and_its_options_stand_at_the_key_of_the_part():

@@ -2,8 +2,6 @@
 
 import json
 import re
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,20 +12,6 @@ from gnn_depth.cli.errors import UsageError
 from tests.cli.conftest import DEEP, SHORT, SMALL, Answer
 
 TWO = ["--trainer.max_epochs", "2"]
-
-CALLBACKS = """
-import lightning as L
-
-
-class Interrupt(L.Callback):
-    def on_train_epoch_end(self, trainer, module):
-        raise KeyboardInterrupt
-
-
-class Fail(L.Callback):
-    def on_train_epoch_end(self, trainer, module):
-        raise ValueError("a bug")
-"""
 
 
 @pytest.fixture
@@ -42,28 +26,6 @@ def fit(gnn_depth: Callable) -> Callable:
         return answer, folders.pop()
 
     return run
-
-
-@pytest.mark.parametrize(("task", "metric"), [("multiclass", "acc"), ("binary", "auroc")])
-def test_a_table_of_runs_whose_epochs_the_loss_chose_has_the_metric_of_their_task(
-    fit: Callable, gnn_depth: Callable, task: str, metric: str
-):
-    words = ["--model.best_metric=loss", "--data.num_classes=2", f"--model.task={task}"]
-    answer, folder = fit(*words)
-    assert answer.code == 0, answer.err
-    result = json.loads((folder / "result.json").read_text())
-    assert (result["monitor"], result["metric"]) == ("val/loss", metric)
-    table = gnn_depth("table", "runs")
-    assert table.code == 0, table.err
-    value = 100 * result["metrics"][f"test_{metric}_at_best_val"]
-    assert f"{value:.1f}" in table.out
-
-
-@pytest.fixture
-def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "plug_callbacks.py").write_text(CALLBACKS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "plug_callbacks", raising=False)
 
 
 def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(
@@ -148,22 +110,6 @@ def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_
     assert len(one) == len(other) < 120
 
 
-def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
-    own = [
-        "--trainer.logger",
-        "CSVLogger",
-        "--trainer.logger.save_dir",
-        "mine",
-        "--trainer.callbacks",
-    ]
-    _, folder = fit(*own, "ModelCheckpoint", "--trainer.callbacks.dirpath", "kept")
-    assert list(Path("mine").rglob("metrics.csv"))
-    assert list(Path("kept").glob("*.ckpt"))
-    assert (folder / "metrics.csv").exists()
-    _, folder = fit("--trainer.logger", "false")
-    assert not (folder / "metrics.csv").exists()
-
-
 @pytest.mark.parametrize(
     ("command", "asked", "difference"),
     [
@@ -197,26 +143,3 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     ):
         assert message in refused(*words, "--output", output)
     assert Path("there.csv").read_text() == "mine"
-
-
-@pytest.mark.usefixtures("callbacks")
-def test_ctrl_c_ends_a_run_with_one_line_and_130_and_works_the_next_time(fit: Callable):
-    before = signal.getsignal(signal.SIGINT)
-    for _ in range(2):
-        answer, folder = fit("--trainer.callbacks", "plug_callbacks.Interrupt")
-        assert signal.getsignal(signal.SIGINT) is before, "a second Ctrl-C would not be heard"
-        assert answer.code == 130
-        assert answer.err.splitlines()[-1] == "interrupted."
-        assert json.loads((folder / "result.json").read_text())["status"] == "interrupted"
-
-
-@pytest.mark.usefixtures("callbacks")
-def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_the_run_failed(
-    fit: Callable,
-):
-    answer, folder = fit("--trainer.callbacks", "plug_callbacks.Fail")
-    assert answer.code == 1
-    assert "Fail" in answer.err
-    assert "plug_callbacks.py:12: raise ValueError" in answer.err
-    assert "Traceback" not in answer.err
-    assert json.loads((folder / "result.json").read_text())["status"] == "failed"

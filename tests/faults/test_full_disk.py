@@ -1,6 +1,5 @@
 """Disks that are full, or that cannot be written."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,17 +25,6 @@ def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_ar
     assert read_result(folder)["status"] == "failed"
     assert files == {path: path.read_bytes() for path in files}
     assert not list(folder.rglob("*.part"))
-
-
-def test_a_disk_that_is_full_from_the_start_is_found_before_training(
-    fit: Callable, mounted: Callable
-):
-    disk = mounted("size=1m")
-    (disk / "filler").write_bytes(b"x" * shutil.disk_usage(disk).free)
-    answer, folder = fit(root=str(disk / "runs"))
-    assert answer.code == 1
-    assert answer.err.count("\n") == 1
-    assert f"No space left on device ({folder})" in answer.err
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_training(fit: Callable, mounted: Callable):

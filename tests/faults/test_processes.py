@@ -4,7 +4,6 @@ waiting."""
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,40 +53,6 @@ def training(tmp_path: Path) -> Iterator[Callable]:
         for one in [*(child for parent in family for child in parent.children()), *family]:
             one.kill()
         process.communicate()
-
-
-@pytest.mark.slow  # tests/test_ddp.py has a signal to one of two that share a start
-def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
-    training: Callable, gnn_depth: Callable, tmp_path: Path
-):
-    process = training("--trainer.max_epochs=1000000")
-    deadline = time.monotonic() + TIME_LIMIT
-    while not any(path.stat().st_size > 300 for path in tmp_path.rglob("metrics.csv")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    (other,) = process.children()
-    other.terminate()
-    _, said = process.communicate(timeout=TIME_LIMIT)
-    other.wait(TIME_LIMIT)
-    assert process.returncode == 143, said
-    assert "Traceback" not in said
-    (folder,) = (tmp_path / "runs" / "run").iterdir()
-    result = read_result(folder)
-    assert (result["status"], result["reason"]) == ("interrupted", "SIGTERM")
-
-    more = str(result["epochs"] + 2)
-    words = [
-        *SHORT,
-        "--model.compile=off",
-        "--ckpt_path",
-        str(folder),
-        "--trainer.max_epochs",
-        more,
-    ]
-    answer = gnn_depth("fit", *words, "--run.name", "resumed")
-    assert answer.code == 0, answer.err
-    assert f"finished after {more} epochs" in answer.out
 
 
 @pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails

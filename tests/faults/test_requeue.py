@@ -78,17 +78,3 @@ def test_a_job_is_not_queued_again_where_it_would_start_anew_or_was_cancelled(
     assert said in answer.err
     assert scontrol() == []
     assert (folder / "checkpoints" / "last.ckpt").exists()
-
-
-def test_a_task_of_an_array_is_queued_again_as_itself_and_what_slurm_refuses_is_said(
-    fit: Callable, harm: Callable, scontrol: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4700")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    scontrol(1)
-    answer, _ = fit(*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto")
-    assert answer.code == 138
-    assert scontrol() == ["requeue 4700_3"]
-    assert (
-        "could not be queued again: scontrol said 'Requested operation is disabled'." in answer.err
-    )
