@@ -50,7 +50,7 @@ LIBRARIES = {
     ),
     "callback": (
         "lightning.pytorch.callbacks.Callback",
-        ("lightning.pytorch.callbacks", "gnn_depth.diagnostics", "gnn_depth.training.rebalance"),
+        ("lightning.pytorch.callbacks", "gnn_depth.diagnostics"),
     ),
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
     "transform": ("torch_geometric.transforms.BaseTransform", ("torch_geometric.transforms",)),

@@ -1,5 +1,5 @@
-"""gnn_depth as it is distributed, and a plugin beside it, installed and run outside the
-checkout."""
+"""gnn_depth as it is distributed, a plugin and tools/remedies beside it, installed and run outside
+the checkout."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = Path(__file__).parent / "plugin_package"
+REMEDIES = ROOT / "tools" / "remedies"
 OFFLINE = [
     "--no-deps",
     "--no-build-isolation",
@@ -60,21 +61,24 @@ strict = ["-q", "-p", "no:cacheprovider", "-W", "error"]
 assert pytest.main(["test_plugin.py", "-k", "not compiled", *strict]) == 0
 """
 
+SMALL = [
+    "--data.num_nodes=60",
+    "--data.num_edges=120",
+    "--data.num_train_per_class=5",
+    "--data.num_val=10",
+    "--data.num_test=10",
+    "--model.num_layers=4",
+    "--trainer.accelerator=cpu",
+    "--model.compile=off",
+]
 RUN = [
-    *(
-        "--data.num_nodes=60",
-        "--data.num_edges=120",
-        "--data.num_train_per_class=5",
-        "--data.num_val=10",
-    ),
-    *("--data.num_test=10", "--model.layer=lazy_gcn", "--model.norm=band", "--model.norm.bound=2"),
-    *(
-        "--model.skip=oscillator",
-        "--model.init=balanced",
-        "--model.init.base=depth_scaled",
-        "--model.num_layers=4",
-    ),
-    *("--trainer.accelerator=cpu", "--model.compile=off"),
+    *SMALL,
+    "--model.layer=lazy_gcn",
+    "--model.norm=band",
+    "--model.norm.bound=2",
+    "--model.skip=oscillator",
+    "--model.init=balanced",
+    "--model.init.base=depth_scaled",
 ]
 STRICT = [
     "-p",
@@ -132,10 +136,10 @@ def site(
     sdist: Path, sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The folder where the package, built from its source distribution as an installer does where
-    there is no wheel, and the plugin are installed."""
+    there is no wheel, and the plugins are installed."""
     site = tmp_path_factory.mktemp("site")
     install = [sys.executable, "-m", "pip", "install", *OFFLINE, "--no-compile", "--target", site]
-    run(*install, sdist, sources(PLUGIN))
+    run(*install, sdist, sources(PLUGIN), sources(REMEDIES))
     return site
 
 
@@ -186,6 +190,49 @@ def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own
     assert "\ntask\n  binary(" in listed, "a process that has imported no task lists all"
     assert " passed" in listed
     assert {result["status"] for result in results(installed).values()} == {"finished"}
+
+
+#: The options of a training with each part of tools/remedies.
+TRAININGS = [
+    ["--model.init=virgo"],
+    ["--model.init=spog", "--model.init.steps=5"],
+    ["--data.transforms=half_hop", "--data.transforms.p=0.5"],
+    ["--data.transforms=fosr"],
+    ["--data.transforms=sdrf"],
+    ["--data.transforms=borf"],
+    ["--trainer.callbacks=Rebalance"],
+    ["--trainer.callbacks=gnn_depth_remedies.Rebalance"],
+]
+REVERSE = """
+import sys
+import gnn_depth
+import gnn_depth_remedies
+from gnn_depth.cli import main
+
+assert "site" in gnn_depth_remedies.__file__
+assert main(["list"]) == 0
+for number, words in enumerate(TRAININGS):
+    assert main(["fit", *WORDS, *words, "--run.name", f"remedy_{number}"]) == 0
+data = gnn_depth.build("data", "SyntheticCitation")
+model = gnn_depth.NodeClassifier(data.num_features, data.num_classes)
+model.stack = gnn_depth_remedies.ReverseProcess(
+    data.num_features, data.num_classes, skip="residual", last_activation=True,
+    norm={"name": "weight_frobenius", "bound": 0.9},
+)
+gnn_depth.fit(model, data, epochs=2, name="remedy_reverse", progress=False)
+"""
+
+
+def test_every_installed_remedy_is_listed_and_trains(installed: Callable[..., str]):
+    words = [*SMALL, "--trainer.max_epochs=2"]
+    program = REVERSE.replace("TRAININGS", repr(TRAININGS)).replace("WORDS", repr(words))
+    listed = installed("-c", program)
+    for name in ("virgo(", "spog(", "half_hop(", "fosr(", "sdrf(", "borf("):
+        assert f"\n  {name}" in listed, name
+    found = results(installed)
+    found = {name: result for name, result in found.items() if name.startswith("remedy_")}
+    assert len(found) == len(TRAININGS) + 1
+    assert {result["status"] for result in found.values()} == {"finished"}
 
 
 @pytest.mark.slow

@@ -12,27 +12,22 @@ from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG
-from gnn_depth.data.rewiring import BORF, SDRF, FoSR, HalfHop, Rewiring
 from gnn_depth.data.source import GraphRecord, GraphSource, RawGraphs, UserGraph
 from gnn_depth.data.synthetic import SyntheticCitation
 from gnn_depth.data.tables import Tables
 from gnn_depth.data.trees import TreeNeighborsMatch
 
 __all__ = [
-    "BORF",
-    "SDRF",
     "Amazon",
     "Coauthor",
     "ContextualSBM",
     "DataError",
-    "FoSR",
     "FullBatch",
     "GraphDataModule",
     "GraphRecord",
     "GraphSet",
     "GraphSource",
     "GraphTransfer",
-    "HalfHop",
     "HeterophilousGraphs",
     "KHopEccentricity",
     "Minesweeper",
@@ -44,7 +39,6 @@ __all__ = [
     "Planetoid",
     "PyG",
     "RawGraphs",
-    "Rewiring",
     "SyntheticCitation",
     "Tables",
     "TreeNeighborsMatch",

@@ -250,8 +250,8 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     Args:
         transforms: Transforms that are applied to the graph after it is read, registered ones or
-            PyTorch Geometric's: names, or names with options, such as ``{name: fosr, num_edges:
-            50}`` or ``{name: AddRandomWalkPE, walk_length: 8}``.
+            PyTorch Geometric's: names, or names with options, such as ``{name: AddRandomWalkPE,
+            walk_length: 8}``.
 
     Attributes:
         kept: After transforms, the number that each node had before them; None without.

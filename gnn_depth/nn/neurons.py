@@ -99,18 +99,12 @@ def links(stack: Any) -> list[Link]:
 
     Raises:
         ValueError: A layer has no weight chain, or it is unknown how neurons are joined. This is so
-            for some skip connections, for ``jump`` ``cat``, and in a reversible stack or one with
-            ``inverse_steps``.
+            for some skip connections, for ``jump`` ``cat``, and in a reversible stack.
     """
     if stack.jump == "cat":
         raise ValueError(
             "with jump cat the neurons of every layer lead to a part of the decoder's matrix, and "
             "only whole matrices are rescaled: use jump last or max."
-        )
-    if stack.inverse_steps:
-        raise ValueError(
-            "with inverse_steps neurons of several states lead to one column of the decoder's "
-            "matrix and others: use inverse_steps 0."
         )
     if stack.reversible:
         raise ValueError(

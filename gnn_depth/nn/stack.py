@@ -41,7 +41,6 @@ from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
 from gnn_depth.nn.variants.compile import compile_blocks
-from gnn_depth.nn.variants.inverse import make_inverse
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described
@@ -66,7 +65,6 @@ Activation = Literal[
 OWN = {"elu": elu, "group_sort": group_sort}
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
-InverseSteps: TypeAlias = Annotated[int, Range(0, 10_000)]
 
 
 class DeepGNN(nn.Module):
@@ -107,8 +105,6 @@ class DeepGNN(nn.Module):
             saves memory.
         reversible: Number of channel groups of a reversible stack, which stores no activations; 0
             for an ordinary one.
-        inverse_steps: Steps of the blocks' inverse; the decoder reads their result beside the last
-            state. See ``gnn_depth.nn.variants.inverse``.
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
             training.
@@ -158,7 +154,6 @@ class DeepGNN(nn.Module):
         jump: Jump = "last",
         checkpoint_every: CheckpointEvery = "none",
         reversible: Natural = 0,
-        inverse_steps: InverseSteps = 0,
         first_activation: bool = False,
         outer_dropout: Probability = 0.0,
         graph_dropout: Named[GraphDropout] = NoGraphDropout(),  # noqa: B008  (holds no state)
@@ -199,7 +194,6 @@ class DeepGNN(nn.Module):
         self.norm_after_skip = norm_after_skip
         self.jump = jump
         self.reversible = reversible
-        self.inverse_steps = inverse_steps
         self.segment_length = segment_length(checkpoint_every, num_layers)
         self.edge_channels = edge_channels
         self.uncalibrated: Init | None = None
@@ -253,8 +247,6 @@ class DeepGNN(nn.Module):
         self._weight_norms = placement.on_weights(layers)
         self.blocks = Blocks(blocks)
         output_widths = [groups * width for width in widths[1:]]
-        if inverse_steps:  # the last state of the way back is beside it
-            output_widths[-1] *= 2
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
         # These lists are not modules of the stack: their items are modules of its blocks.
         self.__dict__.update(
@@ -269,8 +261,6 @@ class DeepGNN(nn.Module):
         #: True if the first layer alone reads the features, and reads sparse ones.
         self._first_takes_sparse = layers[0].takes_sparse and not is_read_again
         # Variants take the blocks as they are, so they come last; each refuses the others.
-        if inverse_steps:
-            make_inverse(self, inverse_steps)
         if reversible:
             make_reversible(self)
         if self.segment_length:

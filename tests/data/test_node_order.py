@@ -185,15 +185,6 @@ def test_an_unknown_order_is_refused_with_those_that_there_are():
         GraphSource(path(), node_order="metis")
 
 
-def test_nodes_that_transforms_add_stay_behind_those_with_targets():
-    data = GraphSource(path(), transforms=[{"name": "half_hop", "p": 0.5}], node_order="rcm")
-    batch = data.ordered_batch
-    assert batch.read == NODES < len(batch.x)
-    assert batch.order[:NODES].sort().values.tolist() == list(range(NODES))
-    assert torch.equal(batch.y, data.batch.y[batch.order[:NODES]])
-    assert torch.equal(batch.x, data.batch.x[batch.order])
-
-
 def test_wrapped_data_is_ordered_after_features_are_erased_and_parts_are_of_the_given_graph():
     source = GraphSource(path(), node_order="rcm")
     erased = MissingFeatures(source, rate=0.5)

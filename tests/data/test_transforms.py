@@ -7,8 +7,9 @@ import torch_geometric.transforms as T
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-import gnn_depth.data  # noqa: F401  (registers the data sets)
-from gnn_depth.builder import PartError, build, resolved
+import gnn_depth.data  # registers the data sets
+from gnn_depth import registry
+from gnn_depth.builder import PartError, build, resolved, select, to_config
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation
 from gnn_depth.part_specs import parts_of
 
@@ -164,3 +165,36 @@ def test_graphs_follow_each_other_by_the_nodes_that_a_transform_has_left():
     assert graph.num_nodes == 8 * 3
     expected = torch.cat([edges + 3 * number for number in range(8)], 1)
     torch.testing.assert_close(graph.edge_index, expected)
+
+
+def test_a_plugin_registers_a_transform_of_its_own(monkeypatch):
+    table = {kind: dict(names) for kind, names in registry._TABLE.items()}
+    monkeypatch.setattr(registry, "_TABLE", table)
+
+    @gnn_depth.register("transform", "first_edges")
+    class FirstEdges(T.BaseTransform):
+        def __init__(self, count: int = 4) -> None:
+            self.count = count
+
+        def forward(self, data):
+            data.edge_index = data.edge_index[:, : self.count]
+            return data
+
+    data = GraphSource(
+        ring(9, x=torch.rand(9, 2), y=torch.arange(9) % 3),
+        transforms=[{"name": "first_edges", "count": 3}],
+    )
+    assert data.batch.graph.num_edges == 3
+    assert data.transforms == [{"name": "first_edges", "count": 3}]
+
+
+def test_options_without_a_name_change_the_transform_that_was_named_last():
+    listed = select("transform", ["AddSelfLoops", "HalfHop"])
+    changed = select("transform", {"p": 0.3}, current=listed)
+    assert to_config(changed)[1]["init_args"] == {"alpha": 0.5, "p": 0.3}
+    assert to_config(changed)[0] == to_config(listed)[0]
+    assert len(select("transform", {"name": "HalfHop", "p": 0.2}, current=listed)) == 1
+    with pytest.raises(PartError, match="transform 'HalfHop' has no option 'steps'"):
+        select("transform", {"steps": 3}, current=listed)
+    with pytest.raises(PartError, match="a transform needs its name"):
+        select("transform", {"steps": 3})

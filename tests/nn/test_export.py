@@ -140,14 +140,6 @@ def test_a_part_that_cannot_be_exported_is_refused_by_name():
         export(stack(layer="gcn", norm=[Sorted]), 5)
 
 
-def test_steps_of_an_inverse_cannot_be_exported_and_are_named():
-    contraction = build("norm", {"name": "weight_frobenius", "bound": 0.4})
-    options = {"skip": "residual", "norm": contraction, "last_activation": True}
-    model = stack(layer="gcn", inverse_steps=2, **options)
-    with pytest.raises(ValueError, match=r"^a model with inverse_steps cannot be exported: each"):
-        export(model, 5)
-
-
 def test_a_norm_whose_bound_is_that_of_each_graph_is_refused_by_name():
     norm = build("norm", {"name": "spectral", "whole_layer": True})
     words = r"^norm 'spectral' with whole_layer cannot be .* its bound is computed for each graph"

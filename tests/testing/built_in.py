@@ -32,7 +32,6 @@ VARIANTS = {
     ("init", "critical"): {
         "except_for": ["finite"]
     },  # needs an undirected graph, and an activation that saturates
-    ("init", "spog"): {"steps": 2},
     ("skip", "rezero"): {"initial": 0.5},
     ("graph_dropout", "drop_edge"): {"undirected": True},
 }

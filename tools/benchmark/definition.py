@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 #: The options that each method sets, by section of a config; a GCN where no layer is named.
-#: Defaults that make a method what it is are written out. Some methods need the package in
-#: ``tools/remedies``.
+#: Defaults that make a method what it is are written out. virgo, rebalance, half_hop, fosr, sdrf
+#: and borf need ``pip install ./tools/remedies``.
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
     "residual": {"model": {"skip": "residual"}},
@@ -44,7 +44,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "acm": {"model": {"layer": "acm"}},
     "contra": {"model": {"norm": "contra"}},
     "unitary": {"model": {"layer": {"name": "unitary", "terms": 8}, "activation": "group_sort"}},
-    "rebalance": {"trainer": {"callbacks": [{"class_path": "Rebalance"}]}},
+    "rebalance": {"trainer": {"callbacks": [{"class_path": "gnn_depth_remedies.Rebalance"}]}},
     # Controls: a step size that shrinks with depth, and other graphs for the same model.
     "depth_lr": {"model": {"depth_lr": 1.5}},
     "half_hop": {"data": {"transforms": [{"name": "half_hop", "p": 0.5}]}},

@@ -7,8 +7,6 @@ To add one, subclass Init, or MatrixInit to draw matrix by matrix. Decorate it w
 from gnn_depth.nn.inits.balanced import Balanced, BalancedOrthogonal, BalancedXavier
 from gnn_depth.nn.inits.critical import Critical
 from gnn_depth.nn.inits.matrices import DefaultInit, IdentityInit, Kaiming, Orthogonal, Xavier
-from gnn_depth.nn.inits.spog import SPoG
-from gnn_depth.nn.inits.virgo import VirGo
 
 __all__ = [
     "Balanced",
@@ -19,7 +17,5 @@ __all__ = [
     "IdentityInit",
     "Kaiming",
     "Orthogonal",
-    "SPoG",
-    "VirGo",
     "Xavier",
 ]

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.nn.inits.matrices import Orthogonal, Xavier
-from gnn_depth.nn.neurons import Link, WeightRole, hidden_states, links
+from gnn_depth.nn.neurons import Link, WeightRole, hidden_states
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Positive
@@ -57,7 +57,7 @@ class Balanced(Init):
 
     def draw(self, stack: DeepGNN) -> None:
         self.base.draw(stack)
-        found = links(stack)  # refuses what cannot be balanced
+        found = stack.links()  # refuses what cannot be balanced
         missing = set(hidden_states(stack))
         for link in found:
             missing.difference_update(link.states)

@@ -6,15 +6,14 @@ import lightning as L
 import pytest
 import torch
 import torch.nn.functional as F
+from gnn_depth_remedies import Rebalance, rebalance
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
+from gnn_depth import DeepGNN, NodeClassifier
 from gnn_depth.diagnostics.balance import imbalance, size
-from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Residual
-from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.rebalance import Rebalance, rebalance
 
 STACKS = {
     "gat": {"layer": partial(GAT, heads=2)},

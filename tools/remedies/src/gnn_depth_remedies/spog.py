@@ -5,15 +5,14 @@ from typing import Annotated, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from gnn_depth.graph import Graph
+from gnn_depth import DeepGNN, Graph, Init, register
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.nn.inits.matrices import Xavier, matrices_of
-from gnn_depth.nn.parts import Init, Layer
-from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.nn.inits import Xavier
+from gnn_depth.nn.inits.matrices import matrices_of
 from gnn_depth.ranges import Positive, Range
-from gnn_depth.registry import described, register
+from gnn_depth.registry import described
 from gnn_depth.torch_internals import without_hooks
 
 Steps: TypeAlias = Annotated[int, Range(0, 10_000)]
@@ -78,7 +77,7 @@ class SPoG(Init):
 
     def draw(self, stack: DeepGNN) -> None:
         for layer in stack.layers:
-            layer.weight_chain()  # type: ignore[operator]  # refuses layers without one
+            layer.weight_chain()  # refuses layers without one
         self.base.draw(stack)
 
     def calibrate(self, stack: DeepGNN, x: Tensor, graph: Graph) -> None:
@@ -91,7 +90,7 @@ class SPoG(Init):
         was_training = stack.training
         stack.eval()
         try:
-            with without_hooks(stack):  # nobody measures these passes
+            with without_hooks(stack):  # these passes are not measured
                 trial = _Trial(stack, x, graph)
                 scales = self._search(trial.value, trial.count)
                 trial.set_scales(scales)
@@ -141,16 +140,11 @@ class _Trial:
         self.stack = stack
         self.x = x
         self.graph = graph
-        self.matrices: list[list[Tensor]] = []
-        self.position: dict[Layer, int] = {}
+        self.matrices: dict[nn.Module, list[Tensor]] = {}
+        self.drawn: dict[nn.Module, list[Tensor]] = {}
         for layer in stack.layers:
-            assert isinstance(layer, Layer)
-            if layer not in self.position:
-                self.position[layer] = len(self.matrices)
-                self.matrices.append(matrices_of(layer))
-        self.drawn: list[list[Tensor]] = []
-        for of_layer in self.matrices:
-            self.drawn.append([weight.detach().clone() for weight in of_layer])
+            self.matrices[layer] = matrices_of(layer)
+            self.drawn[layer] = [weight.detach().clone() for weight in self.matrices[layer]]
         self.count = len(self.matrices)
         self.smoothness = _smoothness(x, graph)
         with torch.no_grad():
@@ -159,11 +153,9 @@ class _Trial:
 
     def set_scales(self, scales: Tensor) -> None:
         with torch.no_grad():
-            for of_layer, drawn, scale in zip(
-                self.matrices, self.drawn, scales.tolist(), strict=True
-            ):
-                for weight, before in zip(of_layer, drawn, strict=True):
-                    weight.copy_(before * scale)
+            for layer, scale in zip(self.matrices, scales.tolist(), strict=True):
+                for weight, drawn in zip(self.matrices[layer], self.drawn[layer], strict=True):
+                    weight.copy_(drawn * scale)
 
     def value(self, scales: Tensor) -> float:
         self.set_scales(scales)
@@ -171,33 +163,28 @@ class _Trial:
         handles = []
         for block in self.stack.blocks:
             handles.append(block.register_forward_hook(lambda *call: states.append(call[2])))
+        layers = list(self.stack.layers)
+        second = self.matrices[layers[1 % len(layers)]]
+        last_but_one = self.matrices[layers[-2 % len(layers)]]
         try:
             with torch.enable_grad():  # initialisations run without gradients
                 loss = F.cross_entropy(self.stack(self.x, self.graph), self.labels)
-                gradients = self._gradients(loss)
+                gradients = torch.autograd.grad(
+                    loss, [*second, *last_but_one], allow_unused=True, materialize_grads=True
+                )
         finally:
             for handle in handles:
                 handle.remove()
         first, last = states[0].detach().double(), states[-1].detach().double()
         total = (first.norm() / last.norm() - 1).square()
         total = total + (self.smoothness - _smoothness(last, self.graph)).square()
-        if len(self.stack.layers) > 1:
-            total = total + (gradients[0] / gradients[1] - 1).square()
+        if len(layers) > 1:
+            norms = torch.stack([gradient.double().norm() for gradient in gradients])
+            ratio = norms[: len(second)].norm() / norms[len(second) :].norm()
+            total = total + (ratio - 1).square()
         if not total.isfinite():
             return NOT_FINITE
         return float(total)
-
-    def _gradients(self, loss: Tensor) -> list[Tensor]:
-        """Norms of the gradients of the second layer and of the last but one."""
-        layers = list(self.stack.layers)
-        read: list[list[Tensor]] = []
-        for layer in (layers[1 % len(layers)], layers[-2 % len(layers)]):
-            read.append(self.matrices[self.position[layer]])  # type: ignore[index]
-        gradients = torch.autograd.grad(
-            loss, [*read[0], *read[1]], allow_unused=True, materialize_grads=True
-        )
-        norms = torch.stack([gradient.double().norm() for gradient in gradients])
-        return [norms[: len(read[0])].norm(), norms[len(read[0]) :].norm()]
 
 
 def _smoothness(x: Tensor, graph: Graph) -> Tensor:

@@ -1,27 +1,13 @@
-r"""Stacks that also run backwards: the decoder reads the last state, and the one that leads to the
-first.
-
-Blocks are residual, :math:`B(x) = x + F(x)` with :math:`F = \phi \circ \mathrm{norms} \circ
-\mathrm{layer}`. If F is a contraction, B has an inverse, which the fixed-point iteration :math:`x
-\leftarrow y - F(x)` finds from y. With L blocks and K steps the decoder reads
-
-.. math:: [B_L \circ \dots \circ B_1 (X^0), \; B_1^{-1} \circ \dots \circ B_L^{-1} (X^0)]
-
-where further steps begin again with the last block. Forwards the states get smoother, backwards
-sharper. Park, Heo & Kim, *Mitigating Oversmoothing Through Reverse Process of GNNs for
-Heterophilic Graphs*, ICML 2024: one block for all steps (``share_layers``), ReLU, K up to 256,
-weight matrices divided by :math:`\max(1, \|W\|_F / 0.999)`, and a decoder of two layers, where ours
-has one. Gradients go through the iterations, as theirs.
-"""
+"""A stack that also runs backwards."""
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.graph import Graph
+from gnn_depth import DeepGNN, Graph, build
 from gnn_depth.nn.block import Block, Blocks, Hidden, States
 
 #: Most fixed-point iterations of a step, and the mean change at which they end.
@@ -31,19 +17,56 @@ TOLERANCE = 1e-5
 LARGEST_CHANGE = 1e-2
 
 
-def make_inverse(stack: Any, steps: int) -> None:
-    """Let the blocks of a stack run forwards and then, for some steps, backwards, in place.
+class ReverseProcess(DeepGNN):
+    r"""A stack whose decoder reads the last state, and the state that leads to the first one.
+
+    Blocks are residual, :math:`B(x) = x + F(x)` with :math:`F = \phi \circ \mathrm{norms} \circ
+    \mathrm{layer}`. If F is a contraction, B has an inverse, which the fixed-point iteration
+    :math:`x \leftarrow y - F(x)` finds from y. With L blocks and K steps the decoder reads
+
+    .. math::
+        [B_L \circ \dots \circ B_1 (X^0), \; B_1^{-1} \circ \dots \circ B_L^{-1} (X^0)]
+
+    where further steps begin again with the last block. Forwards the states get smoother, backwards
+    sharper. Gradients go through the iterations. Park, Heo & Kim, *Mitigating Oversmoothing Through
+    Reverse Process of GNNs for Heterophilic Graphs*, ICML 2024: one block for all steps
+    (``share_layers``), ReLU, K up to 256, weight matrices divided by :math:`\max(1, \|W\|_F /
+    0.999)`, and a decoder of two layers, where ours has one.
+
+    Args:
+        in_channels, out_channels, layer, **options: As those of ``DeepGNN``.
+        inverse_steps: K.
 
     Raises:
-        ValueError: They have no inverse.
+        ValueError: The blocks have no inverse.
     """
-    reason = _why_not(stack)
-    if reason:
-        raise ValueError(f"a stack with inverse_steps {reason}.")
-    stack.blocks = InverseBlocks(stack.blocks, steps)
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        out_channels: int,
+        layer: Any = "gcn",
+        inverse_steps: int = 16,
+        init: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_channels, out_channels, layer, **options)
+        reason = _why_not(self)
+        if reason:
+            raise ValueError(f"a reverse process {reason}.")
+        self.decoder = nn.Linear(2 * self.decoder.in_features, out_channels)
+        self.blocks = InverseBlocks(self.blocks, inverse_steps)
+        if init is not None:
+            build("init", init)(self)
+
+    def links(self) -> NoReturn:
+        raise ValueError(
+            "in a reverse process neurons of several states lead to one column of the decoder's "
+            "matrix and others, and only whole matrices are rescaled: use a DeepGNN."
+        )
 
 
-def _why_not(stack: Any) -> str:
+def _why_not(stack: DeepGNN) -> str:
     """Why the blocks have no inverse; empty if they may have."""
     skips = list(stack.skips)
     has_norms = any(len(norms) for norms in stack.norms)
@@ -83,9 +106,8 @@ class InverseBlocks(Blocks):
 
     takes_prefixes: ClassVar[bool] = False
     export_refusal: ClassVar[str] = (
-        "a model with inverse_steps cannot be exported: each step ends when its change is small, "
-        "so the number of iterations depends on the data, and an exported program has a fixed "
-        "one. Use inverse_steps 0."
+        "a reverse process cannot be exported: each step ends when its change is small, so the "
+        "number of iterations depends on the data, and an exported program has a fixed one."
     )
 
     def __init__(self, blocks: Blocks, steps: int) -> None:
@@ -119,7 +141,7 @@ class InverseBlocks(Blocks):
         if not self.has_warned and not change <= LARGEST_CHANGE * y.detach().abs().mean():
             self.has_warned = True
             warnings.warn(
-                f"inverse_steps: a block's inverse is not found within {ITERATIONS} iterations, "
+                f"reverse process: a block's inverse is not found within {ITERATIONS} iterations, "
                 "because the block changes its input too much: use norm {name: weight_frobenius, "
                 "bound: 0.999} or a smaller bound.",
                 stacklevel=2,

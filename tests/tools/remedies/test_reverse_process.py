@@ -1,12 +1,14 @@
-"""Stacks that also run backwards: inverses, gradients, and what has no inverse."""
+"""The reverse process: inverses and gradients against slow references, and its refusals."""
 
 import warnings
 
 import pytest
 import torch
+from gnn_depth_remedies import ReverseProcess, rebalance
 
-from gnn_depth.nn import DeepGNN
+import gnn_depth
 from gnn_depth.nn.block import States
+from gnn_depth.nn.variants.export import export
 
 OPTIONS = {
     "num_layers": 3,
@@ -19,7 +21,7 @@ OPTIONS = {
 
 def stack_of(steps, **more):
     torch.manual_seed(0)
-    stack = DeepGNN(4, 3, inverse_steps=steps, **{**OPTIONS, **more}).double()
+    stack = ReverseProcess(4, 3, inverse_steps=steps, **{**OPTIONS, **more}).double()
     return stack, torch.randn(9, 4, dtype=torch.float64)
 
 
@@ -85,7 +87,7 @@ def test_shared_layers_have_one_block_of_parameters_and_training_lowers_the_loss
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_an_inverse_that_is_not_found_is_said_once(graph):
+def test_one_warning_names_an_inverse_that_is_not_found(graph):
     stack, x = stack_of(2, norm=[])
     with torch.no_grad():
         for block in stack.blocks:
@@ -100,3 +102,35 @@ def test_an_inverse_that_is_not_found_is_said_once(graph):
 def test_fewer_outputs_are_those_of_all(graph):
     stack, x = stack_of(4)
     torch.testing.assert_close(stack(x, graph, num_outputs=3), stack(x, graph)[:3])
+
+
+def test_it_trains_as_the_stack_of_a_classifier_and_is_not_exported(tiny, tmp_path):
+    model = gnn_depth.NodeClassifier(4, 2)
+    model.stack = ReverseProcess(4, 2, inverse_steps=2, **OPTIONS)
+    run = gnn_depth.fit(model, tiny, epochs=2, root=str(tmp_path), progress=False)
+    assert run.result["status"] == "finished"
+    with pytest.raises(ValueError, match="reverse process cannot be exported: each step"):
+        export(model, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"encoder": "none"}, "encoder linear"),
+        ({"skip": "none"}, "skip residual"),
+        ({"norm": "layer"}, "weight_frobenius"),
+        ({"last_activation": False}, "last_activation true"),
+        ({"dropout": 0.5}, "dropout 0"),
+        ({"jump": "max"}, "use last"),
+        ({"checkpoint_every": 1}, "checkpoint_every none"),
+        ({"init": {"name": "balanced", "base": "xavier"}}, "whole matrices"),
+    ],
+)
+def test_a_stack_without_an_inverse_is_refused_with_the_way_out(options, words):
+    with pytest.raises(ValueError, match=words):
+        stack_of(2, **options)
+
+
+def test_its_neurons_are_not_rescaled():
+    with pytest.raises(ValueError, match="whole matrices"):
+        rebalance(stack_of(2)[0])

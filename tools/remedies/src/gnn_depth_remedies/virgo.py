@@ -5,12 +5,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.graph import Graph
+from gnn_depth import DeepGNN, Graph, Init, register
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
-from gnn_depth.nn.parts import Init, Layer
-from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.registry import described, register
+from gnn_depth.registry import described
 
 Direction: TypeAlias = Literal["both", "forward", "backward"]
 
@@ -54,7 +52,7 @@ class VirGo(Init):
         self.direction = direction
 
     def draw(self, stack: DeepGNN) -> None:
-        layers: list[Layer] = list(stack.layers)  # type: ignore[arg-type]
+        layers = list(stack.layers)
         if len(set(layers)) < len(layers):
             raise ValueError(
                 f"{described(type(self))} gives every layer its own variance: use share_layers "
@@ -71,13 +69,12 @@ class VirGo(Init):
     def calibrate(self, stack: DeepGNN, x: Tensor, graph: Graph) -> None:
         variances = self._variances(stack, x, graph)
         for layer, variance in zip(stack.layers, variances, strict=True):
-            assert isinstance(layer, Layer)
             for weight in matrices_of(layer):
                 weight.mul_(variance**0.5)
 
     def _variances(self, stack: DeepGNN, x: Tensor, graph: Graph) -> list[float]:
         """The variance of the matrices of each layer."""
-        layers: list[Layer] = list(stack.layers)  # type: ignore[arg-type]
+        layers = list(stack.layers)
         forward: list[float] = []
         backward: list[float] = []
         if self.direction != "backward":

@@ -14,8 +14,8 @@ from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
+from gnn_depth import DeepGNN
 from gnn_depth.nn.neurons import Link, WeightRole
-from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Count, in_range
 
 Criterion: TypeAlias = Literal["norms", "gradients"]
@@ -62,19 +62,19 @@ class Rebalance(L.Callback):
         if stage != "fit":
             return
         try:
-            stack = pl_module.get_submodule(self.stack)
+            stack: Any = pl_module.get_submodule(self.stack)
         except AttributeError:
             raise MisconfigurationException(
                 f"Rebalance: the model has no module {self.stack!r}: give the name of its DeepGNN."
             ) from None
         # Now, and not at the end of the first epoch.
-        reason = stack.why_no_law()  # type: ignore[operator]
+        reason = stack.why_no_law()
         if reason is not None:
             raise MisconfigurationException(
                 f"Rebalance would change the outputs of the network, because {reason}."
             )
         try:
-            stack.links()  # type: ignore[operator]
+            stack.links()
         except ValueError as error:
             raise MisconfigurationException(f"Rebalance: {error}") from None
 

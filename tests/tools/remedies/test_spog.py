@@ -1,12 +1,14 @@
-"""SPoGInit: what it searches for, against a slow reference, and that nobody sees its passes."""
+"""SPoGInit: its objective against a slow reference; its passes run no hooks."""
 
 import pytest
 import torch
 import torch.nn.functional as F
+from gnn_depth_remedies import SPoG
+from gnn_depth_remedies.spog import _Trial
 
-from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.inits import SPoG, Xavier
-from gnn_depth.nn.inits.spog import _Trial
+from gnn_depth import DeepGNN
+from gnn_depth.nn.inits import Xavier
+from gnn_depth.testing import check_init
 from tests.nn.inits.conftest import NODES, normed_adjacency
 
 DEEP = {"num_layers": 6, "hidden_channels": 8, "activation": "tanh"}
@@ -81,7 +83,7 @@ def test_it_does_nothing_without_steps_and_is_determined_by_the_seed(data):
     assert torch.equal(*found)
 
 
-def test_nobody_sees_its_passes_and_the_stack_trains_as_before(data):
+def test_its_passes_run_no_hooks_and_the_stack_trains_as_before(data):
     stack = stack_of(SPoG(steps=2), dropout=0.5).train()
     seen = []
     for module in (stack.blocks[0], stack.blocks[0].layer):
@@ -106,6 +108,10 @@ def test_shallow_shared_and_attending_stacks_are_scaled_too(more, data):
     out = stack(*data)
     assert out.isfinite().all()
     assert not torch.equal(stack.layers[0].lin.weight, plain.layers[0].lin.weight)
+
+
+def test_it_conforms():
+    check_init("spog", steps=2)
 
 
 def test_states_that_are_zero_and_layers_without_a_chain_are_refused(data):

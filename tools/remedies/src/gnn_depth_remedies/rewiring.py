@@ -1,9 +1,7 @@
-"""Transforms that change the edges of a graph, for training and evaluation alike: half-hop, FoSR,
-SDRF and BORF.
+"""Transforms that change the edges of a graph for training and evaluation: half-hop, FoSR, SDRF and
+BORF.
 
-They are controls: reports of their gains are in doubt (arXiv 2305.19717, 2407.09381). To add one,
-subclass ``BaseTransform`` of PyTorch Geometric, or :class:`Rewiring`, and decorate it with
-``@register("transform", name)``.
+They are controls: reports of their gains are in doubt (arXiv 2305.19717, 2407.09381).
 """
 
 from abc import abstractmethod
@@ -12,14 +10,13 @@ from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 import torch
-import torch_geometric.transforms
+import torch_geometric.transforms as T
 from scipy.optimize import linear_sum_assignment, linprog
 from torch_geometric.data import Data
-from torch_geometric.transforms import BaseTransform
 
-from gnn_depth.data.checks import DataError
+from gnn_depth import register
+from gnn_depth.data import DataError
 from gnn_depth.ranges import Finite, NonNegative, Probability, Range
-from gnn_depth.registry import register
 
 #: The matrix of nodes x nodes takes a byte for each pair.
 MOST_NODES = 30_000
@@ -30,7 +27,7 @@ Adjacency: TypeAlias = np.ndarray  # nodes x nodes, of booleans, symmetric, no l
 
 
 @register("transform", "half_hop")
-class HalfHop(torch_geometric.transforms.HalfHop):
+class HalfHop(T.HalfHop):
     r"""Half-hop: put a slow node on the edges into random nodes, so that messages take longer.
 
     Each node is chosen with probability p. Every edge from u into a chosen v becomes two, from u to
@@ -57,7 +54,7 @@ class HalfHop(torch_geometric.transforms.HalfHop):
     def forward(self, data: Data) -> Data:
         nodes = data.num_nodes
         data = super().forward(data)
-        del data.slow_node_mask  # which would be told as not read
+        del data.slow_node_mask  # a notice would say that it is not read
         added = len(data.x) - nodes
         data.num_nodes = nodes + added
         for name, value in data.to_dict().items():
@@ -67,7 +64,7 @@ class HalfHop(torch_geometric.transforms.HalfHop):
         return data
 
 
-class Rewiring(BaseTransform):
+class Rewiring(T.BaseTransform):
     """A transform that adds and removes edges of an undirected graph.
 
     Self-loops and repeated edges stay as they are, but those that are removed; new edges run both
