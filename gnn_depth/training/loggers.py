@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,6 @@ WARNINGS = (
 LOGGERS = ("lightning.fabric", "lightning.pytorch")
 
 
-@dataclass
-class Row:
-    """The logged values of an epoch, scalars on the device where they were made."""
-
-    epoch: int
-    step: int
-    values: dict[str, Tensor] = field(default_factory=dict)
-
-
 class EpochLog(L.Callback):
     """Keep the values of each epoch on their device, and hand them to the loggers in blocks.
 
@@ -65,26 +55,27 @@ class EpochLog(L.Callback):
     """
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[tuple[int, int, dict[str, Tensor]]] = []  # epoch, step, values
         self._handed_over = time.monotonic()
 
     def put(self, trainer: L.Trainer, values: dict[str, Tensor]) -> None:
         """Add the training values of an epoch, which begin its row, or its validation values."""
         if trainer.training:
-            self._rows.append(Row(trainer.current_epoch, trainer.global_step))
+            self._rows.append((trainer.current_epoch, trainer.global_step, {}))
         elif not self._rows:  # handed over, or resumed, between the two
-            self._rows.append(Row(trainer.current_epoch, max(trainer.global_step - 1, 0)))
-        self._rows[-1].values |= values
+            self._rows.append((trainer.current_epoch, max(trainer.global_step - 1, 0), {}))
+        self._rows[-1][2].update(values)
         trainer.callback_metrics.update(values)
 
     def hand_over(self, trainer: L.Trainer) -> None:
         """Pass all rows to the loggers."""
         try:
-            for values in _numbers(self._rows):
-                row = self._rows[0]
-                trainer.logged_metrics.update(row.values)
+            while self._rows:
+                epoch, step, values = self._rows[0]
+                trainer.logged_metrics.update(values)
+                row = {**in_numbers(values), "epoch": epoch}
                 for logger in trainer.loggers:
-                    logger.log_metrics(values | {"epoch": row.epoch}, row.step)
+                    logger.log_metrics(row, step)
                 del self._rows[0]  # Ctrl-C in between loses none
             for logger in trainer.loggers:
                 logger.save()  # Lightning's CSVLogger writes its file only then
@@ -112,21 +103,14 @@ class EpochLog(L.Callback):
         self.hand_over(trainer)
 
 
-def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
-    """The values of rows as Python numbers, with one transfer from their device."""
-    values: list[Tensor] = []
-    for row in rows:
-        values += row.values.values()
+def in_numbers(values: Mapping[str, Tensor]) -> dict[str, float]:
+    """Scalars as Python numbers, with one transfer from their device."""
     if not values:
-        return [{} for _ in rows]
+        return {}
     # A metric of a process without rows may never have left the CPU.
-    device = values[0].device
-    numbers = iter(torch.stack([value.to(device) for value in values]).tolist())
-    found = []
-    for row in rows:
-        # zip ends with the names of the row; the numbers go on with the next one.
-        found.append(dict(zip(row.values, numbers, strict=False)))
-    return found
+    device = next(iter(values.values())).device
+    numbers = torch.stack([value.to(device) for value in values.values()]).tolist()
+    return dict(zip(values, numbers, strict=True))
 
 
 def in_digits(value: float) -> str:

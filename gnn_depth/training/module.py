@@ -1,6 +1,5 @@
 """The LightningModule that trains a stack of parts."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn
@@ -46,8 +45,6 @@ from gnn_depth.training.optimizers import (
 )
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
-
-log = logging.getLogger(__name__)
 
 ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
 
@@ -236,13 +233,6 @@ class NodeClassifier(SafeCheckpointModule):
                 states[callback.state_key]["patience"] = callback.patience
 
     def on_train_start(self) -> None:
-        accumulated = self.trainer.accumulate_grad_batches
-        if self.trainer.num_training_batches < accumulated:
-            log.warning(
-                "trainer.accumulate_grad_batches is %d, more than the batches of an epoch: each "
-                "epoch ends with a step, of gradients divided by that number.",
-                accumulated,
-            )
         self.kernel_path.fix(self.trainer.strategy.root_device)
         compile_layers(self.compiling, self.stack, self.trainer)
 

@@ -44,6 +44,7 @@ from gnn_depth.training.loggers import EventLogger, folder_loggers
 from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.resume import ENDS
 
+STATE = ("epoch", "metrics", "weights", "confusion")  # of a BestEpoch, in checkpoints
 SHARE = 0.01  # largest share of a training's time that saving it may take
 
 
@@ -103,16 +104,11 @@ class BestEpoch:
             self._saved = path, self.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "epoch": self.epoch,
-            "metrics": self.metrics,
-            "weights": self.weights,
-            "confusion": self.confusion,
-        }
+        return {name: getattr(self, name) for name in STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
-        self.confusion = state.get("confusion")
+        for name in STATE:
+            setattr(self, name, state[name])
 
 
 def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:

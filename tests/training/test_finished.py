@@ -153,18 +153,3 @@ def test_an_export_gives_the_predictions(trained):
     with pytest.raises(ValueError, match=r"model.pt2: the file exists; move it away"):
         run.export(path)
     assert not list(folder.glob(".*"))
-
-
-def test_a_row_of_the_curves_that_was_cut_off_is_none(data, tmp_path):
-    run = gnn_depth.fit(MODEL, data, epochs=3, root=str(tmp_path), progress=False)
-    path = run.folder / "metrics.csv"
-    whole = run.curves
-    path.write_text(path.read_text() + "3,3,0.7")  # of 0.75
-    assert run.curves.equals(whole)
-
-
-def test_a_run_without_loggers_says_why_it_has_no_curves(data, tmp_path):
-    run = gnn_depth.fit({}, data, epochs=1, root=str(tmp_path), progress=False, logger=False)
-    with pytest.raises(ValueError, match="no curves.*logger False.*run.metrics"):
-        run.curves  # noqa: B018  (reads it)
-    assert "val/acc" in run.metrics

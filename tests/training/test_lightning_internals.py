@@ -132,18 +132,6 @@ def test_a_callback_that_looks_inside_a_validation_is_called(make_trainer, hook)
     assert len(calls) == 3
 
 
-def test_data_of_another_kind_is_validated_by_lightnings_loop(make_trainer, monkeypatch):
-    class Other(Tiny):
-        def val_dataloader(self):
-            return Several(self, 1)
-
-    monkeypatch.setattr(
-        OneBatchValidation, "_batch_on_device", lambda self: pytest.fail("no full batch")
-    )
-    rows, _, _ = fit(make_trainer, data=Other())
-    assert all("val/acc" in row for row in rows.values())
-
-
 class Odd(nn.Module):
     """Stays in evaluation mode whatever it is told, and counts."""
 

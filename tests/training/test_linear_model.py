@@ -105,26 +105,3 @@ def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns)
     warning = f"warning: a linear model of {ALONE} predicts better"
     assert any(line.startswith(warning) for line in lines) == warns
     assert any("linear model" in line for line in lines) == (alone == alone)
-
-
-def test_the_linear_models_are_fitted_when_the_report_is_read_and_to_the_data_of_the_training(
-    tmp_path, monkeypatch
-):
-    fitted = []
-
-    def counted(task, data):
-        fitted.append(1)
-        return linear_metrics(task, data)
-
-    monkeypatch.setattr("gnn_depth.training.run.linear_metrics", counted)
-    data = graph("multiclass")
-    runs = []
-    for name in ("read", "changed"):
-        given = {"root": str(tmp_path), "name": name, **QUIET}
-        runs.append(gnn_depth.fit({"num_layers": 1}, data, 2, **given))
-    assert not fitted
-    assert "a linear model" in str(runs[0])
-    assert str(runs[0]) == str(runs[0])
-    assert len(fitted) == 1
-    runs[1].data.batch.x.mul_(2)
-    assert "a linear model" not in str(runs[1])

@@ -165,17 +165,3 @@ def test_the_task_knows_the_mode_of_each_of_its_metrics():
     }
     assert mode_of("train/lr") is None
     assert mode_of("test/auroc") == "max"
-
-
-class Stop(EarlyStopping):
-    """A class of the user's own, which takes what its base takes."""
-
-
-@pytest.mark.parametrize("cls", [EarlyStopping, Stop])
-def test_a_callback_of_the_users_own_takes_the_options_of_its_base_and_its_mode(cls):
-    written = {"class_path": f"{cls.__module__}.{cls.__name__}"}
-    options = {"monitor": "val/acc", "patience": 5}
-    (chosen,) = with_modes(check("callback", [{**written, "init_args": options}]))
-    assert chosen.options == {**options, "mode": "max"}
-    with pytest.raises(MisconfigurationException, match="in mode 'min': use mode max"):
-        with_modes(check("callback", [{**written, "init_args": {**options, "mode": "min"}}]))

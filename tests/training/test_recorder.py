@@ -117,24 +117,6 @@ def test_the_mask_of_missing_features_is_kept_with_the_run(fit, recorder, tiny):
     assert result_of(recorder)["missing_hash"] == "of the mask"
 
 
-@pytest.mark.parametrize(
-    ("error", "raised", "status"),
-    [(KeyboardInterrupt, SystemExit, "interrupted"), (RuntimeError, RuntimeError, "failed")],
-)
-def test_an_exception_ends_in_its_status(fit, recorder, error, raised, status):
-    class Raise(Callback):
-        def on_train_epoch_end(self, trainer, pl_module):
-            if trainer.current_epoch == 2:
-                raise error("stop")
-
-    with pytest.raises(raised):
-        fit(callbacks=[Raise()])
-    result = result_of(recorder)
-    assert result["status"] == status
-    assert result["best_epoch"] is not None
-    assert (recorder.folder / "checkpoints" / "best.ckpt").exists() == (status == "interrupted")
-
-
 @pytest.fixture
 def ended(recorder, tmp_path):
     """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch
@@ -158,14 +140,6 @@ def ended(recorder, tmp_path):
         return report(recorder, module)
 
     return of
-
-
-def test_a_result_near_chance_is_warned_of_with_the_probe_to_run(ended):
-    good = {"val/acc": 0.8, "test/acc": 0.74}
-    assert "warning" not in ended(good, chance=0.3)
-    text = ended(good, chance=0.73)
-    assert text.count("warning: ") == 1
-    assert "gnn-depth probe --ckpt_path" in text
 
 
 def seen(values, losses=None):

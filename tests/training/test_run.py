@@ -80,16 +80,6 @@ def test_runs_on_other_data_or_with_other_epochs_do_not_repeat_each_other(graphs
         grouped(frame, [], remedy="Choose some of them")
 
 
-def test_arrays_by_name_and_a_data_set_by_name_are_told_apart(graphs, tmp_path):
-    arrays = {"x": torch.eye(6), "y": torch.tensor([0, 1] * 3), "edge_index": graphs[0].edge_index}
-    split = {"train": [0, 1], "val": [2, 3], "test": [4, 5]}
-    options = {"hidden_channels": 4, "compile": "off"}
-    run = gnn_depth.fit(options, arrays, epochs=1, split=split, root=str(tmp_path), **QUIET)
-    assert run.data.num_features == 6
-    with pytest.raises(ValueError, match="'SyntheticCitation'"):
-        gnn_depth.fit(options, "SyntheticCitatoin", epochs=1, root=str(tmp_path), **QUIET)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

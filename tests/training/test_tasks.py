@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn.metrics as sk
 import torch
@@ -16,9 +15,8 @@ import gnn_depth
 from gnn_depth import NodeClassifier, Task
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.source import GraphSource
-from gnn_depth.data.targets import positive_class
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.summary import _guess, report
+from gnn_depth.training.summary import _guess
 from gnn_depth.training.tasks import Binary, MultiClass, class_weights, make_task
 from tests.training.conftest import Tiny
 
@@ -199,30 +197,6 @@ def test_another_metric_chooses_the_best_epoch(fit):
     assert recorder.best.epoch == losses.index(min(losses))
     with pytest.raises(ValueError, match="best_metric 'f2'.*f1"):
         NodeClassifier(4, 2, best_metric="f2")
-
-
-def test_the_confusion_table_counts_the_best_epoch(fit):
-    model, recorder, _ = fit(Tiny())
-    table = pd.read_csv(recorder.folder / "confusion.csv", index_col=["set", "class"])
-    assert table.loc["test"].to_numpy().tolist() == recorder.best.confusion[1, :, :2].tolist()
-    assert table.loc["test"].to_numpy().sum() == 8
-    right = np.trace(table.loc["test"].to_numpy()) / 8
-    assert right == pytest.approx(recorder.best.metrics["test/acc"])
-    assert "test nodes by class (rows)" in report(recorder, model)
-
-
-@pytest.mark.parametrize(
-    ("names", "counts", "positive"),
-    [
-        (("fraud", "ok"), (30, 470), "fraud"),
-        (("fraud", "ok"), (300, 200), "ok"),
-        (("no", "yes"), (1, 9), "yes"),
-        (("-1", "1"), (1, 9), "1"),
-        (("1", "2"), (1, 9), "1"),
-    ],
-)
-def test_the_positive_class_is_what_its_name_tells_or_the_rarer_one(names, counts, positive):
-    assert positive_class(names, counts) == positive
 
 
 def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
