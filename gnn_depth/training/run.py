@@ -30,8 +30,6 @@ from lightning.pytorch.utilities import rank_zero_only
 from gnn_depth import registry
 from gnn_depth.builder import (
     build,
-    check,
-    instantiate,
     is_plain_value,
     options_to_config,
 )
@@ -55,7 +53,6 @@ from gnn_depth.training.models import (
     trainer_options,
 )
 from gnn_depth.training.module import NodeClassifier, check_precision
-from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.split_file import write_split
@@ -319,6 +316,7 @@ def fit(
         seed = sections.get("seed_everything") or 0
     seed = L.seed_everything(seed, verbose=False)
     given = {**(sections.get("trainer") or {}), **trainer}
+    given["callbacks"] = [*items_of(given.get("callbacks") or []), *callbacks]
     if not progress:
         given["enable_progress_bar"] = False
     if epochs is not None:
@@ -326,13 +324,8 @@ def fit(
 
     # Everything that can be wrong with the options is found before data is read, which may take
     # long.
-    known = trainer_options()
     selected = select_section("trainer", given)
-    objects = trainer_objects(selected)
-    more = with_modes(check("callback", list(callbacks)))
-    objects["callbacks"] = [*(objects["callbacks"] or []), *instantiate(more)]
-    of_trainer = options_to_config(known, selected)
-    of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
+    of_trainer = options_to_config(trainer_options(), selected)
     if isinstance(model, NodeClassifier):
         built = model
         # No config can build this model: its run is unique.
@@ -359,8 +352,8 @@ def fit(
     }
     with quiet():
         run_name = name_of_parts(resolved["model"])
-        config = RunConfig(built, make_trainer(objects, recorder), recorder, resolved, run_name)
-        finished = run(config, module)
+        made = make_trainer(trainer_objects(selected), recorder)
+        finished = run(RunConfig(built, made, recorder, resolved, run_name), module)
     if finished.folder is not None:  # there are no checkpoints without one
         # In memory is the model of the last epoch, which may be worse.
         built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
