@@ -10,7 +10,7 @@ from importlib import import_module
 
 from gnn_depth import registry, signals
 from gnn_depth._version import __version__
-from gnn_depth.cli.errors import TRACEBACK, UsageError, in_words, on_screen
+from gnn_depth.cli.errors import TRACEBACK, UsageError, explanation, on_screen
 
 RUNS = {
     "fit": "Train a model, and write config, curves, metrics and checkpoints to a new run folder.",
@@ -39,8 +39,6 @@ COMMANDS = {
     **RUNS,
     **REPORTS,
     "new": "Create a new part and a file of tests for it: gnn-depth new norm MyNorm.",
-    "completion": "Print a script for TAB completion in the shell: gnn-depth completion bash, or "
-    "zsh.",
     "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list "
     "[KIND]...",
 }
@@ -58,10 +56,6 @@ def main(argv: list[str] | None = None) -> int:
         The exit code. 0: success, 1: the run diverged or failed, 2: usage error, 128 + N: stopped
         by signal N, as 130 by Ctrl-C. Bugs are raised.
     """
-    if "_ARGCOMPLETE" in os.environ and argv is None:  # the TAB key
-        from gnn_depth.cli.completion import answer
-
-        answer()
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
         # Here and not at import: whoever imports the package keeps his own handlers.
@@ -74,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except Exception as error:
-        known = in_words(error)
+        known = explanation(error)
         if known is None or os.environ.get(TRACEBACK):
             raise
         if isinstance(known, UsageError):

@@ -187,7 +187,6 @@ def test_commands_that_need_no_torch_do_not_import_it(
         "sweep none.yaml": 2,
         "sweep --help": 0,
         "reproduce --help": 0,
-        "completion bash": 0,
     }
     lines["new norm MyOwn"] = 0
     command = [sys.executable, "-c", LIGHT, *lines]

@@ -113,7 +113,7 @@ def test_a_part_that_ends_the_program_in_training_is_named_and_its_run_has_faile
     plugin.write_text(SOURCE.replace("return x / self.by", leave))
     answer = gnn_depth("fit", *ONE, "--plugins", str(plugin), "--model.norm", "shrink")
     assert answer.code == 1
-    assert "plug_shrink.py:20 ends the program: raise SystemExit(3)" in answer.err
+    assert "plug_shrink.py:20: raise SystemExit(3) ends the program" in answer.err
     (result,) = Path("runs").glob("*/*/result.json")
     assert json.loads(result.read_text())["status"] == "failed"
 
