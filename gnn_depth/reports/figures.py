@@ -4,9 +4,8 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -20,7 +19,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_curves, read_measures
 from gnn_depth.reports.published import Published, compare_published
-from gnn_depth.reports.settings import Labels, counted, is_percent, metric_words, plural, words
+from gnn_depth.reports.settings import counted, is_percent, label, metric_words, plural, words
 from gnn_depth.reports.table import SPREADS, Spread, t_half_width, tabulate
 from gnn_depth.runs import RESULTS
 
@@ -30,8 +29,8 @@ WHEN = ("both", "start", "end")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 MARKERS = "os^DvPX*"
 DASHES = ("-", "--", ":", "-.")
-COLUMN, PAGE, HEIGHT = 3.5, 7.2, 2.35  # inches: a journal's column and page, and a panel
 LETTERS = 14  # of text in an inch
+COLUMN, PAGE, HEIGHT = 3.5, 7.2, 2.35  # inches: a journal's column and page, and a panel
 RC: dict[Any, Any] = {
     "font.size": 8.5,
     "axes.titlesize": 8.5,
@@ -49,35 +48,22 @@ RC: dict[Any, Any] = {
 DODGE = 0.1  # between the points of several lines above one name
 CROWDED = 0.05  # share of an axis: numbers nearer than this get a logarithmic axis
 MAX_LAYERS = 6  # panels of a history, unless layers are chosen
+REMEDY = "tell them apart with --line or --panel"
+Groups: TypeAlias = list[tuple[str, str, pd.DataFrame]]  # panel, line, and runs or values
 
 
-class Grouping(NamedTuple):
-    """Names of the axes whose values get a panel or a line each."""
-
-    panel: Labels
-    line: Labels
-
-    def split(self, values: Labels) -> tuple[str, str]:
-        """The panel's title, such as ``data=Cora, depth=10``, and the line's label."""
-        titles = []
-        # The values of the panel's axes come first, then those of the line's.
-        for name, value in zip(self.panel, values, strict=False):
-            titles.append(value if name == "name" else f"{words(name)}={value}")
-        return ", ".join(titles), ", ".join(values[len(self.panel) :])
-
-    @property
-    def remedy(self) -> str:
-        """How to keep apart runs that differ: the beginning of an advice."""
-        return f"tell them apart with --line or {' '.join(['--panel', *self.panel])}"
-
-
-def grouping(
+def group(
     frame: pd.DataFrame,
     panel: Sequence[str] | None,
     line: Sequence[str] | None,
     used: Sequence[str] = (),
-) -> Grouping:
-    """The grouping by some axes; None stands for all that vary and are not used otherwise."""
+    remedy: str | None = REMEDY,
+) -> Groups:
+    """The runs of each panel and line; None stands for all axes that vary and are not used
+    otherwise.
+
+    With a remedy, the runs of a group may differ only in their seed.
+    """
     panels = settings.full_names(frame, panel or ())
     lines = settings.full_names(frame, line or ())
     taken = [*used, *panels, *lines]
@@ -89,7 +75,14 @@ def grouping(
         lines = rest
     elif panel is None:
         panels = rest
-    return Grouping(panels, lines)
+    groups = settings.grouped(frame, (*panels, *lines), remedy)
+    found = []
+    for labels in settings.in_order(groups):
+        named = list(map("=".join, zip(map(words, (*panels, *lines)), labels, strict=True)))
+        # The values of the panels' axes come first, then those of the lines'.
+        title, name = ", ".join(named[: len(panels)]), ", ".join(named[len(panels) :])
+        found.append((title, name, groups[labels]))
+    return found
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
@@ -100,39 +93,38 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
     return results
 
 
-@dataclass
 class Picture:
-    """A figure of panels that share their axes."""
+    """A figure of panels that share their axes.
 
-    by: Grouping
-    xlabel: str
-    ylabel: str
-    titles: Collection[str]  # of the panels; repetitions do not count
-    notes: list[str] = field(default_factory=list)  # sentences of the caption
+    Attributes:
+        figure: Matplotlib's figure.
+        panels: Its axes by title.
+        first: Those whose scales and ticks are those of all.
+        notes: Sentences of the caption.
+    """
 
-    def __post_init__(self) -> None:
-        titles = list(dict.fromkeys(self.titles))
+    def __init__(self, groups: Groups, xlabel: str, ylabel: str) -> None:
+        titles = list(dict.fromkeys(title for title, *_ in groups))
         columns = 2 if len(titles) == 4 else min(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
         width = COLUMN if columns == 1 else PAGE
         self.figure = Figure(figsize=(width, rows * HEIGHT), layout="constrained")
-        grid = self.figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for spare in grid.ravel()[len(titles) :]:
+        grid = self.figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for spare in grid[len(titles) :]:
             spare.remove()
-        self.panels: dict[str, Axes] = dict(zip(titles, grid.ravel(), strict=False))
-        self.styles: dict[str, int] = {}  # of the lines by label
+        self.panels: dict[str, Axes] = dict(zip(titles, grid, strict=False))
         for place, (title, axes) in enumerate(self.panels.items()):
             axes.set_title(textwrap.fill(title, int(LETTERS * width / columns)))
-            # The lowest panel of each column has the labels, also above a gap in the last row.
-            is_lowest = place + columns >= len(titles)
-            axes.tick_params(labelbottom=is_lowest)
-            if is_lowest:
-                axes.set_xlabel(self.xlabel)
-            if place % columns == 0:
-                axes.set_ylabel(textwrap.fill(self.ylabel, int(LETTERS * (HEIGHT - 0.5))))
-        self.first: Axes = grid[0, 0]  # whose scales and ticks are those of all
-        if self.xlabel in ("step", "layer", "epoch"):
+            # The lowest of each column has numbers, also above a gap in the last row.
+            axes.tick_params(labelbottom=place + columns >= len(titles))
+        self.figure.supxlabel(xlabel, size="medium")
+        height = int(LETTERS * rows * HEIGHT)
+        self.figure.supylabel(textwrap.fill(ylabel, height), size="medium", ha="center")
+        self.first: Axes = grid[0]
+        if xlabel in ("step", "layer", "epoch"):
             self.first.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+        self.styles: dict[str, int] = {}  # of the lines by label
+        self.notes: list[str] = []
 
     def look(self, label: str) -> dict[str, Any]:
         """Colour, marker and dashes of a line, the same in every panel."""
@@ -158,6 +150,11 @@ class Picture:
         """A band in the colour of a line; it ends where an edge is NaN."""
         colour = self.look(label)["color"]
         self.panels[title].fill_between(low.index, low, high, color=colour, alpha=0.16)
+
+    def colour_bar(self, drawn: Any, label: str) -> None:
+        """The scale of the colours of all panels."""
+        bar = self.figure.colorbar(drawn, ax=list(self.panels.values()))
+        bar.set_label(textwrap.fill(label, int(LETTERS * self.figure.get_figheight())))
 
     def finish(
         self,
@@ -190,7 +187,6 @@ class Picture:
             legend = self.figure.legend(
                 handles.values(),
                 handles,
-                title=", ".join(map(words, self.by.line)),
                 loc="upper center",
                 bbox_to_anchor=(0.5, 0),
                 borderaxespad=0,
@@ -242,10 +238,10 @@ def scale(metric: str) -> float:
 
 
 def n_of(counts: Collection[int]) -> str:
-    """``n=3.``, or ``n=3 to 5.``, the number of runs."""
+    """``n=3``, or ``n=3 to 5``, the number of runs."""
     if min(counts) == max(counts):
-        return f"n={min(counts)}."
-    return f"n={min(counts)} to {max(counts)}."
+        return f"n={min(counts)}"
+    return f"n={min(counts)} to {max(counts)}"
 
 
 def depth(
@@ -266,45 +262,39 @@ def depth(
     if x == "depth" and x not in map(settings.last_part, settings.settings(frame)):
         x = "num_layers"
     across = settings.full_name(frame, x)
-    by = grouping(frame, panel, line, [across])
-    table = tabulate(frame, [across], [*by.panel, *by.line], metric, spread, by.remedy)
-    rows = [row for (row,) in table.rows]
-    numbers = [settings.number(row) for row in rows]
+    values = [value for (value,) in settings.in_order((label(value),) for value in frame[across])]
+    numbers = [settings.number(value) for value in values]
     has_names = None in numbers
-    places = np.array(range(1, 1 + len(rows)) if has_names else numbers, dtype=float)
-    parts = {column: by.split(column) for column in table.columns}
-    titles = [title for title, _ in parts.values()]
-    picture = Picture(by, words(across), metric_words(metric), titles)
+    places = np.array(range(1, 1 + len(values)) if has_names else numbers, dtype=float)
+    place_of = dict(zip(values, places, strict=True))
+    groups = group(frame, panel, line, [across], remedy=None)
+    picture = Picture(groups, words(across), metric_words(metric))
     factor = scale(metric)
     counts = []
-    for column, (title, label) in parts.items():
-        look = picture.look(label)
-        at = places
+    for title, name, runs in groups:
+        table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
+        cells = list(table.cells.values())
+        at = [place_of[row] for (row,) in table.rows]
+        look = picture.look(name)
         if has_names:  # nothing connects names, and the points of several lines stand side by side
             look["linestyle"] = "none"
-            at = places + DODGE * picture.styles[label]
-        points = []
-        for place, row in zip(at, rows, strict=True):
-            cell = table.cells[(row,), column]
-            if cell.runs:  # a combination that nobody ran is no gap in the line
-                points.append((place, cell.mean, cell.half_width(spread)))
-                counts.append(cell.n)
-        x_of_line, mean, half = np.array(points, dtype=float).T  # None becomes NaN
-        picture.panels[title].errorbar(x_of_line, factor * mean, factor * half, **look)
-    for one in compare_published(table, published):
-        title, label = parts[one.column]
-        # The table has the whole citation.
-        source = one.published.source.split(",")[0]
-        look = picture.look(label) | {"label": f"{label}, {source}".removeprefix(", ")}
-        look |= {"linestyle": "none", "markerfacecolor": "white"}
-        place = places[rows.index(one.row[0])]
-        half_width = factor * (one.number.half or math.nan)
-        picture.panels[title].errorbar(place, factor * one.number.mean, half_width, **look)
+            at = np.add(at, DODGE * picture.styles[name])
+        half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
+        mean = np.array([cell.mean for cell in cells])
+        counts += [cell.n for cell in cells]
+        picture.panels[title].errorbar(at, factor * mean, factor * half, **look)
+        for one in compare_published(table, published):
+            # The table has the whole citation.
+            source = one.published.source.split(",")[0]
+            look |= {"label": f"{name}, {source}".removeprefix(", ")}
+            look |= {"linestyle": "none", "markerfacecolor": "white"}
+            y, width = factor * one.number.mean, factor * (one.number.half or math.nan)
+            picture.panels[title].errorbar(place_of[one.row[0]], y, width, **look)
     if not has_names and places[0] > 0 and (np.diff(places) < CROWDED * np.ptp(places)).any():
         picture.first.set_xscale("log")
-    picture.first.set_xticks(places, rows)
+    picture.first.set_xticks(places, values)
     picture.first.set_xticks([], minor=True)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}"]
+    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}."]
     return picture
 
 
@@ -322,14 +312,13 @@ def convergence(
     """
     results = with_result(frame)
     tag = tag or settings.monitor(results)
-    found = read_curves(results, tag)
-    found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
-    by = grouping(frame, panel, line)
-    drawn = groups(results, by, found)
-    picture = Picture(by, "epoch", metric_words(tag), [title for title, *_ in drawn])
+    values = read_curves(results, tag)
+    values["value"] = scale(tag) * values["value"].where(np.isfinite(values["value"]))
+    groups = of_groups(group(results, panel, line), values)
+    picture = Picture(groups, "epoch", metric_words(tag))
     counts = []
-    for title, label, values in drawn:
-        table = values.pivot(index="epoch", columns="run", values="value")
+    for title, name, mine in groups:
+        table = mine.pivot(index="epoch", columns="run", values="value")
         last = table.apply(pd.Series.last_valid_index).dropna()
         finished = last[results["status"].reindex(last.index) == "finished"]
         # The run that finished first ends the line; where none finished, that diverged first.
@@ -340,26 +329,22 @@ def convergence(
         if spread == "ci":
             # Of a single run the deviation is NaN, whatever it is divided by.
             half = t_half_width(half, table.count(axis=1).clip(lower=2))
-        picture.line(title, label, mean)
-        picture.band(title, label, mean - half, mean + half)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}"]
+        picture.line(title, name, mean)
+        picture.band(title, name, mean - half, mean + half)
+    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}."]
     return picture
 
 
-def groups(
-    results: pd.DataFrame, by: Grouping, values: pd.DataFrame, check: bool = True
-) -> list[tuple[str, str, pd.DataFrame]]:
-    """Panel, line and values of each group of runs; the check refuses runs that differ in more than
-    their seed."""
-    found = settings.grouped(results, (*by.panel, *by.line), by.remedy if check else None)
-    made = []
-    for labels in settings.in_order(found):
-        mine = values[values["run"].isin(found[labels].index)]
+def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:
+    """The values of each group of runs that has any."""
+    found = []
+    for title, name, runs in groups:
+        mine = values[values["run"].isin(runs.index)]
         if len(mine):
-            made.append((*by.split(labels), mine))
-    if not made:
+            found.append((title, name, mine))
+    if not found:
         raise ReportError("no run has a value to draw.")
-    return made
+    return found
 
 
 def chosen_measures(frame: pd.DataFrame, wanted: str | Sequence[str], most: int) -> list[str]:
@@ -376,43 +361,34 @@ def chosen_measures(frame: pd.DataFrame, wanted: str | Sequence[str], most: int)
     return chosen
 
 
-def axis_label(name: str, values: pd.DataFrame) -> str:
+def axis_label(values: pd.DataFrame) -> str:
     """A measure's unit, or its name without one."""
-    unit = values.attrs["unit"] or name.replace("_", " ")
-    return f"log₁₀ {unit}" if values.attrs["log10"] else unit
+    facts = values.attrs
+    unit = facts["unit"] or facts["name"].replace("_", " ")
+    return f"log₁₀ {unit}" if facts["log10"] else unit
 
 
-class Measured(NamedTuple):
-    """A measure of groups of runs."""
-
-    label: str  # of its axis
-    groups: list[tuple[str, str, pd.DataFrame]]  # panel, line and values
-    facts: dict[Any, Any]  # log10 and around_zero
-    notes: list[str]  # on the runs and values
-
-    @property
-    def titles(self) -> list[str]:
-        """The titles of the panels, repeated for each line."""
-        return [title for title, *_ in self.groups]
-
-
-def measured(frame: pd.DataFrame, measure: str | Sequence[str], by: Grouping) -> Measured:
-    """The values of a measure in every group of runs that has it."""
+def measured(
+    frame: pd.DataFrame,
+    measure: str | Sequence[str],
+    panel: Sequence[str] | None,
+    line: Sequence[str] | None,
+) -> tuple[Groups, pd.DataFrame, list[str]]:
+    """The values of a measure in every group of runs that has it, all values, and notes on them."""
     results = with_result(frame)
-    (name,) = chosen_measures(results, measure, 1)
-    values = read_measures(results, name)
-    found = groups(results, by, values)
+    values = read_measures(results, *chosen_measures(results, measure, 1))
+    groups = of_groups(group(results, panel, line), values)
     counts = []
     early = 0
-    for *_, mine in found:
+    for *_, mine in groups:
         runs = mine.groupby("run")
         if runs["layer"].unique().map(tuple).nunique() > 1:
             folders = ", ".join(results["folder"].loc[list(runs.groups)])
-            raise ReportError(f"{name!r} has other layers in some of these runs: {folders}.")
+            raise ReportError(f"the layers of these runs differ, not only the seed: {folders}.")
         counts.append(len(runs))
         early += int((runs["step"].max() < mine["step"].max()).sum())
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
-    notes = [f"Over seeds, {n_of(counts)}"]
+    notes = [f"Over seeds, {n_of(counts)}."]
     for what, count in (
         ("Exactly zero", zero.sum()),
         ("Not finite", lost.sum()),
@@ -421,7 +397,7 @@ def measured(frame: pd.DataFrame, measure: str | Sequence[str], by: Grouping) ->
     ):
         if count:
             notes.append(f"{what}: {count}.")
-    return Measured(axis_label(name, values), found, values.attrs, notes)
+    return groups, values, notes
 
 
 def of_layers(values: pd.DataFrame) -> pd.Series:
@@ -436,28 +412,27 @@ def heatmap(
 
     An exact zero, which has no logarithm, is black, and a value that is not finite is grey.
     """
-    by = grouping(frame, panel, ())
-    found = measured(frame, measure, by)
-    picture = Picture(by, "step", "layer", found.titles, ["Median.", *found.notes])
+    groups, values, notes = measured(frame, measure, panel, ())
+    picture = Picture(groups, "step", "layer")
+    picture.notes = ["Median.", *notes]
     maps = {}
-    for title, _, values in found.groups:
-        maps[title] = of_layers(values).groupby(["step", "layer"]).median().unstack("step")
+    for title, _, mine in groups:
+        maps[title] = of_layers(mine).groupby(["step", "layer"]).median().unstack("step")
     every = np.concatenate([cells.to_numpy().ravel() for cells in maps.values()])
-    name, low, high = colour_scale(every, found.facts["around_zero"])
+    name, low, high = colour_scale(every, values.attrs["around_zero"])
     colours = matplotlib.colormaps[name].with_extremes(under="black", bad="0.6")
     for title, cells in maps.items():
-        lost, zero = lost_and_zero(cells.to_numpy(), found.facts["log10"])
+        lost, zero = lost_and_zero(cells.to_numpy(), values.attrs["log10"])
         # A zero is drawn as something below the scale.
         shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
         axes = picture.panels[title]
         x, y = edges(cells.columns.to_numpy()), edges(cells.index.to_numpy())
         # Thousands of cells would make a PDF slow.
         mesh = axes.pcolormesh(x, y, shown, cmap=colours, vmin=low, vmax=high, rasterized=True)
-        for where, colour, label in ((zero, "black", "exactly zero"), (lost, "0.6", "not finite")):
+        for where, colour, text in ((zero, "black", "exactly zero"), (lost, "0.6", "not finite")):
             if where.any():
-                axes.scatter([], [], marker="s", color=colour, label=label)
-    bar = picture.figure.colorbar(mesh, ax=list(picture.panels.values()))
-    bar.set_label(found.label)
+                axes.scatter([], [], marker="s", color=colour, label=text)
+    picture.colour_bar(mesh, axis_label(values))
     return picture
 
 
@@ -480,18 +455,18 @@ def layers(
     }
     if when not in texts:
         raise ReportError(unknown("time", when, texts))
-    by = grouping(frame, panel, line)
-    found = measured(frame, measure, by)
-    picture = Picture(by, "layer", found.label, found.titles, [texts[when], *found.notes])
-    for title, label, values in found.groups:
-        shown = values if when == "both" else at_edge(values, "step", when)
+    groups, values, notes = measured(frame, measure, panel, line)
+    picture = Picture(groups, "layer", axis_label(values))
+    picture.notes = [texts[when], *notes]
+    for title, name, mine in groups:
+        shown = mine if when == "both" else at_edge(mine, "step", when)
         # An edge at infinity would hide the rest.
         finite = of_layers(shown).replace([-math.inf, math.inf], math.nan).groupby("layer")
-        picture.band(title, label, finite.min(), finite.max())
+        picture.band(title, name, finite.min(), finite.max())
         for edge in ("start", "end"):
             if when in (edge, "both"):
-                median = of_layers(at_edge(values, "step", edge)).groupby("layer").median()
-                picture.line(title, label, median, is_open=when == "both" and edge == "start")
+                median = of_layers(at_edge(mine, "step", edge)).groupby("layer").median()
+                picture.line(title, name, median, is_open=when == "both" and edge == "start")
     return picture
 
 
@@ -507,26 +482,24 @@ def history(
     Every layer has a panel. The neurons of several seeds are pooled. By default six layers are
     shown, from the first to the last.
     """
-    by = grouping(frame, panel, line)
-    found = measured(frame, measure, by)
-    every = sorted(set().union(*(values["layer"] for *_, values in found.groups)))
+    groups, values, notes = measured(frame, measure, panel, line)
+    every = sorted(values["layer"].unique())
     places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
     drawn = []
     for layer in layers or [every[place] for place in places]:
         if layer not in every:
             raise ReportError(unknown("layer", str(layer), map(str, every)))
-        for title, label, values in found.groups:
-            mine = values[values["layer"] == layer]
+        for title, name, mine in groups:
+            mine = mine[mine["layer"] == layer]
             if len(mine):
-                drawn.append((f"{title}, layer {layer}".removeprefix(", "), label, mine))
-    notes = [f"Mean, quartiles and extremes of neurons and seeds. Layers: {len(every)}."]
-    titles = [title for title, *_ in drawn]
-    picture = Picture(by, "step", found.label, titles, notes + found.notes)
-    for title, label, mine in drawn:
+                drawn.append((f"{title}, layer {layer}".removeprefix(", "), name, mine))
+    picture = Picture(drawn, "step", axis_label(values))
+    picture.notes = [f"Mean, quartiles and extremes of neurons. Layers: {len(every)}.", *notes]
+    for title, name, mine in drawn:
         finite = mine["value"].where(np.isfinite(mine["value"])).groupby(mine["step"])
         for low, high in ((0.0, 1.0), (0.25, 0.75)):
-            picture.band(title, label, finite.quantile(low), finite.quantile(high))
-        picture.line(title, label, finite.mean())
+            picture.band(title, name, finite.quantile(low), finite.quantile(high))
+        picture.line(title, name, finite.mean())
     return picture
 
 
@@ -537,48 +510,39 @@ def scatter(
     panel: Sequence[str] = (),
     metric: str | None = None,
 ) -> Picture:
-    """A point for each run at its last step: two measures coloured by a metric, or one against it.
+    """A point for each run at its last step: a measure against another one or against a metric.
 
-    Each measure is taken at the layer that its signal reaches last: the first one for gradients,
-    the last one for others. If none is chosen, the gradients are on y.
+    The metric gives the colour, white if a run has none. Each measure is taken at the layer that
+    its signal reaches last: the first one for gradients, the last one for others.
     """
     metric = metric or settings.main_metric(frame)
     if metric not in frame.attrs["metrics"]:
         raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
-    chosen = chosen_measures(results, measure, 2)
-    if not measure:
-        chosen.sort(key=lambda name: "grad" in name)
     points = pd.DataFrame({"run": results.index}, index=results.index)
-    names = []
-    for place, name in enumerate(chosen):
+    for name in chosen_measures(results, measure, 2):
         values = read_measures(results, name)
         edge, which = ("start", "first") if "grad" in name else ("end", "last")
         last = at_edge(at_edge(values, "step", "end"), "layer", edge)
-        points[place] = last.groupby("run")["value"].mean()
-        names.append(f"{axis_label(name, values)}, {which} layer")
-    names.append(metric_words(metric))
-    points[len(chosen)] = scale(metric) * results[metric].astype(float)
-    by = grouping(frame, panel, line)
-    # Unchecked: nothing is averaged.
-    drawn = groups(results, by, points, check=False)
-    picture = Picture(by, names[0], names[1], [title for title, *_ in drawn])
-    name, low, high = colour_scale(points[len(chosen)].to_numpy(), around_zero=False)
-    # White: a run without the metric.
+        of_run = last.groupby("run")["value"].mean()
+        points.insert(points.shape[1], f"{axis_label(values)}, {which} layer", of_run, True)
+    colour = scale(metric) * results[metric].astype(float)
+    points.insert(points.shape[1], metric_words(metric), colour, True)
+    # Without a remedy: nothing is averaged.
+    groups = of_groups(group(results, panel, line, remedy=None), points)
+    picture = Picture(groups, points.columns[1], points.columns[2])
+    name, low, high = colour_scale(colour.to_numpy(), around_zero=False)
     colours = matplotlib.colormaps[name].with_extremes(bad="white")
-    scaled = {"cmap": colours, "vmin": low, "vmax": high, "plotnonfinite": True}
-    for title, label, mine in drawn:
-        own = picture.look(label)
-        look = {"marker": own["marker"], "c": own["color"], "edgecolors": "black"}
-        if len(chosen) == 2:
-            look |= {"c": "0.6"}  # of the key in the legend
-            dots = picture.panels[title].scatter(mine[0], mine[1], **look | scaled | {"c": mine[2]})
-            mine = mine[:0]
-        picture.panels[title].scatter(mine[0], mine[1], label=label, **look)
-    if len(chosen) == 2:
-        bar = picture.figure.colorbar(dots, ax=list(picture.panels.values()))
-        bar.set_label(textwrap.fill(names[2], int(LETTERS * (HEIGHT - 0.5))))
-    hidden = int((~np.isfinite(points[0] + points[1])).sum())
+    for title, name, mine in groups:
+        look = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
+        x, y, c = mine.iloc[:, 1], mine.iloc[:, 2], mine.iloc[:, -1]
+        axes = picture.panels[title]
+        dots = axes.scatter(
+            x, y, c=c, cmap=colours, vmin=low, vmax=high, plotnonfinite=True, **look
+        )
+        axes.scatter([], [], color="0.6", label=name, **look)  # in the legend
+    picture.colour_bar(dots, metric_words(metric))
+    hidden = int((~np.isfinite(points.iloc[:, 1] + points.iloc[:, 2])).sum())
     picture.notes = ["A point is a run at its last measured step."]
     if hidden:
         picture.notes.append(f"Not drawn, because a value is not finite: {hidden} runs.")

@@ -247,7 +247,8 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         )
     # The runs' labels become a column, and the rows of each table are not numbered anew.
     long = pd.concat(tables, names=["run", None]).reset_index("run").reset_index(drop=True)
-    ((long.attrs["unit"], long.attrs["log10"], long.attrs["around_zero"], _),) = kinds
+    ((unit, log10, around_zero, _),) = kinds
+    long.attrs |= {"name": name, "unit": unit, "log10": log10, "around_zero": around_zero}
     return long
 
 

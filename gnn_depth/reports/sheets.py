@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import get_args
 
 import numpy as np
@@ -186,23 +186,11 @@ def _notes(table: ResultTable, most: int) -> list[str]:
     if columns:
         first += f"; columns: {', '.join(columns)}"
     notes = [f"{first}."]
-    # Axes that are neither in the rows nor in the columns and have one value.
-    fixed = {}
-    for name in table.axes:
-        values = {cell.settings[name] for cell in cells if name in cell.settings}
-        if name not in table.names and len(values) == 1:
-            fixed[name] = values.pop()
-    if fixed:
-        shared = map("=".join, zip(short_words(tuple(fixed)), fixed.values(), strict=True))
-        notes.append(f"All runs: {', '.join(shared)}.")
     runs = table.runs
     diverged = runs[runs["status"] == "diverged"]
     if len(diverged):
         count = int(np.isfinite(diverged[table.metric]).sum())
-        when = "their last value"
-        if table.metric.endswith("_at_best_val"):
-            when = "the value of their best epoch before that"
-        notes.append(f"Diverged: {len(diverged)}; {count} of them count with {when}.")
+        notes.append(f"Diverged: {len(diverged)}, of which {count} count with what they reached.")
     left_out = runs["status"][~runs["status"].isin(RESULTS)]
     if len(left_out):
         notes.append(f"Left out: {counted(left_out)}.")
@@ -212,17 +200,20 @@ def _notes(table: ResultTable, most: int) -> list[str]:
 def _best(table: ResultTable) -> list[tuple[int, int]]:
     """Place of each best mean among at least two, including all that print the same."""
     by_column = _are_numbers(table.columns) and not _are_numbers(table.rows)
-    rivals: dict[Labels, dict[tuple[int, int], float]] = defaultdict(dict)
-    for (row, column), cell in table.cells.items():
+    rivals = defaultdict(list)
+    for place, (row, column) in enumerate(product(table.rows, table.columns)):
+        cell = table.cells[row, column]
         if cell.n:
-            place = table.rows.index(row), len(row) + table.columns.index(column)
-            rivals[column if by_column else row][place] = cell.mean
+            row_place, column_place = divmod(place, len(table.columns))
+            rivals[column if by_column else row].append(
+                (cell.mean, (row_place, len(row) + column_place))
+            )
     pick = min if lower_is_better(table.metric) else max
     found = []
     for means in rivals.values():
         # Compared as printed: of two equal numbers one in bold would seem an error.
-        winner = format_value(pick(means.values()), table.metric)
-        for place, mean in means.items():
+        winner = format_value(pick(means)[0], table.metric)
+        for mean, place in means:
             if len(means) > 1 and format_value(mean, table.metric) == winner:
                 found.append(place)
     return found
@@ -277,17 +268,14 @@ def agreement_sheet(
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.
-    missing: dict[str, None] = {}
+    matched = {(one.published.source, one.label) for one in found}
+    missing = []
     for entry in published:
-        matched = {one.label for one in found if one.published is entry}
-        if not matched and entry.where:
-            missing[", ".join(map(" ".join, entry.where.items()))] = None
-            continue
         for text in entry.numbers:
-            if text not in matched:
-                missing[f"{entry.over} {text}"] = None
+            if (entry.source, text) not in matched:
+                missing.append(", ".join([*entry.where.values(), f"{entry.over} {text}"]))
     if missing:
-        notes.append(f"Published, and in no cell here: {first_of(list(missing), LISTED, '; ')}.")
+        notes.append(f"Published, and in no cell here: {first_of(missing, LISTED, '; ')}.")
     names = [*short_words(table.names), "ours", "published", "difference", "agreement"]
     frame = pd.DataFrame(lines, columns=names)
     return Sheet(frame, len(table.names), notes, "Compared with published numbers")

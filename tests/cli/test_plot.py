@@ -10,7 +10,7 @@ from tests.reports.made import balance, make_run, similarity
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("made") / "runs"
     for norm in ("gat", "lip"):
         for depth in (3, 5):

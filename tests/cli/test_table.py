@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ METRIC = "test_acc_at_best_val"
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def runs(tmp_path, monkeypatch):
     """A sweep of two depths and two norms, three seeds each: ``made`` in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
@@ -40,10 +39,10 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def said(gnn_depth: Callable) -> Callable[..., str]:
+def said(gnn_depth):
     """``said("made", ...)``: what the command prints."""
 
-    def call(*words: str) -> str:
+    def call(*words):
         answer = gnn_depth("table", *words)
         assert answer.code == 0, answer.err
         return answer.out
@@ -51,12 +50,12 @@ def said(gnn_depth: Callable) -> Callable[..., str]:
     return call
 
 
-def fields(text: str) -> list[list[str]]:
+def fields(text):
     """The fields of all lines."""
     return [re.split("  +", line.strip()) for line in text.splitlines() if line]
 
 
-def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs: str, said: Callable):
+def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs, said):
     assert fields(said(runs))[:4] == [
         ["layers", "lipschitz", "none"],
         ["2", "81.0 ± 1.0", "81.0 ± 1.0"],
@@ -65,7 +64,7 @@ def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs: str, said: C
     ]
 
 
-def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
+def test_axes_metric_spread_and_runs_are_chosen(runs, said):
     words = ["--rows", "norm", "--columns", "num_layers", "--metric", "val/loss", "--spread", "ci"]
     lines = fields(said(runs, *words, "--where", "norm=none,lipschitz", "num_layers=10"))
     assert lines[0] == ["norm", "10"]
@@ -78,7 +77,7 @@ def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
     assert "lipschitz" not in said(runs, "--where", "norm=a,b", "--rows", "num_layers")
 
 
-def test_comparisons_and_published_numbers_stand_below(runs: str, said: Callable):
+def test_comparisons_and_published_numbers_stand_below(runs, said):
     entry = "[{source: A, where: {norm: none}, over: num_layers, values: {2: 81, 10: 30}}]"
     Path("numbers.yaml").write_text(f"published: {entry}")
     text = said(runs, "--compare", "norm=none", "--published", "numbers.yaml")
@@ -90,9 +89,7 @@ def test_comparisons_and_published_numbers_stand_below(runs: str, said: Callable
     assert ["2", "none", "81.0 ± 1.0", "81.0 [1]", "+0.0", "inside"] in fields(text)
 
 
-def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
-    runs: str, said: Callable, refused: Callable
-):
+def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs, said, refused):
     starts = {
         "txt": "layers",
         "md": "| layers",
@@ -114,9 +111,7 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
     assert len(said(runs, "--format", "csv").splitlines()) == 13
 
 
-def test_a_damaged_result_is_warned_of_and_the_rest_shown(
-    runs: str, capsys: pytest.CaptureFixture[str]
-):
+def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs, capsys):
     damaged = next(Path(runs).rglob("result.json"))
     damaged.write_text(damaged.read_text()[:20])
     assert main([runs]) == 0
@@ -144,7 +139,5 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(
         ("", "FOLDER"),
     ],
 )
-def test_what_does_not_exist_or_fit_is_answered(
-    runs: str, refused: Callable, words: str, message: str
-):
+def test_what_does_not_exist_or_fit_is_answered(runs, refused, words, message):
     assert message in refused("table", *words.split())

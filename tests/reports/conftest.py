@@ -1,24 +1,20 @@
 """Folders of runs for the tests of tables."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.table import Cell, CellRun, ResultTable, tabulate
+from gnn_depth.reports.table import Cell, CellRun, tabulate
 from tests.reports.made import METRIC, make_run
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
+def runs(tmp_path):
     """The folder that `run` writes to."""
     return tmp_path / "runs"
 
 
 @pytest.fixture
-def run(runs: Path) -> Callable[..., Path]:
+def run(runs):
     """``run(0.8, seed=1, depth=2)`` writes the folder of a run of a sweep with these axes, and
     returns it.
 
@@ -28,12 +24,12 @@ def run(runs: Path) -> Callable[..., Path]:
     count = 0
 
     def write(
-        value: Any = 0.5,
-        seed: int | None = 0,
-        status: str = "finished",
-        result: Any = None,
-        **axes: Any,
-    ) -> Path:
+        value=0.5,
+        seed=0,
+        status="finished",
+        result=None,
+        **axes,
+    ):
         nonlocal count
         count += 1
         hparams = {f"model.{name}": axes[name] for name in axes if axes[name] is not None}
@@ -51,7 +47,7 @@ def run(runs: Path) -> Callable[..., Path]:
     return write
 
 
-def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
+def cell(*values, first_seed=0, **settings):
     """A cell of finished runs with consecutive seeds."""
     return Cell(
         tuple(
@@ -63,7 +59,7 @@ def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
 
 
 @pytest.fixture
-def table(run: Callable[..., Path], runs: Path) -> ResultTable:
+def table(run, runs):
     """Two depths and two norms with two seeds each, and in one cell a failed and a diverged run."""
     for depth in (2, 10):
         for norm in ("none", "a|b_c"):

@@ -3,9 +3,6 @@
 import csv
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,16 +13,16 @@ METRIC = "test_acc_at_best_val"
 
 
 def make_run(
-    root: Path,
-    axes: Mapping[str, Any],
-    seed: int | None = 0,
-    value: float | str | None = 0.5,
-    status: str = "finished",
-    curves: Mapping[str, Sequence[float]] | None = None,
-    measures: Sequence[MeasureValues] = (),
-    result: Mapping[str, Any] | None = None,
-    suffix: str = "",
-) -> Path:
+    root,
+    axes,
+    seed=0,
+    value=0.5,
+    status="finished",
+    curves=None,
+    measures=(),
+    result=None,
+    suffix="",
+):
     """Write the folder of a run of a sweep and return it; a value of None is a run that reached no
     validation.
 
@@ -63,9 +60,7 @@ def make_run(
     return folder
 
 
-def similarity(
-    name: str, seed: int = 0, steps: int = 6, depth: int = 5, slope: float = -0.5
-) -> MeasureValues:
+def similarity(name, seed=0, steps=6, depth=5, slope=-0.5):
     """log10 of a similarity that decays with the distance from the last layer."""
     draws = np.random.default_rng(seed)
     fall = slope * np.arange(depth)[::-1]
@@ -73,7 +68,7 @@ def similarity(
     return MeasureValues(name, 10 * np.arange(steps), values, unit="mu", log10=True)
 
 
-def balance(seed: int = 0, steps: int = 6, depth: int = 3, neurons: int = 8) -> MeasureValues:
+def balance(seed=0, steps=6, depth=3, neurons=8):
     """The balance c of every neuron, which drifts."""
     draws = np.random.default_rng(seed)
     start = draws.standard_normal((1, depth, neurons))

@@ -1,6 +1,3 @@
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +15,12 @@ def test_a_label_is_the_value_as_yaml_writes_it_and_a_number_has_several_spellin
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9))
-def test_the_label_of_a_number_is_that_number(value: float):
+def test_the_label_of_a_number_is_that_number(value):
     assert number(label(value)) == value
     assert same(label(value), repr(value))
 
 
-def test_an_axis_is_called_by_its_name_or_its_last_word(run: Callable, runs: Path):
+def test_an_axis_is_called_by_its_name_or_its_last_word(run, runs):
     run(
         result={
             "axes": {"model.num_layers": 2, "data": "Cora"},
@@ -41,7 +38,7 @@ def test_an_axis_is_called_by_its_name_or_its_last_word(run: Callable, runs: Pat
         full_name(frame, "daat")
 
 
-def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callable, runs: Path):
+def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run, runs):
     for norm in ("lipschitz", "none", "pair"):
         for depth in (2, 10):
             run(seed=depth, depth=depth, norm=norm)
@@ -51,7 +48,7 @@ def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callab
     assert frame.attrs["axes"] == ["depth", "norm"]
 
 
-def test_what_no_run_has_is_answered(run: Callable, runs: Path):
+def test_what_no_run_has_is_answered(run, runs):
     run(depth=2, norm="pair")
     run(depth=10, norm="none")
     frame = read_runs(runs)
@@ -68,9 +65,7 @@ def test_what_no_run_has_is_answered(run: Callable, runs: Path):
         ("plugins", {"plugins": ["my_norm.py a"]}, {"plugins": ["my_norm.py b"]}),
     ],
 )
-def test_runs_of_changed_data_or_plugins_are_not_averaged(
-    run: Callable, runs: Path, what, first, second
-):
+def test_runs_of_changed_data_or_plugins_are_not_averaged(run, runs, what, first, second):
     for seed, content in enumerate((first, first)):
         run(seed=seed, result=content)
     run(seed=2)  # of an older version, which does not know
@@ -81,7 +76,7 @@ def test_runs_of_changed_data_or_plugins_are_not_averaged(
     grouped(read_runs(runs), ["seed"], "use")
 
 
-def test_each_seed_may_have_data_of_its_own(run: Callable, runs: Path):
+def test_each_seed_may_have_data_of_its_own(run, runs):
     for seed in range(2):
         content = {"data_sha256": str(seed), "per_seed": ["data.init_args.split_index"]}
         run(seed=seed, result=content)

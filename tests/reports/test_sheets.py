@@ -78,7 +78,7 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs
         "50.0 ± 0.0 (n = 3)",
         "- (1 failed)",
     ]
-    expected = ("3 to 5 seeds", "data=Cora", "Diverged: 5; 4 of them", "2 failed")
+    expected = ("3 to 5 seeds", "Diverged: 5, of which 4 count", "2 failed")
     assert all(part in note for part, note in zip(expected, sheet.notes, strict=True))
 
 
@@ -101,7 +101,7 @@ def test_agreement_with_published_numbers_is_listed_and_what_no_cell_has_is_name
     ]
     assert "1 inside, 1 outside" in sheet.notes[0]
     assert sheet.notes[1:4] == ["[1] A", "[2] B", "[3] C"]
-    assert "depth 6; norm lipshitz" in sheet.notes[4]
+    assert "depth 6; lipshitz, depth 2." in sheet.notes[4]
 
 
 def sheet(*columns):
