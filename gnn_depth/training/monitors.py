@@ -92,14 +92,15 @@ def _right_mode(
     return right
 
 
-def check_mode(watcher: L.Callback | ReduceLROnPlateau, task: Task) -> None:
+def check_mode(watcher: object, task: Task) -> None:
     """Refuse a callback or schedule that takes the worst values of its metric for the best.
 
     Raises:
         MisconfigurationException: Its mode is the wrong one.
     """
-    watches = isinstance(watcher, EarlyStopping | ModelCheckpoint | ReduceLROnPlateau)
-    if watches and watcher.monitor is not None:
+    if not isinstance(watcher, EarlyStopping | ModelCheckpoint | ReduceLROnPlateau):
+        return
+    if watcher.monitor is not None:
         _right_mode(type(watcher).__name__, watcher.monitor, watcher.mode, task)
 
 

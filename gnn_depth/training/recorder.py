@@ -45,7 +45,6 @@ from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.resume import ENDS
 
 STATE = ("epoch", "metrics", "weights", "confusion")  # of a BestEpoch, in checkpoints
-SHARE = 0.01  # largest share of a training's time that saving it may take
 
 
 @dataclass
@@ -122,15 +121,10 @@ class Autosave:
     def __init__(self, minutes: float | None, epochs: int | None) -> None:
         self.minutes = minutes
         self.epochs = epochs
-        self._cost = 0.0
 
     def start(self, epoch: int) -> None:
+        """Start to count epochs, and the clock."""
         self._start, self._saved = epoch, time.monotonic()
-
-    def saved(self, began: float) -> None:
-        """Start the clock again after a save that began at this time."""
-        self._saved = time.monotonic()
-        self._cost = self._saved - began
 
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
@@ -139,10 +133,13 @@ class Autosave:
             return True
         if self.minutes is None or done == 0:
             return False
-        passed = time.monotonic() - self._saved
-        is_late = passed >= max(60 * self.minutes, self._cost / SHARE)
+        is_late = time.monotonic() - self._saved >= 60 * self.minutes
         found: bool = trainer.strategy.broadcast(is_late)
         return found
+
+    def saved(self) -> None:
+        """Start the clock again."""
+        self._saved = time.monotonic()
 
 
 class RunRecorder(L.Callback):
@@ -163,8 +160,7 @@ class RunRecorder(L.Callback):
         root: Folder of all runs.
         name: Name of the run, a folder below root; by default the name of the config file and the
             model and data options changed on the command line, as in gat_lip_30-norm_none.
-        save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth
-            of them; null: never.
+        save_every_minutes: Minutes between two checkpoints; null: never.
         save_every_epochs: Save a checkpoint every so many epochs as well; null: never.
 
     Attributes:
@@ -382,12 +378,12 @@ class RunRecorder(L.Callback):
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         assert self.folder is not None
-        began, last = time.monotonic(), self.folder / "checkpoints" / "last.ckpt"
+        last = self.folder / "checkpoints" / "last.ckpt"
         # In a cut epoch the loops look complete at the end: the file of before stays.
         if not self._is_cut:
             trainer.save_checkpoint(last, weights_only=False)
         self.best.save(trainer, last.with_name("best.ckpt"))
-        self.autosave.saved(began)
+        self.autosave.saved()
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
