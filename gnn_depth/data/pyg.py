@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gnn_depth.data.checks import SPLITS, DataError
+import numpy as np
+
+from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.transforms import seeded_everywhere
@@ -91,12 +93,13 @@ class PyG(CheckedGraphs):
         split = self._takes.get("split")
         if split is None or split.default != "train" or "split" in self._options:
             return RawGraphs(self._graphs(notes), notes=notes)
-        graphs, parts = [], {}
+        graphs: list[Arrays] = []
         for name in SPLITS:  # PyTorch Geometric has the same three words
-            part = self._graphs(notes, split=name)
-            parts[name] = len(part)
-            graphs += part
-        return RawGraphs(graphs, parts, notes=notes)
+            for graph in self._graphs(notes, split=name):
+                rows = len(np.atleast_1d(graph["y"]))
+                masks = {mask: np.full(rows, mask == f"{name}_mask") for mask in MASKS}
+                graphs.append({**graph, **masks})
+        return RawGraphs(graphs, notes=notes)
 
     def _graphs(self, notes: list[str], **more: Any) -> list[Arrays]:
         """Load or generate; a generated set draws from generators of its own."""

@@ -185,28 +185,25 @@ class Schema:
                 )
 
     def as_dict(self) -> dict[str, Any]:
-        """The schema as plain values, without those that are empty."""
-        content: dict[str, Any] = _without_empty(asdict(replace(self, transforms=())))
-        if self.transforms:  # whole: an option may be empty
-            content["transforms"] = list(self.transforms)
-        return content
+        """The schema as plain values."""
+        return asdict(self)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "Schema":
-        """The schema of such values.
+        """The schema of such values, as :meth:`as_dict` gives them.
 
         Raises:
             ValueError: They are not the values of a schema.
         """
         # A file that somebody has edited may lack anything.
         try:
-            parts = _with_tuples(content)
+            parts = dict(content)
             for name in ("columns", "edge_columns"):
-                parts[name] = tuple(_column(each) for each in parts.get(name, ()))
-            scalings = parts.get("targets_scaling", ())
+                parts[name] = tuple(_column(each) for each in content[name])
+            scalings = content["targets_scaling"]
             parts["targets_scaling"] = tuple(Scaling(**each) for each in scalings)
             return Schema(**parts)
-        except (TypeError, AttributeError) as error:
+        except (TypeError, KeyError) as error:
             raise ValueError(f"this is no schema of a model: {error}.") from error
 
     def text(self) -> str:
@@ -216,29 +213,7 @@ class Schema:
 
 
 def _column(content: Mapping[str, Any]) -> Column:
-    fields = _with_tuples(content)
-    if "scaling" in fields:
-        fields["scaling"] = Scaling(**fields["scaling"])
-    return Column(**fields)
-
-
-def _without_empty(value: Any) -> Any:
-    """A value as a file has it: lists for tuples, and no empty fields."""
-    if isinstance(value, Mapping):
-        found = {}
-        for key, item in value.items():
-            # 0 and False stay: they are values.
-            if item not in (None, (), ""):
-                found[key] = _without_empty(item)
-        return found
-    if isinstance(value, tuple | list):
-        return [_without_empty(item) for item in value]
-    return value
-
-
-def _with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a file, with tuples for lists."""
-    found = {}
-    for key, item in content.items():
-        found[key] = tuple(item) if isinstance(item, list) else item
-    return found
+    column = Column(**content)
+    if column.scaling is not None:
+        column = replace(column, scaling=Scaling(**content["scaling"]))
+    return column

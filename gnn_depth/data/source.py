@@ -18,9 +18,7 @@ from gnn_depth.data.checks import (
     SPLITS,
     DataError,
     check_fractions,
-    class_counts,
     class_notes,
-    num_outputs_of,
     refuse_one_value,
     task_of,
 )
@@ -46,7 +44,6 @@ class RawGraphs:
 
     Attributes:
         graphs: The arrays of each graph, by the names of PyTorch Geometric.
-        parts: Numbers of graphs to train, validate and test on, if the source divides them.
         node_ids: Names of the nodes.
         columns: The columns that x is made of; empty if it has no names.
         edge_columns: The columns that edge_attr is made of; empty if it has no names.
@@ -56,7 +53,6 @@ class RawGraphs:
     """
 
     graphs: Sequence[Arrays]
-    parts: Mapping[str, int] | None = None
     node_ids: np.ndarray | None = None
     columns: Sequence[Column] = ()
     edge_columns: Sequence[Column] = ()
@@ -67,21 +63,21 @@ class RawGraphs:
 
 @dataclass(eq=False)
 class GraphRecord:
-    """A graph, or several side by side, after all checks.
+    """A graph, or several side by side, after all checks and before transforms.
 
     Attributes:
         batch: Features, edges with weights and features, targets and masks.
-        class_names: Names of the classes, or of numbers to predict; None if they have none.
+        targets: The targets with the rows that have one, and names of the classes.
         node_ids: Names of the nodes, integers or text; None if they have none.
+        of_schema: What a model remembers of the columns, by the names of the schema's fields.
         notes: What was decided where the data left a choice, one sentence each.
-        schema: What a model that is trained on it expects of other data.
     """
 
     batch: NodeBatch
-    class_names: list[str] | None
+    targets: Targets
     node_ids: np.ndarray | None
+    of_schema: Mapping[str, Any]
     notes: list[str]
-    schema: Schema
 
 
 class CheckedGraphs(GraphSet):
@@ -135,7 +131,6 @@ class CheckedGraphs(GraphSet):
         self.scale_target = scale_target
         self.node_order = node_order
         self.reads_targets = True
-        self._labelled: Tensor | None = None
         self._record: GraphRecord | None = None
         if isinstance(split, list | tuple):
             if len(split) != 2:
@@ -161,19 +156,7 @@ class CheckedGraphs(GraphSet):
     def schema(self) -> Schema:
         if self.adopted is not None:
             return self.adopted
-        found = self.record.schema
-        if not self._transforms:
-            return found
-        batch = self.loaded
-        return replace(
-            found,
-            num_features=batch.x.shape[1],
-            num_edge_features=batch.graph.edge_channels,
-            train_counts=class_counts(batch.y, batch.train_mask),
-            train_rows=int(batch.train_mask.sum()),
-            transforms=tuple(self.transforms),
-            transforms_seed=self.seed,
-        )
+        return replace(super().schema, **self.record.of_schema)
 
     def conform_to(
         self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
@@ -218,7 +201,7 @@ class CheckedGraphs(GraphSet):
 
     @property
     def class_names(self) -> list[str]:
-        return self.record.class_names or super().class_names
+        return self.record.targets.names or super().class_names
 
     @property
     def node_ids(self) -> np.ndarray | None:
@@ -237,35 +220,37 @@ class CheckedGraphs(GraphSet):
 
     @property
     def labelled(self) -> Tensor | None:
-        return self._labelled
+        assert self._record is not None
+        return self._record.targets.labelled
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         assert self._record is not None
         if self.adopted is not None:  # nothing is learned of it
             return self._record.notes
-        names = self._record.class_names
+        names = self._record.targets.names
         return [*self._record.notes, *class_notes(batch.y, batch.masks, names)]
 
     def load(self) -> NodeBatch:
         with self.naming_origin():
             raw = self.raw()
-            trained = self.adopted
             # Predictions need no targets, and those of new data may be missing.
             per_graph = None
-            if trained is not None and not self.reads_targets:
-                per_graph = trained.per_graph
+            if self.adopted is not None and not self.reads_targets:
+                per_graph = self.adopted.per_graph
             reads_edges = self.edge_features is not False  # a list names columns of tables
             union = union_of(raw.graphs, reads_edges, raw.notes, per_graph)
             targets = self._targets(union, raw)
-            self._labelled = targets.labelled
             # The split comes before the features, which are scaled by those of the training rows.
             masks = self._masks(union, raw, targets.labelled)
             x, columns = self._features(union, raw, masks[0])
             graph, edge_columns = self._edges(union, raw)
             batch = NodeBatch(x, targets.y, graph, *masks, per_graph=union.per_graph)
-            # Before transforms, because a model's data is checked before its transforms too.
-            schema = trained or self._schema(batch, targets, raw, columns, edge_columns)
-            self._record = GraphRecord(batch, targets.names, raw.node_ids, raw.notes, schema)
+            of_schema = dict(raw.of_schema, columns=columns, edge_columns=edge_columns)
+            if graph.edge_weight is not None:
+                of_schema.setdefault("edge_weight", "edge_weight")
+            if self.scale_target and self.adopted is None:
+                of_schema["targets_scaling"] = _scalings(batch)
+            self._record = GraphRecord(batch, targets, raw.node_ids, of_schema, raw.notes)
         return batch
 
     def _targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
@@ -285,137 +270,86 @@ class CheckedGraphs(GraphSet):
         """The labelled rows to train, validate and test on."""
         if not self.reads_targets:
             return labelled, labelled, labelled
-        split = self._split(union, raw, labelled)
-        used = []
-        for name, mask in zip(SPLITS, split, strict=True):
-            used.append(mask & labelled)
-            if mask.any() and not used[-1].any():
-                raw.notes.append(f"none of the rows of {name} has a target: {name} is empty.")
-        return used[0], used[1], used[2]
-
-    def _split(
-        self, union: UnionGraph, raw: RawGraphs, labelled: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows to train, validate and test on, with or without a target."""
         notes, rows, split = raw.notes, len(labelled), self.split
         given = {name: union.arrays[name] for name in MASKS if name in union.arrays}
         if given and isinstance(split, Mapping | list | tuple):
             notes.append("the masks of the data are not used, because a split is given.")
         if isinstance(split, Mapping):
-            return split_masks(rows, split)
-        if isinstance(split, list | tuple):
-            return self._random_split(split, labelled)
-        if raw.parts is not None:
-            # The graphs of a part follow each other, and each has as many rows as it has targets.
-            of_parts, first = {}, 0
-            for name, count in raw.parts.items():
-                last = first + count
-                start, end = sum(union.rows[:first]), sum(union.rows[:last])
-                of_parts[name] = torch.arange(start, end)
-                first = last
-            return split_masks(rows, of_parts)
-        if given or self.val_share is not None:
+            masks = split_masks(rows, split)
+        elif isinstance(split, list | tuple):
+            masks = self._drawn(split, labelled)
+        elif given or self.val_share is not None:
             column = split if isinstance(split, int) else None
-            return complete_masks(given, column, self.val_share, self.seed, notes)
-        if self.adopted is None:  # else a command says which rows it measures
-            notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
-        return self._random_split(SHARES, labelled)
+            masks = complete_masks(given, column, self.val_share, self.seed, notes)
+        else:
+            if self.adopted is None:  # else a command says which rows it measures
+                notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+            masks = self._drawn(SHARES, labelled)
+        for name, mask in zip(SPLITS, masks, strict=True):
+            if mask.any() and not (mask & labelled).any():
+                notes.append(f"none of the rows of {name} has a target: {name} is empty.")
+        train, val, test = masks
+        return train & labelled, val & labelled, test & labelled
 
-    def _random_split(
-        self, shares: Sequence[float], labelled: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _drawn(self, shares: Sequence[float], labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A random split by shares to train and validate on."""
         self.split_is_random = True
         train, val = shares
         return fraction_split(len(labelled), self.seed, train, val, labelled)
 
     def _features(
         self, union: UnionGraph, raw: RawGraphs, train: Tensor
-    ) -> tuple[Tensor, tuple[Column, ...]]:
+    ) -> tuple[Tensor, Sequence[Column]]:
         """The features as a model gets them, and their columns."""
-        trained, notes = self.adopted, raw.notes
-        x = union.arrays.get("x")
-        if x is None or x.shape[1:] == (0,):
-            notes.append("there is no x: every node gets the feature 1.")
-            return torch.ones(union.num_nodes, 1), tuple(raw.columns)
-        if trained is None:
-            if union.per_graph and union.node_to_graph is not None:
-                train = train[union.node_to_graph]  # the nodes of the training graphs
-            return fit_features("x", x, raw.columns, train, self.standardize, notes)
-        if trained.named and not raw.columns:
+        trained = self.adopted
+        if trained is not None and trained.named and "id" not in raw.of_schema:
             raise DataError(
                 "the model knows its columns by name, and x has none: give two tables with the "
                 f"columns {', '.join(column.name for column in trained.columns)}."
             )
-        x = conform_features("x", x, trained.columns, self.on_unknown, notes)
-        # Transforms may still change the number of features.
-        if not self._transforms and x.shape[1] != trained.num_features:
-            raise DataError(
-                f"the model needs {trained.num_features} features, and x has {x.shape[1]:,}."
-            )
-        return x, trained.columns
+        x = union.arrays.get("x")
+        if x is None or x.shape[1:] == (0,):
+            raw.notes.append("there is no x: every node gets the feature 1.")
+            return torch.ones(union.num_nodes, 1), ()
+        if trained is not None:
+            return self._conform("x", x, trained.columns, trained.num_features, raw.notes)
+        if union.per_graph and union.node_to_graph is not None:
+            train = train[union.node_to_graph]  # the nodes of the training graphs
+        return fit_features("x", x, raw.columns, train, self.standardize, raw.notes)
 
-    def _edges(self, union: UnionGraph, raw: RawGraphs) -> tuple[Graph, tuple[Column, ...]]:
+    def _edges(self, union: UnionGraph, raw: RawGraphs) -> tuple[Graph, Sequence[Column]]:
         """The edges with their weights and features, and the columns of these."""
-        arrays, trained, notes = union.arrays, self.adopted, raw.notes
-        of_edges: dict[str, Any] = {}
-        columns: tuple[Column, ...] = ()
-        if "edge_weight" in arrays:
-            weight = arrays["edge_weight"].float()
-            of_edges["edge_weight"] = weight.reshape(len(weight), -1).squeeze(1)
-        if "edge_attr" in arrays and trained is None:
-            values, scales = arrays["edge_attr"], bool(raw.edge_columns)
-            rows = torch.ones(len(values), dtype=torch.bool)
-            values, columns = fit_features(
-                "edge_attr", values, raw.edge_columns, rows, scales, notes
-            )
-            of_edges["edge_attr"] = values
-        elif "edge_attr" in arrays and trained is not None:
-            of_edges["edge_attr"] = conform_features(
-                "edge_attr", arrays["edge_attr"], trained.edge_columns, self.on_unknown, notes
-            )
-        graph = Graph(arrays["edge_index"], union.num_nodes, union.node_to_graph, **of_edges)
-        has_other = trained is not None and graph.edge_channels != trained.num_edge_features
-        if trained is not None and has_other and not self._transforms:
-            raise DataError(
-                f"the model needs {trained.num_edge_features} features of each edge, and this "
-                f"graph has {graph.edge_channels}."
-            )
-        return graph, columns
+        arrays, trained = union.arrays, self.adopted
+        columns: Sequence[Column] = raw.edge_columns
+        attr = arrays.get("edge_attr")
+        if trained is not None:
+            if attr is None:
+                attr = torch.empty(arrays["edge_index"].shape[1], 0)
+            width = trained.num_edge_features
+            attr, columns = self._conform("edge_attr", attr, trained.edge_columns, width, raw.notes)
+            if not width:
+                attr = None
+        elif attr is not None:
+            rows = torch.ones(len(attr), dtype=torch.bool)
+            attr, columns = fit_features("edge_attr", attr, columns, rows, bool(columns), raw.notes)
+        weight = arrays.get("edge_weight")
+        if weight is not None:
+            weight = weight.float().reshape(len(weight), -1).squeeze(1)
+        of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}
+        edges = arrays["edge_index"]
+        return Graph(edges, union.num_nodes, union.node_to_graph, **of_edges), columns
 
-    def _schema(
-        self,
-        batch: NodeBatch,
-        targets: Targets,
-        raw: RawGraphs,
-        columns: tuple[Column, ...],
-        edge_columns: tuple[Column, ...],
-    ) -> Schema:
-        """The schema of data to train on."""
-        count, task = num_outputs_of(batch.y), task_of(batch.y)
-        scalings = []
-        if self.scale_target and task != "regression":
+    def _conform(
+        self, name: str, values: Tensor, columns: Sequence[Column], width: Any, notes: list[str]
+    ) -> tuple[Tensor, Sequence[Column]]:
+        """Features as the trained model needs them, of the number that it needs."""
+        x = conform_features(name, values, columns, self.on_unknown, notes)
+        # Transforms may still change the number of features.
+        if x.shape[1] != width and not self._transforms:
             raise DataError(
-                f"scale_target is for numbers to predict, and these are {task} targets."
+                f"the model needs {width} features in {name}, and here are {x.shape[1]:,}."
             )
-        if self.scale_target:
-            known = batch.y[batch.train_mask].view(-1, count)
-            scalings = [Scaling.fit(column) for column in known.T]
-        of_schema = dict(raw.of_schema)
-        if batch.graph.edge_weight is not None:
-            of_schema.setdefault("edge_weight", "edge_weight")
-        return Schema(
-            batch.x.shape[1],
-            task,
-            tuple(targets.names or map(str, range(count))),
-            batch.per_graph,
-            columns,
-            targets_scaling=tuple(scalings),
-            train_counts=class_counts(batch.y, batch.train_mask),
-            train_rows=int(batch.train_mask.sum()),
-            edge_columns=edge_columns,
-            num_edge_features=batch.graph.edge_channels,
-            **of_schema,
-        )
+        return x, columns
 
 
 class GraphSource(CheckedGraphs):
@@ -583,16 +517,22 @@ def split_masks(count: int, split: Mapping[str, object]) -> tuple[Tensor, Tensor
         # Only a mask of the right length: short ones are lists of 0 and 1 by mistake.
         if rows.dtype == torch.bool and rows.shape == mask.shape:
             rows = rows.nonzero().flatten()
-        if rows.numel() == 0:  # an empty list of Python holds floats
-            continue
-        if rows.is_floating_point() or rows.dtype == torch.bool:
-            raise DataError(
-                f"{name} of the split has numbers of rows, or a mask of shape ({count},), not "
-                f"{rows.dtype} of shape {tuple(rows.shape)}."
-            )
+        is_numbers = not rows.is_floating_point() and rows.dtype != torch.bool
         # A negative number would count from the end.
-        outside = rows[(rows < 0) | (rows >= count)]
-        if len(outside):
-            raise DataError(f"{name} has row {int(outside[0])}, and rows are 0 to {count - 1}.")
+        if len(rows) and (not is_numbers or rows.min() < 0 or rows.max() >= count):
+            raise DataError(
+                f"{name} of the split must have numbers of rows, 0 to {count - 1}, or a mask of "
+                f"all {count} rows."
+            )
         mask[rows.long()] = True
     return masks[0], masks[1], masks[2]
+
+
+def _scalings(batch: NodeBatch) -> tuple[Scaling, ...]:
+    """A scaling of each number to predict, fitted on the training rows."""
+    if task_of(batch.y) != "regression":
+        raise DataError(
+            f"scale_target is for numbers to predict, and these are {task_of(batch.y)} targets."
+        )
+    known = batch.y[batch.train_mask]
+    return tuple(Scaling.fit(column) for column in known.view(len(known), -1).T)

@@ -28,18 +28,17 @@ ENDS = ["source", "target"]
 PREFIXES = {"multiclass": "class", "multilabel": "label", "regression": "value"}
 
 
-def read_table(table: str | Path | pd.DataFrame, columns: Columns = ()) -> pd.DataFrame:
-    """A table as pandas reads it; categories of a model stay text, so that ``01`` is not 1.
+def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> pd.DataFrame:
+    """A table as pandas reads it; some columns as text, so that the category ``01`` is not 1.
 
     Raises:
         ValueError: Its columns have no names, or two have one name.
     """
     if isinstance(table, pd.DataFrame):
-        found = table.reset_index(drop=True)
+        found = table.reset_index(drop=True).rename(columns=str)
     else:
-        text = {column["name"]: str for column in columns if column["kind"] == "category"}
         # In one piece: of a long table each piece would get types of its own.
-        found = pd.read_csv(table, dtype=text, low_memory=False)
+        found = pd.read_csv(table, dtype=dict.fromkeys(texts, str), low_memory=False)
         if not isinstance(found.index, pd.RangeIndex):
             raise ValueError(f"{table}: rows have more values than the first line has names.")
     if not found.columns.is_unique:
@@ -66,7 +65,7 @@ def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np
             faults.append(f"column {name!r} {error}")
             continue
         missing = int(np.isnan(part).any(1).sum())
-        if missing and column.get("fill") is None:
+        if missing and column["fill"] is None:
             faults.append(
                 f"column {name!r} has {missing:,} missing values: fill them with "
                 f"table[{name!r}].fillna(...), or train with missing 'median'."
@@ -128,9 +127,9 @@ def standardised(x: np.ndarray, columns: Columns) -> np.ndarray:
     for column in columns:
         width = len(column["values"]) if column["kind"] == "category" else 1
         features = x[:, first : first + width]
-        if column.get("fill") is not None:
+        if column["fill"] is not None:
             features[np.isnan(features)] = column["fill"]
-        scaling = column.get("scaling")
+        scaling = column["scaling"]
         if scaling is not None:
             features[:] = (features - scaling["shift"]) / scaling["scale"]
         first += width
@@ -145,12 +144,10 @@ def read_graph(
     Raises:
         ValueError: A table does not have what the schema names, or an id is wrong.
     """
-    needed = [("nodes", nodes, schema["id"])]
-    needed += [("edges", edges, end) for end in schema["ends"]]
-    for of_table, table, name in needed:
-        if name not in table:
-            columns = ", ".join(map(str, table))
-            raise ValueError(f"the table of {of_table} has no column {name!r}; it has {columns}.")
+    for table, names in ((nodes, [schema["id"]]), (edges, schema["ends"])):
+        for name in names:
+            if name not in table:
+                raise ValueError(f"there is no column {name!r} among {', '.join(table)}.")
     ids = pd.Index(nodes[schema["id"]])
     wrong = ids.isna() | ids.duplicated()
     if wrong.any():
@@ -168,21 +165,23 @@ def read_graph(
                 f"row {row} (from 0) of the edges has {name} {edges[name][row]!r}, which is not "
                 f"the id ({schema['id']}) of a node; ids are such as {ids[0]!r}."
             )
-    arrays = {"x": encoded(nodes, schema.get("columns", ()), unknown)}
-    if schema.get("edge_weight"):
-        weight = encoded(edges, [{"name": schema["edge_weight"], "kind": "number"}])
-        if (weight < 0).any():
-            raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
-        graph["edge_weight"] = weight
-    features = pd.DataFrame(encoded(edges, schema.get("edge_columns", ()), unknown))
-    graph = pd.concat([graph, features], axis=1)
+    of_edges = list(schema["edge_columns"])
+    has_weight = schema["edge_weight"] is not None
+    if has_weight:
+        of_edges.insert(0, {"name": schema["edge_weight"], "kind": "number", "fill": None})
+    values = encoded(edges, of_edges, unknown)
+    if has_weight and (values[:, 0] < 0).any():
+        raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
+    graph = pd.concat([graph, pd.DataFrame(values)], axis=1)
     if not schema["directed"]:
         graph = _both_ways(graph)
+    values = graph.drop(columns=ENDS).to_numpy()
+    arrays = {"x": encoded(nodes, schema["columns"], unknown)}
     arrays["edge_index"] = graph[ENDS].to_numpy(np.int64).T.copy()
-    if "edge_weight" in graph:
-        arrays["edge_weight"] = graph["edge_weight"].to_numpy()
-    if features.shape[1]:
-        arrays["edge_attr"] = graph[features.columns].to_numpy()
+    if has_weight:
+        arrays["edge_weight"] = values[:, 0]
+    if schema["edge_columns"]:
+        arrays["edge_attr"] = values[:, int(has_weight) :]
     return ids, arrays
 
 
@@ -221,10 +220,10 @@ def predict(
     inside = {"schema.yaml": ""}
     program = torch.export.load(Path(__file__).with_suffix(".pt2"), extra_files=inside)
     schema = yaml.safe_load(inside["schema.yaml"])
-    columns, of_edges = schema.get("columns", []), schema.get("edge_columns", [])
-    ids, arrays = read_graph(
-        read_table(nodes, columns), read_table(edges, of_edges), schema, unknown
-    )
+    columns, of_edges = schema["columns"], schema["edge_columns"]
+    texts = [column["name"] for column in (*columns, *of_edges) if column["kind"] == "category"]
+    tables = read_table(nodes, texts), read_table(edges, texts)
+    ids, arrays = read_graph(*tables, schema, unknown)
     arrays["x"] = standardised(arrays["x"], columns)
     if not columns:
         arrays["x"] = np.ones((len(ids), 1))

@@ -113,9 +113,9 @@ class Tables(CheckedGraphs):
         trained = self.adopted
         if trained is not None and not trained.named:
             raise DataError("the model was trained on arrays without names: give it a Data.")
-        known = trained.as_dict() if trained is not None else {}
-        nodes = read_table(self.nodes, known.get("columns", ()))
-        edges = read_table(self.edges, known.get("edge_columns", ()))
+        known = () if trained is None else (*trained.columns, *trained.edge_columns)
+        texts = [column.name for column in known if column.kind == "category"]
+        nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
         notes: list[str] = []
         if trained is not None:
             # The next table may call its ids and its targets otherwise; all else is the model's.

@@ -107,14 +107,12 @@ class UnionGraph:
         num_nodes: Number of all nodes.
         node_to_graph: The graph of each node; None for a single graph.
         per_graph: True if each graph has a target, not each node.
-        rows: Number of targets of each of the given graphs.
     """
 
     arrays: dict[str, Any]
     num_nodes: int
     node_to_graph: Tensor | None
     per_graph: bool
-    rows: list[int]
 
 
 def union_of(
@@ -172,8 +170,7 @@ def union_of(
         node_to_graph = torch.cat(owners)
     if per_graph is None:
         per_graph = _have_graphs_targets(each, count, notes)
-    rows = [len(one.arrays["y"]) for one in each]
-    return UnionGraph(arrays, num_nodes, node_to_graph, per_graph, rows)
+    return UnionGraph(arrays, num_nodes, node_to_graph, per_graph)
 
 
 class _OneGraph:

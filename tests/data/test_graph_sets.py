@@ -155,7 +155,7 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
         (lambda graphs: GraphSource(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
         (
             lambda graphs: GraphSource(graphs, split={"train": [12], "val": [1], "test": [2]}),
-            "row 12.*0 to 11",
+            "train .*0 to 11",
         ),
         (lambda graphs: MiniBatches(GraphSource(graphs), parts=2).groups, "MiniBatches.*graphs"),
         (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
