@@ -180,7 +180,7 @@ def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, step
     assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
 
 
-def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_goes_on(
+def test_two_processes_with_half_of_a_graph_each_measure_what_one_does(
     trained, tmp_path, monkeypatch
 ):
     # To draw the measures takes longer than to train.
@@ -211,7 +211,7 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_g
     assert rest == pytest.approx(whole, rel=1e-9)
 
 
-def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(
+def test_processes_with_other_dropout_masks_find_the_same_metrics(
     trained,
 ):
     _, rows = read(trained / "schedule")

@@ -30,7 +30,7 @@ def folder(trained: Path, gnn_depth: Callable) -> Path:
 AGAIN = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
 
 
-def test_a_model_is_tested_on_the_data_that_it_was_trained_on_unless_other_data_is_asked_for(
+def test_a_model_is_tested_by_default_on_the_data_of_its_training(
     trained: Path, gnn_depth: Callable
 ):
     words = ["test", *CPU, "--ckpt_path", str(trained / "checkpoints/last.ckpt")]
@@ -115,7 +115,7 @@ def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str
     assert f"Whole: --ckpt_path {path.with_name(other)} ({age})." in answer.err
 
 
-def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(
+def test_of_a_truncated_checkpoint_the_previous_one_is_offered(
     gnn_depth: Callable,
 ):
     assert (
@@ -147,7 +147,7 @@ def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(
     assert gnn_depth("test", *CPU, "--ckpt_path", str(run)).code == 0, "its best one is whole"
 
 
-def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gnn_depth: Callable):
+def test_last_is_the_newest_run_of_this_name_or_an_error(gnn_depth: Callable):
     words = ["fit", *SHORT, "--run.name", "mine", "--ckpt_path", "last", "--trainer.max_epochs"]
     answer = gnn_depth(*words, "2")
     assert answer.code == 2
@@ -172,14 +172,7 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     assert "--ckpt_path auto is for fit" in answer.err
 
 
-def test_a_folder_with_one_run_below_stands_for_it(folder: Path, gnn_depth: Callable):
-    for above in (folder.parent, folder.parent.parent):
-        answer = gnn_depth("test", *CPU, "--ckpt_path", str(above))
-        assert answer.code == 0, answer.err
-        assert f"--ckpt_path {above} is {folder}/checkpoints/best.ckpt" in answer.err
-
-
-def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_starts_one_otherwise(
+def test_auto_resumes_the_run_with_the_same_model_data_and_seed(
     gnn_depth: Callable,
 ):
     words = ["fit", *SHORT, "--ckpt_path", "auto", "--run.name", "mine"]
@@ -226,9 +219,7 @@ def test_auto_passes_over_a_run_with_other_code_or_precision(
     assert "the plugin plug_own.py was edited" in answer.err
 
 
-def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when_it_is_dead(
-    folder: Path, gnn_depth: Callable
-):
+def test_auto_does_not_train_what_a_living_process_trains(folder: Path, gnn_depth: Callable):
     words = [*AGAIN, *FOUR]
     write_result(folder, read_result(folder) | {"status": "running"})
     (folder / "checkpoints/.last.ckpt.part").touch()

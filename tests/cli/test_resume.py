@@ -116,7 +116,7 @@ def fit(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=["every kind of state", "an end in steps", "buffers"],
 )
-def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(
+def test_a_resumed_training_equals_the_uninterrupted_one_to_the_last_bit(
     fit: Callable, words: list[str]
 ):
     words = [*words, "--trainer.max_epochs", "8", "--run.save_every_epochs", "5"]
@@ -131,7 +131,7 @@ EARLY = ["--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/l
 EARLY += ["--model.optimizer.lr=0.05", *RANDOM]
 
 
-def test_a_training_that_early_stopping_ended_is_complete_and_with_more_patience_goes_on_exactly(
+def test_after_early_stopping_only_more_patience_resumes_a_training(
     fit: Callable, gnn_depth: Callable
 ):
     words = [*SHORT, *EARLY, "--trainer.max_epochs=60", "--run.name=early"]
@@ -196,9 +196,7 @@ def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_ow
     assert json.loads((rest / "result.json").read_text())["seed"] == 3
 
 
-def test_signals_of_a_callback_in_the_middle_of_a_step_do_not_replace_a_whole_checkpoint(
-    fit: Callable, gnn_depth
-):
+def test_a_signal_within_a_step_does_not_replace_a_whole_checkpoint(fit: Callable, gnn_depth):
     Path("numbers_drawn.py").write_text(
         "import lightning as L\n\n\nclass Stop(L.Callback):\n"
         "    def on_before_optimizer_step(self, trainer, *_):\n"

@@ -51,9 +51,7 @@ def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(
     assert [path.name for path in Path().iterdir()] == ["runs"]
 
 
-def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_run_with_its_seed(
-    fit: Callable, gnn_depth: Callable
-):
+def test_the_config_in_the_folder_repeats_the_run(fit: Callable, gnn_depth: Callable):
     printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
     _, first = fit(*DEEP)
     assert (first / "config.yaml").read_text() == printed
@@ -85,7 +83,7 @@ def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return of
 
 
-def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_change(
+def test_a_run_is_named_after_its_config_or_parts_and_changed_flags(
     named: Callable,
 ):
     Path("deep.yaml").write_text("model: {num_layers: 3, layer: gat}\n")
@@ -124,22 +122,3 @@ def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
     answer = refused(command, *SMALL, "--ckpt_path", str(trained / "checkpoints/last.ckpt"), *asked)
     assert difference in answer
     assert len(answer.splitlines()) == 3
-
-
-def test_an_output_that_could_not_be_written_is_refused_before_any_work(
-    trained: Path, refused: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    Path("there.csv").write_text("mine")
-    monkeypatch.setattr(
-        "gnn_depth.data.base.NodeDataModule.batch",
-        property(lambda self: pytest.fail("data was read")),
-    )
-    words = ["predict", *SMALL, "--ckpt_path", str(trained / "checkpoints/best.ckpt")]
-    assert "--output FILE" in refused(*words)
-    for output, message in (
-        ("p.txt", "unknown suffix '.txt'. Available: .csv, .npz."),
-        ("there.csv", "the file exists"),
-        ("no/p.csv", "there is no folder 'no'"),
-    ):
-        assert message in refused(*words, "--output", output)
-    assert Path("there.csv").read_text() == "mine"

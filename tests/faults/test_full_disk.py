@@ -9,7 +9,7 @@ from gnn_depth.runs import read_result, write_result
 
 
 @pytest.mark.parametrize(("left", "epochs"), [(0, 120), (32768, 4)])
-def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_are_intact(
+def test_a_full_disk_ends_a_run_with_one_line_and_spoils_no_older_result(
     fit: Callable, harm: Callable, mounted: Callable, left: int, epochs: int
 ):
     disk = mounted("size=1m")
@@ -35,7 +35,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(fit: Callable,
         assert part in answer.err
 
 
-def test_a_result_that_cannot_be_written_marks_a_running_one_as_failed_and_spoils_no_other(
+def test_a_result_that_cannot_be_written_marks_a_running_one_as_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def full(*_: object) -> None:

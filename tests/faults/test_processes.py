@@ -56,7 +56,7 @@ def training(tmp_path: Path) -> Iterator[Callable]:
 
 
 @pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails
-def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(
+def test_an_error_in_one_of_two_processes_ends_the_other_with_one_line(
     training: Callable, tmp_path: Path
 ):
     process = training(

@@ -41,7 +41,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return answer
 
 
-def test_a_job_that_is_queued_again_goes_on_where_it_was_with_the_same_command(
+def test_a_requeued_job_resumes_with_the_same_command(
     fit: Callable, harm: Callable, scontrol: Callable
 ):
     words = [*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto"]

@@ -77,7 +77,7 @@ AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.devi
     ],
     ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
 )
-def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
+def test_a_training_stopped_within_an_epoch_resumes_to_the_last_bit(
     fit: Callable, harm: Callable, data: list[str], words: list[str], steps: int
 ):
     _, whole = fit(*words, data=data)
@@ -135,20 +135,6 @@ def test_more_signals_while_it_is_saved_change_nothing(
     assert read_result(folder)["status"] == "interrupted"
     assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
     assert (folder / "checkpoints" / "best.ckpt").exists()
-
-
-def test_ctrl_c_pressed_again_stops_in_the_middle_of_a_step_and_keeps_what_was_saved(
-    fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    _, folder = fit(*harm("Send", number=signal.SIGINT, times=2))
-    assert read_result(folder)["epochs"] == 3, "one key that two programs pass on is pressed once"
-    monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
-    answer, folder = fit(
-        *harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1"
-    )
-    assert answer.code == 130
-    assert read_result(folder)["status"] == "interrupted"
-    assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
 
 
 def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):

@@ -61,7 +61,7 @@ class Dying:
         return guarded
 
 
-def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_save_again(
+def test_a_process_killed_at_any_step_leaves_a_whole_checkpoint(
     tmp_path,
 ):
     for step in range(100):
@@ -155,7 +155,7 @@ def test_what_cannot_be_written_is_one_line_and_leaves_what_was_there(path, monk
     assert not [file for file in path.parent.iterdir() if file.name.endswith(".part")]
 
 
-def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_stay(path):
+def test_a_callback_state_that_could_run_code_is_left_out_with_a_warning(path):
     with pytest.warns(UserWarning, match="callback Odd"):
         DISK.save_checkpoint({"callbacks": {"Odd": {"odd": Path()}, "Fine": {"x": 1}}}, path)
     assert read_checkpoint(path)["callbacks"] == {"Fine": {"x": 1}}
@@ -163,7 +163,7 @@ def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_s
         DISK.save_checkpoint({"hyper_parameters": Path()}, path)
 
 
-def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_belongs_to_them(
+def test_checkpoints_of_a_users_callback_are_verified_and_removed_as_a_whole(
     tmp_path, make_trainer, tiny, model
 ):
     own = ModelCheckpoint(

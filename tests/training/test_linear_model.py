@@ -6,10 +6,8 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from torch_geometric.data import Data
 
-import gnn_depth
 from gnn_depth.data import GraphSource
 from gnn_depth.training.linear_model import ALONE, WITH_MEANS, linear_metrics
-from gnn_depth.training.summary import _comparison
 from gnn_depth.training.tasks import make_task
 
 QUIET = {"progress": False, "enable_model_summary": False}
@@ -84,24 +82,3 @@ def test_numbers_are_those_of_scikit_learn_scaled_or_not(method):
     theirs = Ridge(alpha=0.5).fit(x[train], y[train])  # the mean of squares / L0, and a half of W
     assert found["test/r2"] > 0.5
     assert found["test/r2"] == pytest.approx(theirs.score(x[test], y[test]), abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("answer", "found", "alone", "warns"),
-    [
-        ("test/acc", 0.70, 0.75, True),
-        ("test/acc", 0.70, 0.71, False),
-        ("test/acc", 0.70, 0.50, False),
-        ("test/mae", 10.0, 5.0, True),
-        ("test/mae", 10.0, 9.9, False),
-        ("test/mae", 5.0, 10.0, False),
-        ("test/acc", 0.70, float("nan"), False),
-    ],
-)
-def test_a_linear_model_that_is_better_is_warned_of(answer, found, alone, warns):
-    kind = "regression" if "mae" in answer else "multiclass"
-    model = gnn_depth.NodeClassifier(4, 1 if "mae" in answer else 3, default_task=kind)
-    lines = _comparison(answer, found, {ALONE: {answer: alone}}, model)
-    warning = f"warning: a linear model of {ALONE} predicts better"
-    assert any(line.startswith(warning) for line in lines) == warns
-    assert any("linear model" in line for line in lines) == (alone == alone)

@@ -102,24 +102,6 @@ def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make
         make_trainer().fit(model, datamodule=tiny)
 
 
-def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer):
-    said = []
-    for seed in range(20):
-        torch.manual_seed(seed)
-        model = NodeClassifier(
-            4, 2, num_layers=2, hidden_channels=8, dropout=0.8, decoder="none", encoder="none"
-        )
-        with torch.no_grad():  # overflows only where the dropout keeps large features
-            model.stack.layers[0].lin.weight[0, 0] = torch.finfo(torch.float32).max
-        try:
-            make_trainer(1).fit(model, datamodule=tiny)
-        except Diverged as error:
-            said.append(str(error))
-    in_training = [message for message in said if "training loss" in message]
-    assert len(in_training) > 3
-    assert all("output of layer 1 " in message for message in in_training)
-
-
 def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(
     tiny, make_trainer, tmp_path
 ):

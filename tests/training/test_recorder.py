@@ -83,9 +83,7 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     )
 
 
-def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_weights_are_kept(
-    fit, recorder, model
-):
+def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
     seen, weights = [], []
 
     class Watch(Callback):
@@ -177,7 +175,7 @@ def test_an_epoch_whose_metric_is_undefined_neither_becomes_nor_stays_the_best(v
     assert seen(values).epoch == epoch
 
 
-def test_a_validation_every_second_epoch_is_shown_and_kept_as_that_of_its_own_epoch(
+def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
     recorder, make_trainer, tiny, model
 ):
     loggers = recorder.open({}, "unused")
@@ -193,7 +191,7 @@ def test_a_validation_every_second_epoch_is_shown_and_kept_as_that_of_its_own_ep
     assert len(shown.split()) == 3, "nothing stands below epoch 7"
 
 
-def test_what_is_undefined_is_named_in_the_report_with_the_reason(ended):
+def test_an_undefined_metric_is_named_in_the_report_with_the_reason(ended):
     text = ended({"val/auroc": math.nan, "test/auroc": 0.6}, task="binary", epoch=None)
     assert "no epoch is the best: validation ROC AUC was undefined" in text
     assert "validation ROC AUC is undefined: it needs both values of a label" in text
@@ -220,7 +218,7 @@ def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int)
     return found
 
 
-def test_a_training_is_saved_by_the_minute_or_at_the_end_of_the_epoch_that_it_is_in(clock):
+def test_a_training_is_saved_between_epochs_once_a_minute(clock):
     assert saves(Autosave(1.0, None), clock, seconds=7.0, epochs=30) == [9, 18, 27]
     assert saves(Autosave(1.0, None), clock, seconds=100.0, epochs=4) == [1, 2, 3]
 

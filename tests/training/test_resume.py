@@ -11,7 +11,7 @@ from gnn_depth.data.base import FullBatch
 from gnn_depth.training.resume import SeededSteps, reseed
 
 
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_other_steps_and_processes():
+def test_random_numbers_depend_on_seed_step_and_process_alone():
     def drawn(*where: int) -> tuple[float, ...]:
         reseed(*where, torch.device("cpu"))
         return torch.rand(()).item(), random.random(), float(np.random.rand())

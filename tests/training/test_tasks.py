@@ -190,15 +190,6 @@ def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(shift
     assert metrics["mae"].compute().item() <= 1e-9 * (abs(shift) + 5 * spread)
 
 
-def test_another_metric_chooses_the_best_epoch(fit):
-    _, recorder, epochs = fit(Tiny(), best_metric="loss")
-    losses = [values["val/loss"].item() for values in epochs]
-    assert recorder.best.monitor == "val/loss"
-    assert recorder.best.epoch == losses.index(min(losses))
-    with pytest.raises(ValueError, match="best_metric 'f2'.*f1"):
-        NodeClassifier(4, 2, best_metric="f2")
-
-
 def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
     schema = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97))
     assert Binary(2).read_schema(schema).positive == "fraud"
