@@ -26,14 +26,15 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli.reproduce import load_item
-from gnn_depth.cli.sweep import load_grid
 from gnn_depth.reports.published import (
     Level,
     Published,
@@ -89,7 +90,7 @@ class Claim:
 
     @property
     def n(self) -> int:
-        return len(self.values) or self.data.get("n", 1)
+        return len(self.values) or int(self.data.get("n", 1))
 
     @property
     def mean(self) -> float:
@@ -167,12 +168,12 @@ class Results:
             column = tuple(claim.at[axis] for axis in self.head.get("columns", ())) or ("result",)
             rows[row] = columns[column] = None
             cells[row, column] = self._cell(claim, sources, usual)
-        head = [*self.head["rows"], *map(", ".join, columns)]
-        lines = [head, ["---"] * len(head)]
+        lines = []
         for row in rows:
             lines.append([*row, *(cells.get((row, column), "") for column in columns)])
+        table = table_of([*self.head["rows"], *map(", ".join, columns)], lines)
         notes = " ".join(self._notes(list(sources), usual))
-        return "\n".join(map(line_of, lines)) + f"\n\n{notes}"
+        return f"{table}\n\n{notes}"
 
     def _cell(self, claim: Claim, sources: Mapping[str, int], usual: int) -> str:
         """What was measured, with notes on seeds, epochs and published numbers."""
@@ -217,9 +218,10 @@ def number_text(number: PublishedNumber) -> str:
     return text
 
 
-def line_of(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
+def table_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 def load(folder: Path = FOLDER) -> list[Results]:
@@ -249,19 +251,14 @@ def counted(found: Sequence[Results]) -> dict[tuple[str, str], Counter[str]]:
     for results in found:
         name = name_of(results)
         for claim in results.claims:
-            first = next(results.verdicts(claim), None)
-            if first is None:
-                continue
-            source, number, level = first
-            paper = source.split(",")[0]
-            cell = (name, *sorted(claim.at.items()))
-            # The same runs compared with the same number, in another item.
-            runs = (paper, number, claim.mean, *claim.values)
-            if cell in seen or runs in seen:
-                continue
-            seen |= {cell, runs}
-            outcome = SHORT if claim.shorter() else level
-            lines[paper, name][outcome] += 1
+            for source, number, level in islice(results.verdicts(claim), 1):
+                paper = source.split(",")[0]
+                cell = (name, *sorted(claim.at.items()))
+                # The same runs compared with the same number, in another item.
+                runs = (paper, number, claim.mean, *claim.values)
+                if cell not in seen and runs not in seen:
+                    lines[paper, name][SHORT if claim.shorter() else level] += 1
+                    seen |= {cell, runs}
     return lines
 
 
@@ -270,10 +267,11 @@ def counts(found: Sequence[Results]) -> str:
     columns = (*LEVELS, SHORT)
     lines = counted(found)
     total: Counter[str] = sum(lines.values(), Counter())
-    table = [line_of(["paper", "item", *columns]), "|---|---|" + len(columns) * "---|"]
-    for (paper, name), count in [*sorted(lines.items()), (("**all**", ""), total)]:
-        table.append(line_of([paper, name, *(str(count[column]) for column in columns)]))
-    return "\n".join(table)
+    rows = [*sorted(lines.items()), (("**all**", ""), total)]
+    return table_of(
+        ["paper", "item", *columns],
+        [[*names, *(str(count[column]) for column in columns)] for names, count in rows],
+    )
 
 
 @dataclass(frozen=True)
@@ -292,34 +290,31 @@ class Authors:
         return Claim(self.data, "std")
 
     @property
-    def is_variation(self) -> bool:
-        """True if an option besides the number of epochs differs from the paper's."""
-        return not EPOCHS_OF_THEIRS.issuperset(self.data.get("changed", {}))
+    def changed(self) -> dict[str, Any]:
+        """The options that our runs do not have."""
+        return self.data.get("changed", {})
 
     @property
-    def _was_still_learning(self) -> bool:
-        """True if the released code was given fewer epochs than its paper and was best near their
-        end."""
-        if EPOCHS_OF_THEIRS.isdisjoint(self.data.get("changed", {})):
-            return False
-        for best, epochs in zip(self.data["best_epochs"], self.data["epochs"], strict=True):
-            if best > 0.8 * epochs:
-                return True
-        return False
+    def is_variation(self) -> bool:
+        """True if an option besides the number of epochs differs from the paper's."""
+        return not EPOCHS_OF_THEIRS.issuperset(self.changed)
 
     @property
     def verdict(self) -> str:
         """Whether the difference of the two means is within noise.
 
         Noise is the 95% interval of the difference of two means with the deviation of the seeds on
-        both sides together; with one seed on both sides nothing can be said.
+        both sides together; with one seed on both sides nothing can be said. Where the released
+        code had fewer epochs than its paper and was best near their end, it was still learning.
         """
         if self.ours is None:
             return "not run by us"
         if self.ours.shorter() and self.data.get("stopped") != "as ours":
             return SHORT
-        if self._was_still_learning:
-            return SHORT
+        if not EPOCHS_OF_THEIRS.isdisjoint(self.changed):
+            pairs = zip(self.data["best_epochs"], self.data["epochs"], strict=True)
+            if any(best > 0.8 * epochs for best, epochs in pairs):
+                return SHORT
         freedom = self.ours.n + self.theirs.n - 2
         if freedom == 0:
             return "one seed each"
@@ -333,6 +328,28 @@ class Authors:
         is_same = abs(self.ours.mean - self.theirs.mean) <= max(width, 0.001)
         return "as the authors' code" if is_same else "not as the authors' code"
 
+    def row(self) -> list[str]:
+        """Cell, published number, options, accuracies of the released code under three ways to
+        choose the epoch, ours and the verdict."""
+        cell = f"{self.item}: {', '.join(self.theirs.at.values())}"
+        notes = [f"{option} {value}" for option, value in self.changed.items()]
+        if "gpu" in self.data["devices"]:
+            notes.append("on a GPU")
+        texts = []
+        for key in ("values", "last", "largest"):
+            values = self.data[key]
+            claim = None if None in values else Claim(self.data | {"values": values}, "std")
+            texts.append(_text_of(claim))
+        published = number_text(self.published) if self.published else ""
+        return [cell, published, ", ".join(notes), *texts, _text_of(self.ours), self.verdict]
+
+
+def _text_of(claim: Claim | None) -> str:
+    """An accuracy, with the number of seeds if there are several; empty if it is not known."""
+    if claim is None:
+        return ""
+    return f"{claim.text()} (n = {claim.n})" if claim.n > 1 else claim.text()
+
 
 def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Authors]:
     """The claims of the authors' released code, with ours and the published number."""
@@ -343,118 +360,56 @@ def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Author
         for data in content["claims"]:
             data = data | {"stopped": content.get("stopped")}
             theirs = Claim(data, "std")
-            ours, published = None, None
-            for results in same_item:
-                for claim in results.claims:
-                    if ours is None and claim.at == theirs.at:
-                        ours = claim
-                for _, number, _ in results.verdicts(theirs):
-                    published = published or number
-            loaded.append(Authors(content["paper"], content["item"], data, ours, published))
+            ours = [one for results in same_item for one in results.claims if one.at == theirs.at]
+            numbers = [each[1] for results in same_item for each in results.verdicts(theirs)]
+            known = next(iter(ours), None), next(iter(numbers), None)
+            loaded.append(Authors(content["paper"], content["item"], data, *known))
     return loaded
 
 
 def authors_table(authors: Sequence[Authors]) -> str:
     """Published numbers, those of the released code here, and ours."""
-    lines = [
-        "| item and cell | published | released code: best validation epoch | last epoch | "
-        "largest of all epochs | ours | ours and the released code |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = "item and cell,published,released code: best validation epoch,last epoch"
+    head += ",largest of all epochs,ours,ours and the released code"
+    rows = []
     for one in authors:
-        if one.is_variation:
-            continue
-        cell, published = _cell_and_published(one)
-        notes = _notes(one)
-        if notes:
-            cell += f" (theirs: {notes})"
-        columns = [cell, published, *_of_released(one), _text_of(one.ours), one.verdict]
-        lines.append(line_of(columns))
-    return "\n".join(lines)
+        if not one.is_variation:
+            cell, published, notes, *texts = one.row()
+            rows.append([f"{cell} (theirs: {notes})" if notes else cell, published, *texts])
+    return table_of(head.split(","), rows)
 
 
 def variations_table(authors: Sequence[Authors]) -> str:
     """What the released code gives with other options than those of our runs."""
-    lines = [
-        "| item and cell | published | options of the released code | best validation epoch | "
-        "last epoch | largest of all epochs |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in authors:
-        if one.is_variation:
-            lines.append(line_of([*_cell_and_published(one), _notes(one), *_of_released(one)]))
-    return "\n".join(lines)
-
-
-def _cell_and_published(one: Authors) -> tuple[str, str]:
-    """The item with its cell, and the published number; empty if there is none."""
-    cell = f"{one.item}: {', '.join(one.theirs.at.values())}"
-    return cell, number_text(one.published) if one.published else ""
-
-
-def _notes(one: Authors) -> str:
-    """The options that our runs do not have, and a device that is no CPU."""
-    notes = [f"{option} {value}" for option, value in one.data.get("changed", {}).items()]
-    if "gpu" in one.data["devices"]:
-        notes.append("on a GPU")
-    return ", ".join(notes)
-
-
-def _of_released(one: Authors) -> list[str]:
-    """Accuracy of the released code under three ways to choose the epoch; empty if not told."""
-    columns = []
-    for key in ("values", "last", "largest"):
-        values = one.data[key]
-        is_told = None not in values
-        columns.append(_text_of(Claim(one.data | {"values": values}, "std") if is_told else None))
-    return columns
-
-
-def _text_of(claim: Claim | None) -> str:
-    """An accuracy, with the number of seeds if there are several."""
-    if claim is None:
-        return ""
-    return f"{claim.text()} (n = {claim.n})" if claim.n > 1 else claim.text()
-
-
-def _of_code(paper: str, agreeing: int, decided: int) -> str:
-    """What the authors' released code says of a paper's results."""
-    found = []
-    if paper in SAME_FUNCTION:
-        found.append(SAME_FUNCTION[paper])
-    if decided:
-        found.append(f"{agreeing} of {decided} trained cells agree with ours")
-    return "; ".join(found) or "not run"
+    head = "item and cell,published,options of the released code,best validation epoch"
+    head += ",last epoch,largest of all epochs"
+    rows = [one.row()[:-2] for one in authors if one.is_variation]
+    return table_of(head.split(","), rows)
 
 
 def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
     """What reproduces and what does not: a line for each paper."""
-    lines = [
-        "| paper | cells that agree | that do not | undecided, or stopped early | "
-        "the authors' code, run here |",
-        "|---|---|---|---|---|",
-    ]
     of_papers: dict[str, Counter[str]] = defaultdict(Counter)
     for (paper, _), count in counted(found).items():
         of_papers[paper] += count
+    rows = []
     for paper, title in PAPERS.items():
         count = of_papers[paper]
+        of_code = [SAME_FUNCTION[paper]] if paper in SAME_FUNCTION else []
         of_paper = [one for one in authors if one.paper == paper and not one.is_variation]
         verdicts = Counter(one.verdict for one in of_paper)
         agreeing = verdicts["as the authors' code"]
         decided = agreeing + verdicts["not as the authors' code"]
-        columns = [
-            title,
-            str(count["inside"] + count["overlapping"]),
-            str(count["outside"]),
-            str(count["undecided"] + count[SHORT]),
-            _of_code(paper, agreeing, decided),
-        ]
-        lines.append(line_of(columns))
-    lines.append(
-        "| Gradient expansion (Park & Kim 2024) | the paper prints no numbers | | | no code |"
+        if decided:
+            of_code.append(f"{agreeing} of {decided} trained cells agree with ours")
+        agree, open_ = count["inside"] + count["overlapping"], count["undecided"] + count[SHORT]
+        numbers = map(str, (agree, count["outside"], open_))
+        rows.append([title, *numbers, "; ".join(of_code) or "not run"])
+    head = (
+        "paper|cells that agree|that do not|undecided, or stopped early|the authors' code, run here"
     )
-    return "\n".join(lines)
+    last = "| Gradient expansion (Park & Kim 2024) | the paper prints no numbers | | | no code |"
+    return f"{table_of(head.split('|'), rows)}\n{last}"
 
 
 def page(text: str, found: Sequence[Results]) -> str:
@@ -488,72 +443,56 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
     """Add finished runs below a folder to the results of their sweeps, or to one file.
 
     Yields a line per claim. A claim of more seeds stays, and so does one of all epochs where the
-    runs have fewer, unless it is stale.
+    runs have fewer, unless it is stale. Claims of new cells come last.
     """
     cells: dict[tuple[str, str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        if result.get("status") in ("finished", "diverged") and result.get("sweep"):
-            settings = tuple(settings_of(result["command"]))
-            # A path of this machine would be of no use to whoever repeats the run.
-            absolute = [word for word in settings if word.startswith("/")]
-            if absolute:
-                reason = f"{absolute[0]} is not below the folder GNN_DEPTH_DATA"
-                yield f"{path.parent}: left out, for {reason}"
-                continue
-            cells[result["sweep"], json.dumps(result["axes"]), settings].append(result)
-    for (sweep, axes, settings), found in cells.items():
-        path = folder / f"{into or sweep}.json"
+        if result.get("status") not in ("finished", "diverged") or not result.get("sweep"):
+            continue
+        options = options_of(result["command"])
+        # A path of this machine would be of no use to whoever repeats the run.
+        if any(word.startswith("/") for word in options):
+            yield f"{path.parent}: left out, its data is not below the folder GNN_DEPTH_DATA"
+            continue
+        cells[into or result["sweep"], json.dumps(result["axes"]), options].append(result)
+    for (name, axes, options), found in cells.items():
+        path = folder / f"{name}.json"
         if not path.exists():
             yield f"{path.name}: no such file of results, so its runs are left out"
             continue
         content = json.loads(path.read_text(encoding="utf-8"))
         metric = content.get("metric", METRIC)
-        values, seeds, seconds, commits = [], [], [], []
-        for one in sorted(found, key=lambda one: one["seed"]):
-            value = one["metrics"].get(metric, math.nan)
-            if math.isfinite(value):
-                values.append(round(100 * value, 2))
-                seeds.append(one["seed"])
-                if one.get("device", "cpu") == "cpu":  # what a run costs is asked of the CPU
-                    seconds.append(one["seconds"])
-                commits.append(one["git"]["commit"])
-        if not values:
+        found = [one for one in found if math.isfinite(float(one["metrics"].get(metric, "nan")))]
+        if not found:
             continue
+        found.sort(key=itemgetter("seed"))
         claim = {
             "at": json.loads(axes),
-            "values": values,
-            "seeds": seeds,
-            "commit": commits[0][:7],
+            "values": [round(100 * one["metrics"][metric], 2) for one in found],
+            "seeds": [one["seed"] for one in found],
+            "commit": found[0]["git"]["commit"][:7],
         }
+        if options:
+            claim["options"] = list(options)
+        # What a run costs is asked of the CPU.
+        seconds = [one["seconds"] for one in found if one.get("device", "cpu") == "cpu"]
         if seconds:
             claim["seconds"] = round(statistics.fmean(seconds))
-        if settings:
-            claim["options"] = list(settings)
         new = Claim(claim, content["spread"])
-        claims = content["claims"]
-        places = [place for place, old in enumerate(claims) if Claim(old, "std").at == new.at]
-        if places:
-            known = Claim(claims[places[0]], "std")
-            is_shorter = len(new.shorter()) > len(known.shorter())
-            if not known.data.get("stale") and (known.n > new.n or is_shorter):
-                continue
-            claims[places[0]] = claim
-        else:
-            claims.append(claim)
-        if "item" in content:
-            grid = load_grid(str(load_item(content["item"]).grid), True)
-            # Sorted by the first axis in the end, which keeps the order of the others.
-            for axis in reversed(grid.axes):
-                labels = list(grid.labels_of(axis.name))
-                claims.sort(key=lambda one: labels.index(Claim(one, "std").at[axis.name]))
-        save(path, content)
+        claims = {frozenset(Claim(one, "std").at.items()): one for one in content["claims"]}
+        known = Claim(claims.get(frozenset(new.at.items()), {"n": 0}), content["spread"])
+        is_shorter = len(new.shorter()) > len(known.shorter())
+        if known.n and not known.data.get("stale") and (known.n > new.n or is_shorter):
+            continue
+        claims[frozenset(new.at.items())] = claim
+        save(path, content | {"claims": list(claims.values())})
         yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
 
 
-def settings_of(command: Sequence[str]) -> list[str]:
+def options_of(command: Sequence[str]) -> tuple[str, ...]:
     """The options of a command line that change the config, which have a dot, with their values."""
-    data = os.environ.get("GNN_DEPTH_DATA")
+    data = os.environ.get("GNN_DEPTH_DATA", "GNN_DEPTH_DATA is not set")
     found: list[str] = []
     keep = False  # a word without dashes is the value of the option before it
     for word in command:
@@ -563,9 +502,7 @@ def settings_of(command: Sequence[str]) -> list[str]:
             keep = "." in parts[0] and not word.startswith("--run.")
         if keep:
             found += parts
-    if data:
-        found = [word.replace(data, "$GNN_DEPTH_DATA") for word in found]
-    return found
+    return tuple(word.replace(data, "$GNN_DEPTH_DATA") for word in found)
 
 
 def save(path: Path, content: dict[str, Any]) -> None:
@@ -585,32 +522,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit code 1 if the page would change"
-    )
-    parser.add_argument(
-        "--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder"
-    )
-    parser.add_argument(
-        "--into",
-        metavar="NAME",
-        help="take them up in this file, not in that of their sweep's name",
-    )
+    add = parser.add_argument
+    add("--check", action="store_true", help="write nothing; exit code 1 if a page would change")
+    add("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
+    add("--into", metavar="NAME", help="take them up in this file, not in that of their sweep")
     options = parser.parse_args()
     if options.take:
         print("\n".join(take(options.take, into=options.into)))
     found = load()  # after take, which changes it
-    differs = False
+    changed = False
     for path in PAGES:
         before = path.read_text(encoding="utf-8")
         after = page(before, found)
-        differs = differs or before != after
+        changed = changed or before != after
         if not options.check:
             path.write_text(after, encoding="utf-8")
-    if options.check:
-        return int(differs)
     print(counts(found))
-    return 0
+    return int(options.check and changed)
 
 
 if __name__ == "__main__":

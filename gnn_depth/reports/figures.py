@@ -274,11 +274,11 @@ def depth(
     for title, name, runs in groups:
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
         cells = list(table.cells.values())
-        at = [place_of[row] for (row,) in table.rows]
+        at = np.array([place_of[row] for (row,) in table.rows])
         look = picture.look(name)
         if has_names:  # nothing connects names, and the points of several lines stand side by side
             look["linestyle"] = "none"
-            at = np.add(at, DODGE * picture.styles[name])
+            at = at + DODGE * picture.styles[name]
         half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
         mean = np.array([cell.mean for cell in cells])
         counts += [cell.n for cell in cells]

@@ -201,13 +201,11 @@ def _best(table: ResultTable) -> list[tuple[int, int]]:
     """Place of each best mean among at least two, including all that print the same."""
     by_column = _are_numbers(table.columns) and not _are_numbers(table.rows)
     rivals = defaultdict(list)
-    for place, (row, column) in enumerate(product(table.rows, table.columns)):
+    for row, column in product(table.rows, table.columns):
         cell = table.cells[row, column]
         if cell.n:
-            row_place, column_place = divmod(place, len(table.columns))
-            rivals[column if by_column else row].append(
-                (cell.mean, (row_place, len(row) + column_place))
-            )
+            place = table.rows.index(row), len(row) + table.columns.index(column)
+            rivals[column if by_column else row].append((cell.mean, place))
     pick = min if lower_is_better(table.metric) else max
     found = []
     for means in rivals.values():
