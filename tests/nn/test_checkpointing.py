@@ -86,9 +86,7 @@ def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
 @pytest.mark.parametrize(
     ("every", "options"), [(1, {}), (100, {}), (2, {"num_layers": 2, "layer": GCN})]
 )
-def test_segments_may_have_any_length_and_what_nobody_reads_is_left_out_of_them(
-    every, options, graph
-):
+def test_segments_may_have_any_length(every, options, graph):
     assert_same(two_of(every, skip=Residual, **options), graph, read=2 if options else 9)
 
 
@@ -137,7 +135,7 @@ def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_want
     assert calls == list(stack.layers)
 
 
-def test_the_length_of_a_segment_is_the_root_of_the_number_of_layers_or_a_number():
+def test_a_segment_has_a_given_number_of_layers_or_the_root_of_all():
     assert [segment_length("sqrt", layers) for layers in (1, 9, 10)] == [1, 3, 4]
-    with pytest.raises(ValueError, match="sqrt or none, not True"):
-        segment_length(True, 4)
+    with pytest.raises(ValueError, match="sqrt or none, not 'all'"):
+        segment_length("all", 4)

@@ -122,7 +122,7 @@ class SpectralNorm(LimitedNorm):
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
             tolerance = TOLERANCE_OF_16_BITS
-            if dtype in (torch.float32, torch.float64):
+            if dtype.itemsize > 2:
                 tolerance = TOLERANCE
             stacked = widen(torch.stack([weight.detach() for weight in weights]))
             u = widen(torch.stack([norm.u for norm in norms]))
@@ -178,17 +178,11 @@ def iterated(
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
     r"""Rounds of :math:`v = W^\top u / \|W^\top u\|, \; u = W v / \|W v\|`.
 
-    Where :math:`W^\top u = 0`, u begins anew at the largest row; all is zero where W is. Matrices
-    are divided by their largest entry first, so that they may have any size that their type can
-    hold.
+    Matrices are divided by their largest entry first, so that they may have any size that their
+    type can hold.
     """
     weights = weights / weights.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
-    v = _product(weights.mT, u)
-    longest = torch.linalg.vector_norm(weights, dim=2).argmax(1)
-    row = weights[torch.arange(len(weights), device=weights.device), longest]
-    v = _unit(torch.where((v == 0).all(1, keepdim=True), row, v))
-    u = _unit(_product(weights, v))
-    for _ in range(iterations - 1):  # the first round is done
+    for _ in range(iterations):
         v = _unit(_product(weights.mT, u))
         u = _unit(_product(weights, v))
     return u, v

@@ -5,9 +5,9 @@ A snapshot of what the computation depends on lets the backward pass repeat it e
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,6 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Blocks, Hidden, States
 from gnn_depth.ranges import Count
 
-T = TypeVar("T")
 CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
 
 
@@ -32,7 +31,7 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
         return 0
     if every == "sqrt":
         return math.ceil(math.sqrt(num_layers))
-    if isinstance(every, bool) or not isinstance(every, int):
+    if not isinstance(every, int):
         raise ValueError(
             f"checkpoint_every must be a number of layers, sqrt or none, not {every!r}."
         )
@@ -59,9 +58,16 @@ class CheckpointedBlocks(Blocks):
         # Each segment gets a copy of the states, so recomputing it does not add states twice.
         for start in range(0, len(self), self.length):
             segment = Blocks(list(self)[start : start + self.length])
-            graphs_here = graphs[start : start + self.length]
-            x, kept = recomputed(
-                _run, list(segment.modules()), graphs[0], segment, x, graphs_here, kept
+            snapshot = Snapshot(segment.modules(), graphs[0].device)
+            x, kept = checkpoint(
+                _run,
+                segment,
+                x,
+                graphs[start : start + self.length],
+                kept,
+                use_reentrant=False,
+                preserve_rng_state=False,  # the snapshot preserves it, and buffers too
+                context_fn=snapshot.contexts,
             )
         states.all = kept.all  # for the decoder
         return x
@@ -75,73 +81,50 @@ def _run(
     return blocks(x, graphs, states), states
 
 
-def recomputed(
-    function: Callable[..., T], modules: Sequence[nn.Module], graph: Graph, *args: Any
-) -> T:
-    """Call a function on a graph whose activations the backward pass recomputes.
-
-    Args:
-        function: The function.
-        modules: The modules that it calls.
-        graph: A graph on the device of the computation.
-        *args: Its arguments.
-    """
-    snapshot = Snapshot(modules, graph.device)
-    return checkpoint(
-        function,
-        *args,
-        use_reentrant=False,
-        preserve_rng_state=False,  # the snapshot preserves it, and buffers too
-        context_fn=lambda: (nullcontext(), snapshot()),
-    )
-
-
 class Snapshot:
-    """The current random number generators, buffers and autocast mode; a call restores them
-    temporarily.
+    """The current random number generators, buffers and autocast mode, to be restored for a while.
 
     It holds the buffers of modules in training mode, which batch norms and power iterations change.
     """
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device) -> None:
         self.device = device
-        self._buffers: list[tuple[nn.Module, str, Tensor]] = []
+        self.buffers: list[tuple[nn.Module, str, Tensor]] = []
         for module in modules:
             if not module.training:
                 continue
             for name, buffer in module._buffers.items():
                 if buffer is not None:  # such as the running averages of a norm without any
-                    self._buffers.append((module, name, buffer.clone()))
-        self._on_cpu = device.type == "cpu"
-        self._random = torch.get_rng_state()
-        if not self._on_cpu:
-            self._random_of_device = torch.get_device_module(device).get_rng_state(device)
-        self._autocast = torch.is_autocast_enabled(device.type)
-        self._autocast_dtype = torch.get_autocast_dtype(device.type)
+                    self.buffers.append((module, name, buffer.clone()))
+        self.random = torch.get_rng_state()
+        if device.type != "cpu":
+            self.random_of_device = torch.get_device_module(device).get_rng_state(device)
+        self.autocast = torch.is_autocast_enabled(device.type)
+        self.autocast_dtype = torch.get_autocast_dtype(device.type)
+
+    def contexts(self) -> tuple[nullcontext[None], AbstractContextManager[None]]:
+        """The contexts of the first and of the second computation."""
+        return nullcontext(), self.restored()
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def restored(self) -> Iterator[None]:
+        """Restore everything for a while."""
         kind = self.device.type
-        if self._on_cpu:
-            fork = torch.random.fork_rng([])  # of devices besides the CPU, whose state it keeps
-        else:
-            fork = torch.random.fork_rng([self.device], device_type=kind)
-        autocast = torch.autocast(kind, self._autocast_dtype, self._autocast)
-        with fork, autocast, self._with_buffers():
-            torch.set_rng_state(self._random)
-            if not self._on_cpu:
+        devices = []
+        if kind != "cpu":  # the state of the CPU is kept in any case
+            devices.append(self.device)
+        fork = torch.random.fork_rng(devices, device_type=kind)
+        with fork, torch.autocast(kind, self.autocast_dtype, self.autocast):
+            torch.set_rng_state(self.random)
+            if devices:
                 device_module = torch.get_device_module(self.device)
-                device_module.set_rng_state(self._random_of_device, self.device)
-            yield
-
-    @contextmanager
-    def _with_buffers(self) -> Iterator[None]:
-        # Tensors are replaced, not overwritten: autograd may have saved them.
-        now = [(module, name, module._buffers[name]) for module, name, _ in self._buffers]
-        try:
-            for module, name, buffer in self._buffers:
-                module._buffers[name] = buffer.clone()
-            yield
-        finally:
-            for module, name, current in now:
-                module._buffers[name] = current
+                device_module.set_rng_state(self.random_of_device, self.device)
+            # Tensors are replaced, not overwritten: autograd may have saved them.
+            now = [module._buffers[name] for module, name, _ in self.buffers]
+            try:
+                for module, name, buffer in self.buffers:
+                    module._buffers[name] = buffer.clone()
+                yield
+            finally:
+                for (module, name, _), buffer in zip(self.buffers, now, strict=True):
+                    module._buffers[name] = buffer

@@ -1,7 +1,6 @@
 """Export a stack with ``torch.export``: a file that PyTorch reads and runs without this package."""
 
 import copy
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +12,10 @@ from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.nn.parts import Layer, Norm, Skip
 from gnn_depth.registry import described
 
-#: Exported outputs may differ from the model's by rounding, relative to the largest one.
-TOLERANCE = 1e-5
-#: Parts may amplify rounding, for instance by a division by small deviations. Outputs may then
-#: differ by up to AMPLIFIED, if they are equal to EXACT in float64, and if the model's own outputs
-#: in float32 and in float64 differ as much, up to a factor of LIKE_ROUNDING.
-AMPLIFIED, EXACT, LIKE_ROUNDING = 1e-3, 1e-9, 10
+#: Exported outputs may differ from the model's by this fraction of the largest output. Parts may
+#: amplify rounding, for instance by a division by small deviations: then by a few times as much as
+#: the model's outputs in float32 differ from those in float64, but never by more than LARGEST.
+TOLERANCE, TIMES_ROUNDING, LARGEST = 1e-5, 10, 1e-3
 FEWEST = 2  # nodes and edges of a graph: torch.export makes constants of smaller numbers
 # Nodes and edges of the graph that is traced, and of those on which the models are compared.
 SIZE = (20, 50)
@@ -117,16 +114,8 @@ def export(
     Raises:
         ValueError: A part cannot be exported, which is named; or the outputs differ.
     """
-    names = []
-    if edge_weights:
-        names.append("edge_weight")
-    if edge_channels:
-        names.append("edge_attr")
-    if per_graph:
-        names.append("batch")
     # A copy, in evaluation: the caller's model may be in the middle of a training.
     model = copy.deepcopy(model).eval().requires_grad_(False)
-
     for module in model.modules():
         refusal = getattr(module, "export_refusal", "")
         if refusal:
@@ -135,28 +124,44 @@ def export(
     most = min(limits, default=None)
 
     def sample(nodes: int, edges: int) -> dict[str, Tensor]:
+        """Random inputs of a graph with loops, repeated edges and, if few edges, isolated nodes."""
         if most is not None:
             nodes = min(nodes, most)
-        return _sample(nodes, edges, in_channels, edge_channels, names)
+        draws = torch.Generator().manual_seed(nodes)
+        if isinstance(in_channels, int):
+            x = torch.randn(nodes, in_channels, generator=draws)
+        else:
+            columns = [torch.randint(size, (nodes,), generator=draws) for size in in_channels]
+            x = torch.stack(columns, 1)
+        inputs = {"x": x, "edge_index": torch.randint(nodes, (2, edges), generator=draws)}
+        if edge_weights:
+            inputs["edge_weight"] = torch.rand(edges, generator=draws)
+        if edge_channels:
+            inputs["edge_attr"] = torch.randn(edges, edge_channels, generator=draws)
+        if per_graph:
+            inputs["batch"] = torch.arange(nodes) * 2 // nodes
+        return inputs
 
     first = sample(*SIZE)
     _on_graph(model, first)  # weight norms compute their state here, once
     program = _traced(_OnTensors(model), first, most)
     # Of other sizes than the traced one: a fixed number would show.
-    others = [sample(nodes, edges) for nodes, edges in COMPARED]
-    error = _error(program, model, others)
-    if error <= TOLERANCE:
-        return program
-    if error <= AMPLIFIED:
-        exact = copy.deepcopy(model).double()
-        in_float64 = _traced(_OnTensors(exact), _doubled(first), most)
-        is_equal = _error(in_float64, exact, [_doubled(other) for other in others]) <= EXACT
-        if is_equal and error <= LIKE_ROUNDING * _rounding(model, exact, others):
-            return program
-    raise ValueError(
-        f"the exported model differs from the model by {error:.1e} of the largest output, on "
-        "random graphs: it is not saved."
-    )
+    run, exact = program.module(), copy.deepcopy(model).double()
+    error = rounding = 0.0
+    for nodes, edges in COMPARED:
+        inputs = sample(nodes, edges)
+        outputs = _on_graph(model, inputs)
+        error = max(error, _difference(run(**inputs), outputs))
+        for name, value in inputs.items():
+            if value.is_floating_point():
+                inputs[name] = value.double()
+        rounding = max(rounding, _difference(_on_graph(exact, inputs), outputs))
+    if error > min(LARGEST, max(TOLERANCE, TIMES_ROUNDING * rounding)):
+        raise ValueError(
+            f"the exported model differs from the model by {error:.1e} of the largest output, on "
+            "random graphs: it is not saved."
+        )
+    return program
 
 
 def _traced(
@@ -179,61 +184,20 @@ def _traced(
         with torch.no_grad():
             return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # of many kinds, as a part may do anything
-        part = _part_of(error)
-        if part is not None:
-            who = described(type(part))
-        else:  # torch noticed it at the end, such as a number of nodes that a part has fixed
-            kinds = dict.fromkeys(type(module) for module in _parts_in(wrapped))
-            who = f"a model of {', '.join(described(kind) for kind in kinds)}"
+        kinds = dict.fromkeys(type(part) for part in _parts_in(wrapped))
+        parts = ", ".join(described(kind) for kind in kinds)
         reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{who} cannot be exported: {type(error).__name__}: {reason}") from error
+        raise ValueError(
+            f"a model of {parts} cannot be exported: {type(error).__name__}: {reason}"
+        ) from error
     finally:
         config.update("jaxtyping_disable", checks)
 
 
-def _part_of(error: BaseException) -> Any:
-    """The part whose method is deepest on the stack of an error; None if there is none."""
-    found = None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        owner = frame.f_locals.get("self")
-        if _is_part(owner):
-            found = owner
-    return found
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, Layer | Norm | Skip)
-
-
 def _parts_in(model: nn.Module) -> list[Any]:
-    return [module for module in model.modules() if _is_part(module)]
+    return [module for module in model.modules() if isinstance(module, Layer | Norm | Skip)]
 
 
-def _sample(
-    nodes: int,
-    edges: int,
-    in_channels: int | Sequence[int],
-    edge_channels: int,
-    names: list[str],
-) -> dict[str, Tensor]:
-    """Random inputs of a graph with loops, repeated edges and, if few edges, isolated nodes."""
-    draws = torch.Generator().manual_seed(nodes)
-    if isinstance(in_channels, int):
-        x = torch.randn(nodes, in_channels, generator=draws)
-    else:
-        columns = [torch.randint(size, (nodes,), generator=draws) for size in in_channels]
-        x = torch.stack(columns, 1)
-    known = {
-        "x": x,
-        "edge_index": torch.randint(nodes, (2, edges), generator=draws),
-        "edge_weight": torch.rand(edges, generator=draws),
-        "edge_attr": torch.randn(edges, edge_channels, generator=draws),
-        "batch": torch.arange(nodes) * 2 // nodes,
-    }
-    return {name: known[name] for name in ("x", "edge_index", *names)}
-
-
-@torch.no_grad()
 def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
     x = sample["x"]
     of_edges: dict[str, Any] = {name: sample.get(name) for name in OF_EDGES}
@@ -241,32 +205,7 @@ def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
     return outputs
 
 
-def _error(
-    program: torch.export.ExportedProgram, model: nn.Module, samples: list[dict[str, Tensor]]
-) -> float:
-    """How far a program is from its model, relative to the largest output; NaN if an output is."""
-    run = program.module()
-    errors = []
-    with torch.no_grad():
-        for sample in samples:
-            errors.append(_difference(run(**sample), _on_graph(model, sample)))
-    return float(torch.stack(errors).max())
-
-
-def _rounding(model: nn.Module, exact: nn.Module, samples: list[dict[str, Tensor]]) -> float:
-    """How far a model in float32 is from the same model in float64, as :func:`_error` has it."""
-    errors = []
-    for sample in samples:
-        errors.append(_difference(_on_graph(model, sample), _on_graph(exact, _doubled(sample))))
-    return float(torch.stack(errors).max())
-
-
-def _difference(found: Tensor, wanted: Tensor) -> Tensor:
-    return ((found - wanted).abs().max() / wanted.abs().max().clamp_min(1)).double()
-
-
-def _doubled(sample: dict[str, Tensor]) -> dict[str, Tensor]:
-    found = {}
-    for name, value in sample.items():
-        found[name] = value.double() if value.is_floating_point() else value
-    return found
+def _difference(found: Tensor, wanted: Tensor) -> float:
+    """The largest difference relative to the largest output; infinity if an output is NaN."""
+    difference = (found - wanted).abs().max() / wanted.abs().max().clamp_min(1)
+    return float(difference.nan_to_num(torch.inf))

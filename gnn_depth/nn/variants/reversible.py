@@ -224,7 +224,7 @@ class _Reversible(Function):
         groups, gradients = list(out.chunk(count, 1)), list(grads[0].chunk(count, 1))
         of_parameters: dict[nn.Parameter, Tensor] = {}
         for position in reversed(range(len(ctx.blocks))):
-            with ctx.snapshots[position]():
+            with ctx.snapshots[position].restored():
                 ctx.blocks[position].undo(groups, gradients, of_parameters, ctx.graphs[position])
         _warn_if_inexact(torch.cat(groups, 1), x)
         found = [of_parameters.get(parameter) for parameter in ctx.parameters]
