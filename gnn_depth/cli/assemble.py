@@ -123,7 +123,7 @@ class CommandLineInterface:
                 self.datamodule = self.datamodule.conform_to(
                     self.checkpoint.schema, targets=targets
                 )
-            self.model = build_model(self.resolved["model"], self.datamodule)
+            self.model = build_model(section(self._options, "model"), self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
             objects = trainer_objects(section(self._options, "trainer"))
             self.trainer = make_trainer(objects, self.recorder)
