@@ -5,9 +5,7 @@ import logging
 import shlex
 
 import pandas as pd
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from torch_geometric.utils import homophily, remove_self_loops, subgraph
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch
 from gnn_depth.data.checks import DataError, class_counts
@@ -18,25 +16,21 @@ from gnn_depth.part_specs import options_of
 
 def inspect_data(data: GraphDataModule) -> tuple[str, str]:
     """The report on a data set, and why it cannot be read; empty if it can."""
-    console = Console(color_system=None, highlight=False, markup=False)
+    lines: list[str] = []
     fault = ""
     logging.disable(logging.WARNING)  # the notes are part of the report
     try:
-        with console.capture() as captured:
-            if isinstance(data, Tables):
-                console.print(_columns(data))
-            # Of several batches the first stands for all.
-            batch = next(iter(data.predict_dataloader()))
-            console.print("\n".join([data.about, *_targets(batch, data.class_names)]))
-            for note in data.notes:
-                console.print(f"- {note}")
-            if isinstance(data, Tables):
-                console.print(f"\nTrain with\n\n  {command_of(data)}", soft_wrap=True)
+        if isinstance(data, Tables):
+            lines += [_columns(data), ""]
+        # Of several batches the first stands for all.
+        batch = next(iter(data.predict_dataloader()))
+        lines += [data.about, *_targets(batch, data.class_names), *data.notes]
+        if isinstance(data, Tables):
+            lines += ["", "Train with", f"  {command_of(data)}"]
     except DataError as error:
         fault = str(error)
     finally:
         logging.disable(logging.NOTSET)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
     return "\n".join(lines), fault
 
 
@@ -50,28 +44,29 @@ def command_of(data: Tables) -> str:
     return shlex.join(words)
 
 
-def _columns(data: Tables) -> Table:
+def _columns(data: Tables) -> str:
     """A row for each column of both tables: its name, pandas' type, and its role."""
     nodes, edges = read_table(data.nodes), read_table(data.edges)
     roles = data.roles_in(nodes, edges)
-    of_nodes = {roles.id: "id", data.label: "class", data.split_column: "split"}
-    of_nodes |= dict.fromkeys(data.targets, "number to predict")
+    of_nodes = dict.fromkeys(data.targets, "number to predict")
+    of_nodes |= {roles.id: "id", data.label: "class", data.split_column: "split"}
     source, target = roles.ends
     of_edges = {source: "source", target: "target", roles.edge_weight: "weight"}
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for head in ("table", "column", "type", "role"):
-        table.add_column(head, overflow="fold")
-    features = data.feature_names(nodes)
-    for of_table, frame, named, read in (
-        ("nodes", nodes, of_nodes, features),
-        ("edges", edges, of_edges, data.edge_features),
-    ):
-        for name in frame:
-            role = named.get(name, "not read")
-            if name in read:
-                role = _role(data, frame[name])
-            table.add_row(of_table, name, str(frame[name].dtype), role)
-    return table
+    rows = [("table", "column", "type", "role")]
+    for name in nodes:
+        read = name in data.feature_names(nodes)
+        role = _role(data, nodes[name]) if read else of_nodes.get(name, "not read")
+        rows.append(("nodes", name, str(nodes[name].dtype), role))
+    for name in edges:
+        read = name in data.edge_features
+        role = _role(data, edges[name]) if read else of_edges.get(name, "not read")
+        rows.append(("edges", name, str(edges[name].dtype), role))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def _role(data: Tables, values: pd.Series) -> str:
@@ -83,9 +78,8 @@ def _role(data: Tables, values: pd.Series) -> str:
     role = f"feature: {column.kind}"
     if column.values:
         role += f" of {', '.join(column.values)}"
-    missing = int(values.isna().sum())
-    if missing:
-        role += f"; {missing:,} missing"
+    if values.isna().any():
+        role += f"; {values.isna().sum():,} missing"
     return role
 
 
@@ -93,18 +87,13 @@ def _targets(batch: NodeBatch, names: list[str]) -> list[str]:
     """The classes with their rows, and the homophily of the edges, in words."""
     used = batch.train_mask | batch.val_mask | batch.test_mask
     counts = class_counts(batch.y, used)
-    if not counts:
-        return []
-    rows = [f"{name} {count:,}" for name, count in zip(names, counts, strict=True)]
-    lines = [f"classes: {', '.join(rows)}"]
-    graph = batch.graph
-    if batch.y.dim() == 1 and not batch.per_graph:
-        # A row without a target stands as class 0, and a loop always joins one class.
-        both = used[graph.source] & used[graph.target] & (graph.source != graph.target)
-        same = (batch.y[graph.source] == batch.y[graph.target])[both]
-        by_chance = sum((count / sum(counts)) ** 2 for count in counts)
-        lines.append(
-            f"homophily: {same.double().mean():.2f} of the edges join nodes of one class "
-            f"({by_chance:.2f} by chance)"
-        )
-    return lines
+    rows = [f"{name} {count:,}" for name, count in zip(names, counts, strict=False)]
+    if not rows or batch.per_graph or batch.y.dim() > 1:
+        return [f"classes: {', '.join(rows)}"] if rows else []
+    # A row without a target stands as class 0, and a loop always joins one class.
+    edges, _ = remove_self_loops(subgraph(used, batch.graph.edge_index)[0])
+    same = homophily(edges, batch.y)
+    return [
+        f"classes: {', '.join(rows)}",
+        f"homophily: {same:.2f} of the edges join nodes of one class",
+    ]

@@ -110,22 +110,23 @@ class Tables(CheckedGraphs):
         self.directed = directed
 
     def raw(self) -> RawGraphs:
-        trained = self.adopted
-        if trained is not None and not trained.named:
-            raise DataError("the model was trained on arrays without names: give it a Data.")
-        known = () if trained is None else (*trained.columns, *trained.edge_columns)
-        texts = [column.name for column in known if column.kind == "category"]
-        nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
         notes: list[str] = []
-        if trained is not None:
+        roles = self.adopted
+        if roles is not None:
+            if not roles.named:
+                raise DataError("the model was trained on arrays without names: give it a Data.")
+            known = (*roles.columns, *roles.edge_columns)
+            texts = [column.name for column in known if column.kind == "category"]
+            nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
             # The next table may call its ids and its targets otherwise; all else is the model's.
             roles = replace(
-                trained,
-                id=self.id or trained.id,
-                ends=tuple(self.ends) or trained.ends,
-                label=self._label or trained.label,
+                roles,
+                id=self.id or roles.id,
+                ends=tuple(self.ends) or roles.ends,
+                label=self._label or roles.label,
             )
         else:
+            nodes, edges = read_table(self.nodes), read_table(self.edges)
             roles = self.roles_in(nodes, edges)
             roles = replace(
                 roles,
@@ -244,14 +245,15 @@ class Tables(CheckedGraphs):
                 "which column is to be predicted? Give label for classes (--data.label COLUMN) or "
                 f"targets for numbers (--data.targets '[COLUMN]'); there are {', '.join(nodes)}."
             )
-        if roles.task == "regression":
+        for name in (*roles.label, self.split_column):
+            if name is not None and name not in nodes:
+                raise DataError(unknown_word("column of the nodes", name, nodes))
+        if roles.task == "multiclass":
+            found: dict[str, Any] = {"y": class_names_in(nodes[roles.label[0]])}
+        else:
             # Missing targets are NaN, and their rows in no set.
             columns = [asdict(Column(name, fill=0.0)) for name in roles.label]
-            found: dict[str, Any] = {"y": encoded(nodes, columns)}
-        elif roles.label[0] in nodes:
-            found = {"y": class_names_in(nodes[roles.label[0]])}
-        else:
-            raise DataError(unknown_word("column of the nodes", roles.label[0], nodes))
+            found = {"y": encoded(nodes, columns)}
         if self.split_column:
             words = nodes[self.split_column].fillna("")
             strange = words[~words.isin([*SPLITS, ""])]
@@ -271,11 +273,11 @@ def class_names_in(values: pd.Series) -> np.ndarray:
     Raises:
         DataError: They are numbers with decimals.
     """
-    if pd.api.types.is_float_dtype(values):  # integers, if some are missing
-        if (values.dropna() % 1 != 0).any():
-            raise DataError(
-                f"label {str(values.name)!r} has numbers with decimals, which are no classes: to "
-                f"predict them, give targets (--data.targets '[{values.name}]')."
-            )
-        values = values.astype("Int64")
+    if pd.api.types.is_float_dtype(values):
+        values = values.convert_dtypes()  # integers of which some are missing
+    if pd.api.types.is_float_dtype(values):
+        raise DataError(
+            f"label {str(values.name)!r} has numbers with decimals, which are no classes: to "
+            f"predict them, give targets (--data.targets '[{values.name}]')."
+        )
     return values.astype(object).where(values.notna(), "").astype(str).to_numpy(object)
