@@ -14,7 +14,7 @@ from gnn_depth.registry import unknown
 SPLITS = ("train", "val", "test")
 MASKS = tuple(f"{split}_mask" for split in SPLITS)
 #: The arrays of a graph that are read, by the names of PyTorch Geometric.
-READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "batch", "num_nodes")
+READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "num_nodes")
 MAX_LISTED = 5  # classes that a sentence lists
 #: Sets by the word for their rows, and what follows for a class that they lack.
 ABSENT = {
@@ -138,7 +138,7 @@ def check_finite(x: Tensor) -> None:
         node, feature = (~x.isfinite()).nonzero()[0].tolist()
         raise DataError(
             f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Fill "
-            "single ones first: x.nan_to_num(0), or the option fill of tables. Where all are "
+            "single ones first: x.nan_to_num(0), or the option missing of tables. Where all are "
             "unknown outside the training set, wrap the data in MissingFeatures with rate 1.0."
         )
 

@@ -48,10 +48,8 @@ def fit_features(
     if not columns and _is_one_of_integers(values):
         column = _category(name, values, notes)
         return _one_hot(values, column, "error"), (column,)
-    _refuse_infinite(name, values)
-    # Ranges tell later whether new data has other units; NaN may be erased later.
-    has_values = values.shape[1] <= MOST_SPANS and not values[rows].isnan().any()
-    if not columns and rows.any() and (standardize or has_values):
+    # Ranges tell later whether new data has other units.
+    if not columns and rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
         columns = [Column(str(position)) for position in range(values.shape[1])]
     columns = fit_columns(columns, values, rows, standardize)
     x = _as_float32(name, _scaled(values, columns), notes)
@@ -69,12 +67,11 @@ def conform_features(
     """Features of new data as a trained model with these columns needs them.
 
     Raises:
-        DataError: A category is unknown to the model, or a number is infinite.
+        DataError: A category is unknown to the model.
     """
     values = values.reshape(len(values), -1)
     if _is_one_of_integers(values) and len(columns) == 1 and columns[0].values:
         return _one_hot(values, columns[0], unknown)
-    _refuse_infinite(name, values)
     if sum(column.width for column in columns) != values.shape[1]:
         return _as_float32(name, values, notes)  # another width is refused by the caller
     outside = []
@@ -134,13 +131,6 @@ def _category(name: str, values: Tensor, notes: list[str]) -> Column:
 def _one_hot(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
     frame = pd.DataFrame({column.name: values[:, 0].numpy().astype(str)})
     return torch.from_numpy(encoded(frame, [asdict(column)], unknown)).float()
-
-
-def _refuse_infinite(name: str, values: Tensor) -> None:
-    infinite = values.isinf().nonzero()
-    if len(infinite):
-        row, column = infinite[0].tolist()
-        raise DataError(f"{name}[{row}, {column}] is infinite: features must be finite.")
 
 
 def _as_float32(name: str, exact: Tensor, notes: list[str]) -> Tensor:

@@ -93,7 +93,7 @@ def fit_columns(
         standardize: Whether numbers are scaled.
 
     Raises:
-        DataError: None of the rows has a value.
+        DataError: None of the rows has a value, or one is infinite.
     """
     fitted = []
     first = 0
@@ -104,8 +104,9 @@ def fit_columns(
             fitted.append(column)
             continue
         known = values[~values.isnan()]
-        if not len(known):
-            raise DataError(f"column {column.name!r} has no value in the training rows.")
+        if not len(known) or known.isinf().any():
+            fault = "is infinite" if len(known) else "has no value"
+            raise DataError(f"column {column.name!r} {fault} in the training rows.")
         column = replace(column, span=(known.min().item(), known.max().item()))
         if column.fill is not None:
             column = replace(column, fill=float(np.median(known.numpy())))

@@ -15,7 +15,6 @@ from gnn_depth.registry import unknown as unknown_word
 
 #: Names of two classes of which the second is the positive one.
 SIGNS = (("no", "yes"), ("false", "true"), ("negative", "positive"), ("0", "1"), ("-1", "1"))
-MANY_CLASSES = 100  # from here on, nearly as many classes as rows are no classes
 
 
 @dataclass(eq=False)
@@ -58,7 +57,7 @@ def read_targets(
     elif values.dim() == 2:
         found = _of_labels(values.long())
     else:
-        found = _of_classes(values.long(), torch.ones(len(values), dtype=torch.bool))
+        found = _of_classes(values.long())
     without = int((~found.labelled).sum())
     if without == len(found.y):
         raise DataError(f"none of the {without:,} rows has a target in y.")
@@ -133,32 +132,28 @@ def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:
 
 
 def _of_text(values: np.ndarray) -> Targets:
-    """Classes by name; names that are all integers are classes by number."""
+    """Classes by name; as among integers, -1 is no class but beside 1 alone."""
     if values.ndim != 1:
         raise DataError(f"y is text of shape {values.shape}, and needs one name of a class a row.")
-    column = pd.Series(values.astype(str))
-    labelled = torch.from_numpy((column != "").to_numpy(copy=True))
-    known = column[labelled.numpy()]
-    # The numbers of classes follow the same rules in a table as in a tensor.
-    if len(known) and known.str.fullmatch(r"0|-?[1-9]\d{0,17}").all():
-        numbers = torch.zeros(len(column), dtype=torch.long)
-        numbers[labelled] = torch.from_numpy(known.astype(np.int64).to_numpy(copy=True))
-        return _of_classes(numbers, labelled)
-    names = sorted(known.unique())
+    texts = values.astype(str)
+    known = texts != ""
+    if {*texts[known]} != {"-1", "1"}:
+        known &= texts != "-1"
+    names = sorted({*texts[known].tolist()})
     with suppress(ValueError):  # names that are no numbers stay in alphabetical order
         names = sorted(names, key=float)
-    _check_number_of_classes(len(names), len(known))
-    places = torch.from_numpy(pd.Index(names, dtype=object).get_indexer(column.astype(object)))
-    return Targets(places.masked_fill(~labelled, 0), labelled, names)
+    places = torch.from_numpy(pd.Index(names, dtype=object).get_indexer(texts.astype(object)))
+    return Targets(places.clamp_min(0), torch.from_numpy(known), names)
 
 
-def _of_classes(values: Tensor, known: Tensor) -> Targets:
+def _of_classes(values: Tensor) -> Targets:
     """Classes by number; they are numbered anew, and keep their values as names."""
+    known = torch.ones(len(values), dtype=torch.bool)
     # -1 beside 0, 1, ... marks a row without a class, as LINKX's data has it; beside 1 alone it is
     # the other class.
-    if torch.unique(values[known]).tolist() != [-1, 1]:
-        known = known & (values != -1)
-        negative = (known & (values < 0)).nonzero()
+    if torch.unique(values).tolist() != [-1, 1]:
+        known = values != -1
+        negative = (values < -1).nonzero()
         if len(negative):
             row = int(negative[0])
             raise DataError(
@@ -166,19 +161,9 @@ def _of_classes(values: Tensor, known: Tensor) -> Targets:
                 "a class."
             )
     classes, numbered = torch.unique(values[known], return_inverse=True)
-    _check_number_of_classes(len(classes), int(known.sum()))
     y = torch.zeros_like(values)
     y[known] = numbered
     return Targets(y, known, [str(value) for value in classes.tolist()])
-
-
-def _check_number_of_classes(classes: int, rows: int) -> None:
-    # Identifiers and amounts in place of classes would make a useless model with a huge last layer.
-    if classes > MANY_CLASSES and 2 * classes > rows:
-        raise DataError(
-            f"y has {classes:,} different classes in {rows:,} rows. Numbers to predict are floats "
-            "(y.float()), or `targets` of a table."
-        )
 
 
 def _of_labels(values: Tensor) -> Targets:
@@ -204,11 +189,7 @@ def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str] | None) -
         raise DataError(
             f"y[{row}] is {values[row].tolist()}: targets must be finite, or NaN for none."
         )
-    absent = rows.isnan()
-    labelled = ~absent.any(1)
-    partly = int((~labelled & ~absent.all(1)).sum())
-    if partly:
-        notes.append(f"{partly:,} rows have some of their targets only, which are not used.")
+    labelled = ~rows.isnan().any(1)
     y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
     known = rows[labelled]
     narrow = known.float()

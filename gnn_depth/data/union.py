@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from gnn_depth.data.array_files import read_arrays
 from gnn_depth.data.checks import MASKS, READ, DataError
@@ -26,7 +26,7 @@ ACCEPTED = (
 
 
 def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
-    """The arrays of each graph in a container; a ``Batch`` counts as one, with its ``batch``.
+    """The arrays of each graph in a container.
 
     Args:
         data: A graph, or a container of graphs.
@@ -35,13 +35,12 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
     Raises:
         DataError: It holds no graphs; the message names its type and what is accepted.
     """
-    from torch_geometric.data import Data, Dataset  # slow to import
+    from torch_geometric.data import Batch, Data  # slow to import
 
     if isinstance(data, str | os.PathLike):
         data = read_arrays(Path(data).expanduser())
     if isinstance(data, DataLoader):
-        whole = getattr(data, "data", None)  # of NeighborLoader and its like
-        if whole is not None:
+        if hasattr(data, "data"):  # NeighborLoader and its like
             raise DataError(
                 f"a {type(data).__name__} draws parts of one graph: give the graph, loader.data. "
                 "MiniBatches draws parts of it."
@@ -51,15 +50,17 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
     if isinstance(data, Mapping):
         return [data]
     if isinstance(data, Data):
-        return [data.to_dict()]
-    if not isinstance(data, Sequence | Dataset | torch.utils.data.Dataset):
+        data = [data]
+    if not isinstance(data, Sequence | Dataset):
         raise DataError(f"a {type(data).__name__} is no graph: {ACCEPTED}")
     graphs: list[Arrays] = []
-    items: Any = data
-    for number, item in enumerate(items):
-        if not isinstance(item, Data):
+    for number, item in enumerate(iter(data)):
+        if isinstance(item, Batch):
+            graphs += [graph.to_dict() for graph in item.to_data_list()]
+        elif isinstance(item, Data):
+            graphs.append(item.to_dict())
+        else:
             raise DataError(f"item {number} is a {type(item).__name__}, not a graph: {ACCEPTED}")
-        graphs.append(item.to_dict())
     return graphs
 
 
@@ -124,7 +125,7 @@ def union_of(
     """Check each graph and whether all fit each other, and join them.
 
     Args:
-        graphs: The arrays of each; one with ``batch`` holds several graphs.
+        graphs: The arrays of each.
         edge_features: Read ``edge_attr``.
         notes: Gets a sentence for each decision.
         per_graph: For a trained model, whose predictions need neither targets nor masks: True if
@@ -136,149 +137,102 @@ def union_of(
     """
     if not graphs:
         raise DataError("there are no graphs.")
-    each: list[_OneGraph] = []
-    unread: dict[str, None] = {}
+    each: list[dict[str, Any]] = []
+    unread: set[str] = set()
     for number, given in enumerate(graphs):
         name = f"graph {number}" if len(graphs) > 1 else "the graph"
-        one = _OneGraph(name, given, edge_features, per_graph)
-        each.append(one)
-        unread |= dict.fromkeys(given.keys() - {*READ, "ptr", "node_ids"})
-        if number:  # a part that some lack would shift the rows of all that follow
-            each[0].check_same_parts(one)
+        each.append(_checked(name, given, edge_features, per_graph))
+        unread |= given.keys() - {*READ, "node_ids"}
+        # A part that some lack would shift the rows of all that follow.
+        _check_same_parts(each[0], each[-1], number)
     if unread:
         notes.append(f"not read: {', '.join(sorted(unread))}. Read are {', '.join(READ)}.")
-    count = sum(one.num_graphs for one in each)
-    num_nodes = sum(one.num_nodes for one in each)
+    if per_graph is None:
+        per_graph = _have_graphs_targets(each, notes)
+    sizes = torch.tensor([one.pop("num_nodes") for one in each])
+    # Nodes are numbered on from one graph to the next.
+    for one, first in zip(each, (sizes.cumsum(0) - sizes).tolist(), strict=True):
+        one["edge_index"] = one["edge_index"] + first
     arrays: dict[str, Any] = {}
-    for name in each[0].arrays:
-        parts = [one.arrays[name] for one in each]
+    for name in each[0]:
+        parts = [one[name] for one in each]
         if isinstance(parts[0], np.ndarray):  # text
             arrays[name] = np.concatenate(parts)
         else:
-            arrays[name] = torch.cat(parts)
-    # Nodes and graphs are numbered on from one given graph to the next.
-    edges, owners = [], []
-    node_offset = graph_offset = 0
-    for one in each:
-        edges.append(one.edge_index + node_offset)
-        owners.append(one.owner + graph_offset)
-        node_offset += one.num_nodes
-        graph_offset += one.num_graphs
-    arrays["edge_index"] = torch.cat(edges, 1)
+            arrays[name] = torch.cat(parts, 1 if name == "edge_index" else 0)
     node_to_graph = None
-    if count > 1:
-        node_to_graph = torch.cat(owners)
-    if per_graph is None:
-        per_graph = _have_graphs_targets(each, count, notes)
-    return UnionGraph(arrays, num_nodes, node_to_graph, per_graph)
+    if len(each) > 1:
+        node_to_graph = torch.arange(len(each)).repeat_interleave(sizes)
+    return UnionGraph(arrays, int(sizes.sum()), node_to_graph, per_graph)
 
 
-class _OneGraph:
-    """The checked arrays of one given graph; all but ``edge_index`` have rows.
-
-    Args:
-        name: What messages call it.
-        given: Its arrays, as they were given.
-        edge_features: Read ``edge_attr``.
-        per_graph: See :func:`union_of`.
-    """
-
-    def __init__(
-        self, name: str, given: Arrays, edge_features: bool, per_graph: bool | None
-    ) -> None:
-        self.name = name
-        there = {key: value for key, value in given.items() if value is not None}
-        reads_targets = per_graph is None
-        for key in ("edge_index", "y"):
-            if key not in there and (key != "y" or reads_targets):
-                has = ", ".join(sorted(there)) or "nothing"
-                raise DataError(f"{name} has no {key}; it has {has}. Rename what is meant.")
-        self.edge_index = _edges(there["edge_index"])
-        self.arrays: dict[str, Any] = {}
-        masks = MASKS if reads_targets else ()
-        for key in ("x", *OF_EDGES, *masks):
-            if key in there and (edge_features or key != "edge_attr"):
-                self.arrays[key] = as_tensor(key, there[key])
-        y = _targets(there["y"]) if reads_targets else None
-        self.num_nodes = self._count_nodes(there, y)
-        self.owner = torch.zeros(self.num_nodes, dtype=torch.long)
-        self.num_graphs = 1
-        if "batch" in there:  # a Batch: the number of each node's graph
-            self.owner = as_tensor("batch", there["batch"]).long()
-            if len(self.owner):
-                self.num_graphs = int(self.owner.max()) + 1
-        if y is None:  # a stand-in
-            y = torch.zeros(self.num_graphs if per_graph else self.num_nodes)
-        self.arrays["y"] = y
-        self._check()
-
-    def _count_nodes(self, there: Mapping[str, Any], y: Any) -> int:
-        if "num_nodes" in there:
-            return int(there["num_nodes"])
-        if "x" in self.arrays:
-            return len(self.arrays["x"])
-        if "batch" in there:
-            return len(there["batch"])
-        last = 0
-        if self.edge_index.numel():
-            last = int(self.edge_index.max()) + 1
-        if y is None or len(y) == 1:  # it may be the target of the graph
-            return last
-        # Nodes without edges at the end show in their targets only.
-        return max(last, len(y))
-
-    def _check(self) -> None:
-        """Check the lengths of all arrays, and that edges stay inside their graph."""
-        # An edge beyond its graph would join it to the next one.
-        outside = ((self.edge_index < 0) | (self.edge_index >= self.num_nodes)).any(0).nonzero()
-        if len(outside):
-            edge = int(outside[0])
+def _checked(
+    name: str, given: Arrays, edge_features: bool, per_graph: bool | None
+) -> dict[str, Any]:
+    """The arrays of one graph that are read, and ``num_nodes``; see :func:`union_of`."""
+    there = {key: value for key, value in given.items() if value is not None}
+    reads_targets = per_graph is None
+    for key in ("edge_index", "y"):
+        if key not in there and (key != "y" or reads_targets):
+            has = ", ".join(sorted(there)) or "nothing"
+            raise DataError(f"{name} has no {key}; it has {has}. Rename what is meant.")
+    if "batch" in there:  # as one graph, norms would mix the graphs
+        raise DataError(f"{name} has batch, so it is several graphs: give a Batch, or a list.")
+    edges = _edges(there["edge_index"])
+    one: dict[str, Any] = {"edge_index": edges}
+    masks = MASKS if reads_targets else ()
+    for key in ("x", *OF_EDGES, *masks):
+        if key in there and (edge_features or key != "edge_attr"):
+            one[key] = as_tensor(key, there[key])
+    y = _targets(there["y"]) if reads_targets else torch.zeros(1)
+    nodes = 0
+    if "num_nodes" in there:
+        nodes = int(there["num_nodes"])
+    elif "x" in one:
+        nodes = len(one["x"])
+    elif edges.numel():
+        nodes = int(edges.max()) + 1
+    if "x" not in one and "num_nodes" not in there and len(y) > 1:
+        nodes = max(nodes, len(y))  # nodes without edges at the end show in their targets only
+    if per_graph is False:
+        y = torch.zeros(nodes)  # a stand-in
+    one |= {"y": y, "num_nodes": nodes}
+    # An edge beyond its graph would join it to the next one.
+    outside = ((edges < 0) | (edges >= nodes)).any(0).nonzero()
+    if len(outside):
+        edge = int(outside[0])
+        raise DataError(
+            f"{name}: edge {edge} is {tuple(edges[:, edge].tolist())}, and nodes are 0 to "
+            f"{nodes - 1}."
+        )
+    rows_of = {
+        "x": nodes,
+        **dict.fromkeys(OF_EDGES, edges.shape[1]),
+        **dict.fromkeys(MASKS, len(y)),
+    }
+    for key, rows in rows_of.items():
+        if key in one and (one[key].dim() == 0 or len(one[key]) != rows):
             raise DataError(
-                f"{self.name}: edge {edge} is {tuple(self.edge_index[:, edge].tolist())}, and "
-                f"nodes are 0 to {self.num_nodes - 1}."
+                f"{name}: {key} must have {rows:,} rows, not shape {tuple(one[key].shape)}."
             )
-        owner = self.owner
-        if len(owner) != self.num_nodes or (owner.diff() < 0).any() or (owner < 0).any():
-            raise DataError(
-                f"{self.name}: batch must have the number of each node's graph, from 0 on and in "
-                f"order, for {self.num_nodes} nodes."
-            )
-        source, target = owner[self.edge_index]
-        if (source != target).any():
-            edge = int((source != target).nonzero()[0])
-            raise DataError(
-                f"{self.name}: edge {edge} joins the graphs {int(source[edge])} and "
-                f"{int(target[edge])} of batch."
-            )
-        for key, values in self.arrays.items():
-            if key == "y":
-                continue
-            rows, what = self.num_nodes, "node"
-            if key in OF_EDGES:
-                rows, what = self.edge_index.shape[1], "edge"
-            elif key in MASKS:
-                rows, what = len(self.arrays["y"]), "target"
-            if values.dim() == 0 or len(values) != rows:
-                raise DataError(
-                    f"{self.name}: {key} must have one row per {what} ({rows:,}), not shape "
-                    f"{tuple(values.shape)}."
-                )
+    return one
 
-    def check_same_parts(self, other: "_OneGraph") -> None:
-        """Refuse another graph that lacks or adds an array, or has other columns."""
-        for key in dict.fromkeys([*self.arrays, *other.arrays]):
-            for has, lacks in ((self, other), (other, self)):
-                if key not in lacks.arrays:
-                    raise DataError(
-                        f"{lacks.name} has no {key}, and {has.name} has one: give it to all "
-                        "graphs, or to none."
-                    )
-            mine, its = self.arrays[key], other.arrays[key]
-            if type(mine) is not type(its) or mine.shape[1:] != its.shape[1:]:
-                raise DataError(
-                    f"{key} of {other.name} has shape {tuple(its.shape)}, and that of {self.name} "
-                    f"{tuple(mine.shape)}: they must have the same columns."
-                )
+
+def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
+    """Refuse a graph that lacks or adds an array, or has other columns, than the first one."""
+    for key in [*first, *other]:
+        if key not in other or key not in first:
+            has, lacks = (0, number) if key in first else (number, 0)
+            raise DataError(
+                f"graph {lacks} has no {key}, and graph {has} has one: give it to all graphs, or "
+                "to none."
+            )
+        mine, its = first[key], other[key]
+        if key not in ("edge_index", "num_nodes") and mine.shape[1:] != its.shape[1:]:
+            raise DataError(
+                f"{key} of graph {number} has shape {tuple(its.shape)}, and that of graph 0 "
+                f"{tuple(mine.shape)}: they must have the same columns."
+            )
 
 
 def _edges(value: Any) -> Tensor:
@@ -315,22 +269,21 @@ def _targets(value: Any) -> Any:
     return y
 
 
-def _have_graphs_targets(each: Sequence[_OneGraph], count: int, notes: list[str]) -> bool:
+def _have_graphs_targets(each: Sequence[Arrays], notes: list[str]) -> bool:
     """True if each graph has a target; false if each node has one."""
     # Graphs of a single node each are taken as graphs with a target.
-    if count > 1 and all(len(one.arrays["y"]) == one.num_graphs for one in each):
-        shape = tuple(each[0].arrays["y"].shape)
-        if shape == (1, each[0].num_nodes) and shape != (1, 1):
+    if len(each) > 1 and all(len(one["y"]) == 1 for one in each):
+        shape = tuple(each[0]["y"].shape)
+        if shape == (1, each[0]["num_nodes"]) and shape != (1, 1):
             notes.append(
                 f"y of shape {shape} is read as {shape[1]} targets of each graph. If they are "
                 "those of its nodes, give y.flatten()."
             )
         return True
-    for one in each:
-        targets = len(one.arrays["y"])
-        if targets != one.num_nodes:
+    for number, one in enumerate(each):
+        if len(one["y"]) != one["num_nodes"]:
             raise DataError(
-                f"{one.name} has {targets} rows of targets: give one for each of its "
-                f"{one.num_nodes} nodes, or in a list of graphs one for each graph."
+                f"graph {number} has {len(one['y'])} rows of targets: give one for each of its "
+                f"{one['num_nodes']} nodes, or in a list of graphs one for each graph."
             )
     return False
