@@ -29,7 +29,7 @@ from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import predictions_of, run_folder_of
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
-from gnn_depth.training.summary import confusion_lines, rows
+from gnn_depth.training.summary import rows
 
 REQUEUE_SECONDS = 30
 
@@ -149,8 +149,6 @@ def _measure(command: str, cli: CommandLineInterface) -> str:
     if not cli.trainer.is_global_zero:
         return ""
     measured = rows({"": result[0]}, model)
-    if model.confusion is not None:
-        measured = "\n".join([measured, *confusion_lines(model.confusion, model)])
     return f"{title(model, data)}, {options['ckpt_path'] or 'untrained'}\n{measured}\n"
 
 

@@ -3,17 +3,13 @@
 import math
 from collections.abc import Mapping
 
-from torch import Tensor
-
 from gnn_depth.training.loggers import in_digits
-from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
 SHARES = ("auroc", "f1", "f1_positive", "ap")  # metrics between 0 and 1 that are no percentages
-MAX_CLASSES = 8  # of a confusion table that is printed
 NEAR_CHANCE = 0.02  # a result this close to chance is a guess
 NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, some of which are small
 FALLS = 0.1  # an error that is this share smaller is better
@@ -67,8 +63,6 @@ def report(
         columns[f"epoch {best.epoch + 1}"] = best.metrics
     columns[f"epoch {epochs}"] = last
     lines += ["", rows(columns, module)]
-    if best.confusion is not None:
-        lines += confusion_lines(best.confusion, module)
     lines += [
         "",
         f"{result['status']} after {epochs} epochs in {result['seconds']:.1f} s; "
@@ -125,19 +119,6 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
             "  training metrics are of the steps themselves: with dropout, before weights changed"
         )
     return "\n".join([*lines, *notes])
-
-
-def confusion_lines(counts: Tensor, module: NodeClassifier) -> list[str]:
-    """The confusion table of the test nodes, or of the validation nodes; none if it is large."""
-    schema = module.schema
-    if schema is None or len(schema.outputs) > MAX_CLASSES or not counts.any():
-        return []
-    table = confusion_table(counts, schema.outputs)
-    of_set = table.index[-1][0]  # the test nodes come last
-    lines = ["", f"  {SETS[of_set]} nodes by class (rows) and predicted class (columns)"]
-    for line in table.loc[of_set].rename_axis(None).to_string().splitlines():
-        lines.append(f"  {line}")
-    return lines
 
 
 def _words(task: Task) -> dict[str, str]:

@@ -204,8 +204,6 @@ class MultiClass(Task):
 
     Args:
         num_outputs: Number of classes.
-        average_precision: Measure the mean over the classes of the average precision, too; it keeps
-            all scores of an epoch.
     """
 
     targets = "classes"
@@ -216,16 +214,8 @@ class MultiClass(Task):
         "acc": "accuracy",
         "f1": "macro F1",
         "bacc": "balanced accuracy",
-        "ap": "average precision",
     }
     constant = "the best constant prediction, one class for every node,"
-
-    def __init__(self, num_outputs: int, average_precision: bool = False) -> None:
-        super().__init__(num_outputs)
-        self.average_precision = average_precision
-        self.words = dict(self.words)
-        if not average_precision:
-            self.words.pop("ap")
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         if self.weights is None:
@@ -234,16 +224,9 @@ class MultiClass(Task):
         # The mean of the rows, not of the weights: parts of a batch and processes add up.
         return (self.weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
 
-    def metrics(self) -> dict[str, Metric]:
-        if self.average_precision:
-            return {"ap": AveragePrecision()}
-        return {}
-
     def chance_of(
         self, metric: str, of_class: Int[Tensor, "classes"] | None = None
     ) -> float | None:
-        if of_class is not None and metric == "ap":  # a constant score ranks nothing
-            return 1 / int((of_class > 0).sum())
         if metric not in self.counted or of_class is None:
             return super().chance_of(metric, of_class)
         classes = len(of_class)
@@ -252,9 +235,6 @@ class MultiClass(Task):
         for predicted in range(classes):
             counts[predicted, :, predicted] = of_class
         return float(self.of_counts(counts)[metric].nan_to_num(0).max())
-
-    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        return out.double().log_softmax(-1), F.one_hot(y, self.num_outputs)
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         return out.softmax(-1)
@@ -290,7 +270,7 @@ class Binary(MultiClass):
     chance = 0.5
 
     def __init__(self, num_outputs: int, positive: str | int | None = None) -> None:
-        super().__init__(num_outputs, average_precision=True)
+        super().__init__(num_outputs)
         self.positive = positive
         self.number = 1  # of the positive class
         if num_outputs != 2:

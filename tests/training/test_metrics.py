@@ -139,16 +139,6 @@ def test_the_area_under_the_curve_of_two_classes(drawn, parts):
     assert ours["val/ap"] == close(precision)
 
 
-@given(classified(), st.integers(1, 3))
-def test_average_precision_of_classes_is_the_mean_of_each_against_the_rest(drawn, parts):
-    out, classes = drawn
-    asked = {"name": "multiclass", "average_precision": True}
-    labels = torch.nn.functional.one_hot(classes, out.shape[1])
-    # Scores of one class are compared across rows, so they are the probabilities.
-    expected = precision_of(out.log_softmax(-1), labels)
-    assert measure(out, classes, asked, parts=parts)["val/ap"] == close(expected)
-
-
 @given(labelled(), st.integers(1, 3))
 def test_metrics_of_labels(drawn, parts):
     out, labels = drawn

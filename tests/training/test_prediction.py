@@ -50,7 +50,10 @@ OTHER_ARRAYS = {
     "no y": ({"y": None}, ""),
     "other classes": ({"y": torch.full((12,), 7)}, ""),
     "another width": ({"x": torch.ones(12, 2)}, "the model needs 3 features in x, and here are 2"),
-    "features of edges": ({"edge_attr": torch.ones(30, 2)}, "0 features in edge_attr, and here are 2"),
+    "features of edges": (
+        {"edge_attr": torch.ones(30, 2)},
+        "0 features in edge_attr, and here are 2",
+    ),
     "integers": ({"x": torch.arange(12)}, "the model needs 3 features in x, and here are 1"),
     "an infinite feature": ({"x": torch.full((12, 3), torch.inf)}, "is inf: features"),
 }
