@@ -14,12 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gnn_depth.measurements import colour_scale, edges, lost_and_zero, measure_names
+from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_curves, read_measures
 from gnn_depth.reports.published import Published, compare_published
-from gnn_depth.reports.settings import counted, is_percent, label, metric_words, plural, words
+from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
 from gnn_depth.reports.table import SPREADS, Spread, t_half_width, tabulate
 from gnn_depth.runs import RESULTS
 
@@ -30,7 +30,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E
 MARKERS = "os^DvPX*"
 DASHES = ("-", "--", ":", "-.")
 LETTERS = 14  # of text in an inch
-COLUMN, PAGE, HEIGHT = 3.5, 7.2, 2.35  # inches: a journal's column and page, and a panel
+COLUMN, PAGE, HEIGHT = 3.5, 7.0, 2.35  # inches: a journal's column and page, and a panel
 RC: dict[Any, Any] = {
     "font.size": 8.5,
     "axes.titlesize": 8.5,
@@ -105,9 +105,9 @@ class Picture:
 
     def __init__(self, groups: Groups, xlabel: str, ylabel: str) -> None:
         titles = list(dict.fromkeys(title for title, *_ in groups))
-        columns = 2 if len(titles) == 4 else min(len(titles), 3)
+        columns = {1: 1, 2: 2, 4: 2}.get(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
-        width = COLUMN if columns == 1 else PAGE
+        width = min(COLUMN * columns, PAGE)
         self.figure = Figure(figsize=(width, rows * HEIGHT), layout="constrained")
         grid = self.figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for spare in grid[len(titles) :]:
@@ -173,8 +173,8 @@ class Picture:
         """
         with matplotlib.rc_context(RC):
             if log is not None:
-                self.first.set_xscale("log" if "x" in log else "linear")
-                self.first.set_yscale("log" if "y" in log else "linear")
+                scales = ("linear", "log")
+                self.first.set(xscale=scales["x" in log], yscale=scales["y" in log])
             if size is not None:
                 self.figure.set_size_inches(size)
             letters = int(LETTERS * self.figure.get_figwidth())
@@ -213,12 +213,7 @@ def draw(kind: str, frame: pd.DataFrame, **options: Any) -> Picture:
     check_options(kind, options)
     with matplotlib.rc_context(RC):
         picture = KINDS[kind](frame, **options)
-    is_result = frame["status"].isin(RESULTS)
-    diverged = int((frame["status"] == "diverged").sum())
-    if diverged:
-        picture.notes.append(f"{diverged} of {plural(int(is_result.sum()))} diverged.")
-    if not is_result.all():
-        picture.notes.append(f"Left out: {counted(frame['status'][~is_result])}.")
+    picture.notes += settings.tally(frame["status"])
     return picture
 
 
@@ -235,13 +230,6 @@ def check_options(kind: str, options: Collection[str]) -> None:
 def scale(metric: str) -> float:
     """The factor by which a metric is drawn: fractions are shown in percent."""
     return 100.0 if is_percent(metric) else 1.0
-
-
-def n_of(counts: Collection[int]) -> str:
-    """``n=3``, or ``n=3 to 5``, the number of runs."""
-    if min(counts) == max(counts):
-        return f"n={min(counts)}"
-    return f"n={min(counts)} to {max(counts)}"
 
 
 def depth(
@@ -262,10 +250,11 @@ def depth(
     if x == "depth" and x not in map(settings.last_part, settings.settings(frame)):
         x = "num_layers"
     across = settings.full_name(frame, x)
-    values = [value for (value,) in settings.in_order((label(value),) for value in frame[across])]
-    numbers = [settings.number(value) for value in values]
-    has_names = None in numbers
-    places = np.array(range(1, 1 + len(values)) if has_names else numbers, dtype=float)
+    (values,) = zip(*settings.in_order(zip(frame[across].map(label))), strict=True)
+    places = np.array(list(map(settings.number, values)), dtype=float)  # None becomes NaN
+    has_names = np.isnan(places).any()
+    if has_names:
+        places = np.arange(1.0, 1 + len(values))
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
@@ -294,7 +283,7 @@ def depth(
         picture.first.set_xscale("log")
     picture.first.set_xticks(places, values)
     picture.first.set_xticks([], minor=True)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}."]
+    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
     return picture
 
 
@@ -322,8 +311,10 @@ def convergence(
         last = table.apply(pd.Series.last_valid_index).dropna()
         finished = last[results["status"].reindex(last.index) == "finished"]
         # The run that finished first ends the line; where none finished, that diverged first.
-        ends = finished if len(finished) else last
-        table = table.loc[: ends.min()] if len(ends) else table
+        if len(finished):
+            last = finished
+        if len(last):
+            table = table.loc[: last.min()]
         counts.append(table.shape[1])
         mean, half = table.mean(axis=1), table.std(axis=1)
         if spread == "ci":
@@ -331,7 +322,7 @@ def convergence(
             half = t_half_width(half, table.count(axis=1).clip(lower=2))
         picture.line(title, name, mean)
         picture.band(title, name, mean - half, mean + half)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {n_of(counts)}."]
+    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
     return picture
 
 
@@ -347,25 +338,20 @@ def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:
     return found
 
 
-def chosen_measures(frame: pd.DataFrame, wanted: str | Sequence[str], most: int) -> list[str]:
-    """The measures that a figure shows; by default those that the runs have, if it can show all."""
-    known: set[str] = set()
-    for folder in frame["folder"]:
-        known.update(measure_names(Path(folder)))
-    chosen = [wanted] if isinstance(wanted, str) else list(wanted or sorted(known))
-    if not 1 <= len(chosen) <= most:
-        raise ReportError(
-            f"this figure shows {plural(most, 'measure')} at most, not {len(chosen)}. Choose with "
-            f"--measure: {', '.join(sorted(known)) or 'the runs have none'}."
-        )
-    return chosen
+def chosen_measures(wanted: str | Sequence[str], most: int) -> list[str]:
+    """The names of measures, as many as a figure shows."""
+    if isinstance(wanted, str):
+        wanted = [wanted]
+    names = list(wanted) or ["(none given)"]
+    if len(names) > most:
+        raise ReportError(f"this figure shows at most {most}, not {', '.join(names)}.")
+    return names
 
 
 def axis_label(values: pd.DataFrame) -> str:
     """A measure's unit, or its name without one."""
     facts = values.attrs
-    unit = facts["unit"] or facts["name"].replace("_", " ")
-    return f"log₁₀ {unit}" if facts["log10"] else unit
+    return "log₁₀ " * facts["log10"] + (facts["unit"] or facts["name"].replace("_", " "))
 
 
 def measured(
@@ -376,7 +362,7 @@ def measured(
 ) -> tuple[Groups, pd.DataFrame, list[str]]:
     """The values of a measure in every group of runs that has it, all values, and notes on them."""
     results = with_result(frame)
-    values = read_measures(results, *chosen_measures(results, measure, 1))
+    values = read_measures(results, *chosen_measures(measure, 1))
     groups = of_groups(group(results, panel, line), values)
     counts = []
     early = 0
@@ -388,7 +374,7 @@ def measured(
         counts.append(len(runs))
         early += int((runs["step"].max() < mine["step"].max()).sum())
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
-    notes = [f"Over seeds, {n_of(counts)}."]
+    notes = [f"Over seeds, {settings.n_of(counts)}."]
     for what, count in (
         ("Exactly zero", zero.sum()),
         ("Not finite", lost.sum()),
@@ -459,7 +445,9 @@ def layers(
     picture = Picture(groups, "layer", axis_label(values))
     picture.notes = [texts[when], *notes]
     for title, name, mine in groups:
-        shown = mine if when == "both" else at_edge(mine, "step", when)
+        shown = mine
+        if when != "both":
+            shown = at_edge(mine, "step", when)
         # An edge at infinity would hide the rest.
         finite = of_layers(shown).replace([-math.inf, math.inf], math.nan).groupby("layer")
         picture.band(title, name, finite.min(), finite.max())
@@ -520,12 +508,15 @@ def scatter(
         raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
     points = pd.DataFrame({"run": results.index}, index=results.index)
-    for name in chosen_measures(results, measure, 2):
+    for name in chosen_measures(measure, 2):
         values = read_measures(results, name)
-        edge, which = ("start", "first") if "grad" in name else ("end", "last")
-        last = at_edge(at_edge(values, "step", "end"), "layer", edge)
-        of_run = last.groupby("run")["value"].mean()
-        points.insert(points.shape[1], f"{axis_label(values)}, {which} layer", of_run, True)
+        edge = "end"
+        if "grad" in name:
+            edge = "start"
+        at = at_edge(at_edge(values, "step", "end"), "layer", edge)
+        of_run = at.groupby("run")["value"].mean()
+        where = {"start": "first", "end": "last"}[edge]
+        points.insert(points.shape[1], f"{axis_label(values)}, {where} layer", of_run, True)
     colour = scale(metric) * results[metric].astype(float)
     points.insert(points.shape[1], metric_words(metric), colour, True)
     # Without a remedy: nothing is averaged.

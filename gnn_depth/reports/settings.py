@@ -7,7 +7,7 @@ hyperparameters.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import pandas as pd
@@ -97,13 +97,11 @@ def words(name: str) -> str:
 
 
 def short_words(names: Sequence[str]) -> Labels:
-    """The label of each name, or the full name where several have the same label."""
-    count = Counter(map(words, names))
-    found = []
-    for name in names:
-        word = words(name)
-        found.append(word if count[word] == 1 else name)
-    return tuple(found)
+    """The label of each name; the full names where several have the same label."""
+    short = tuple(map(words, names))
+    if len(set(short)) < len(short):
+        return tuple(names)
+    return short
 
 
 def is_percent(metric: str) -> bool:
@@ -163,7 +161,9 @@ def number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    if math.isfinite(value):
+        return value
+    return None
 
 
 def same(one: str, other: str) -> bool:
@@ -190,9 +190,28 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     return tuple(sorted(distinct, key=places))
 
 
+def tally(statuses: pd.Series) -> list[str]:
+    """Sentences that count the diverged runs and those left out without a result, if any."""
+    notes = []
+    is_result = statuses.isin(RESULTS)
+    diverged = int((statuses == "diverged").sum())
+    if diverged:
+        notes.append(f"{diverged} of {plural(int(is_result.sum()))} diverged.")
+    if not is_result.all():
+        notes.append(f"Left out: {counted(statuses[~is_result])}.")
+    return notes
+
+
+def n_of(counts: Collection[int]) -> str:
+    """``n=3``, or ``n=3 to 5``, the number of runs."""
+    if min(counts) == max(counts):
+        return f"n={min(counts)}"
+    return f"n={min(counts)} to {max(counts)}"
+
+
 def plural(count: int, what: str = "run") -> str:
     """``1 run``, ``2 runs``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def counted(statuses: Iterable[str]) -> str:

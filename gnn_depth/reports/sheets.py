@@ -24,12 +24,13 @@ from gnn_depth.reports.settings import (
     is_percent,
     last_part,
     metric_words,
+    n_of,
     number,
-    plural,
     short_words,
+    tally,
 )
 from gnn_depth.reports.table import SPREADS, Cell, ResultTable
-from gnn_depth.runs import RESULTS, lower_is_better
+from gnn_depth.runs import lower_is_better
 
 LATEX = str.maketrans(
     {
@@ -80,7 +81,8 @@ def terminal(sheets: Sequence[Sheet], width: int | None = None) -> str:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         head, *labels = [" ".join(map(str.ljust, line[: sheet.labels], widths)) for line in lines]
         numbers = numbers.set_axis(labels).rename_axis(columns=head)
-        parts += [sheet.title] if sheet.title else []
+        if sheet.title:
+            parts.append(sheet.title)
         parts.append(numbers.to_string(line_width=width))
         parts.append("\n".join(textwrap.fill(note, width) for note in sheet.notes))
     lines = "\n\n".join(parts).split("\n")
@@ -141,60 +143,41 @@ def table_sheet(table: ResultTable) -> Sheet:
     The best mean of each row is bold, or of each column if the column labels are numbers, such as
     depths, and the row labels are not.
     """
-    most = max(cell.n for cell in table.cells.values())
+    counts = [cell.n for cell in table.cells.values() if cell.n] or [0]
     rows = []
     for row in table.rows:
         fields = []
         for column in table.columns:
             cell = table.cells[row, column]
-            text = format_mean(cell.mean, cell.half_width(table.spread), table.metric)
-            note = _note(cell, most)
-            fields.append(f"{text} ({note})" if note else text)
+            mean = format_mean(cell.mean, cell.half_width(table.spread), table.metric)
+            fields.append(f"{mean} {_note(cell, max(counts))}".rstrip())
         rows.append([*row, *fields])
-    names = short_words(table.names)[: len(table.row_names)]
-    columns = [", ".join(column) or metric_words(table.metric) for column in table.columns]
-    frame = pd.DataFrame(rows, columns=[*names, *columns])
+    what = metric_words(table.metric)
+    columns = [", ".join(column) or what for column in table.columns]
+    names = short_words(table.names)
+    labels = len(table.row_names)
+    note = f"{what[:1].upper()}{what[1:]}, mean ± {SPREADS[table.spread]} over seeds, "
+    note += n_of(counts)
+    if table.column_names:
+        note += f"; columns: {', '.join(names[labels:])}"
+    frame = pd.DataFrame(rows, columns=[*names[:labels], *columns])
+    notes = [f"{note}.", *tally(table.runs["status"])]
     reference = "tab:" + "-".join(map(last_part, table.names))
-    return Sheet(frame, len(names), _notes(table, most), best=_best(table), label=reference)
+    return Sheet(frame, labels, notes, best=_best(table), label=reference)
 
 
 def _note(cell: Cell, most: int) -> str:
-    """The number of runs that count, if not all do, and of those that diverged."""
-    if not cell.results:  # why there is no number
-        return counted(cell.statuses)
+    """The number of runs that count, if not all do, and of those that diverged, in brackets."""
     parts = []
-    if cell.n < cell.results:
+    if not cell.results:  # why there is no number
+        parts.append(counted(cell.statuses))
+    elif cell.n < cell.results:
         parts.append(f"{cell.n} of {cell.results}")
     elif cell.n < most:
         parts.append(f"n = {cell.n}")
     if cell.statuses["diverged"]:
         parts.append(f"{cell.statuses['diverged']} diverged")
-    return ", ".join(parts)
-
-
-def _notes(table: ResultTable, most: int) -> list[str]:
-    """Sentences on what the numbers are, what all runs share, and which runs do not count."""
-    cells = list(table.cells.values())
-    least = min((cell.n for cell in cells if cell.n), default=0)
-    seeds = plural(most, "seed")
-    if least < most:
-        seeds = f"{least} to {seeds}"
-    spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
-    what = metric_words(table.metric)
-    first = f"{what[:1].upper()}{what[1:]}, {spread} {seeds}"
-    columns = short_words(table.names)[len(table.row_names) :]
-    if columns:
-        first += f"; columns: {', '.join(columns)}"
-    notes = [f"{first}."]
-    runs = table.runs
-    diverged = runs[runs["status"] == "diverged"]
-    if len(diverged):
-        count = int(np.isfinite(diverged[table.metric]).sum())
-        notes.append(f"Diverged: {len(diverged)}, of which {count} count with what they reached.")
-    left_out = runs["status"][~runs["status"].isin(RESULTS)]
-    if len(left_out):
-        notes.append(f"Left out: {counted(left_out)}.")
-    return notes
+    return f"({', '.join(filter(None, parts))})".replace("()", "")
 
 
 def _best(table: ResultTable) -> list[tuple[int, int]]:

@@ -334,7 +334,7 @@ def test_a_table_averages_over_splits_that_belong_to_seeds(gnn_depth, grid):
     assert found == {(0, 7, 0.0), (1, 8, 0.5)}
     answer = gnn_depth("table", "runs")
     assert answer.code == 0, answer.err
-    assert "over 2 seeds" in answer.out
+    assert "over seeds, n=2" in answer.out
     refused = gnn_depth("sweep", name, "--seeds=3")
     assert refused.code == 2
     assert "per_seed has values for 2 seeds, and 3 are asked for" in refused.err

@@ -60,7 +60,7 @@ def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs, said):
         ["layers", "lipschitz", "none"],
         ["2", "81.0 ± 1.0", "81.0 ± 1.0"],
         ["10", "71.0 ± 1.0", "21.0 ± 1.0"],
-        ["Test accuracy at best validation (%), mean ± standard deviation over 3 seeds;"],
+        ["Test accuracy at best validation (%), mean ± standard deviation over seeds, n=3;"],
     ]
 
 

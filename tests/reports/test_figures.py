@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.text import Text
 from scipy.stats import t as student
 
-from gnn_depth.measurements import MeasureValues
+from gnn_depth.measurements import MeasureValues, measure_names
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.figures import draw
 from gnn_depth.reports.published import parse_published
@@ -37,6 +38,11 @@ def make_seeds(root, made):
     for seed, measure in enumerate(made):
         make_run(root, {"norm": "gat"}, seed, measures=[measure])
     return read_runs(root)
+
+
+def draw_measured(kind, frame, **options):
+    """A figure of all measures that the first run has."""
+    return draw(kind, frame, measure=measure_names(Path(frame["folder"][0])), **options)
 
 
 def bars(picture):
@@ -131,7 +137,7 @@ def test_ticks_stand_at_the_depths_and_powers_of_two_get_a_logarithmic_axis(
         ("depth", {"spread": "sd"}, "Did you mean 'std'?"),
         ("depth", {"panl": ["norm"]}, "Did you mean 'panel'?"),
         ("layers", {"when": "stat"}, "Did you mean 'start'?"),
-        ("heatmap", {}, "the runs have none"),
+        ("heatmap", {}, "unknown measure '(none given)'"),
     ],
 )
 def test_what_does_not_exist_is_answered_with_what_does(grid, kind, options, message):
@@ -148,7 +154,7 @@ def mesh(picture):
 
 def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     made = [similarity("mu_of_g", seed) for seed in range(3)]
-    picture = draw("heatmap", make_seeds(tmp_path, made))
+    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
     cells = mesh(picture).get_array()
     assert cells.shape == (5, 6)
     for (layer, step), value in np.ndenumerate(cells):
@@ -163,7 +169,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     for seed, at in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(at, dtype=float)[:, None] + 100 * seed
         made.append(MeasureValues("mu", np.array(at), values))
-    picture = draw("heatmap", make_seeds(tmp_path, made))
+    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
     assert mesh(picture).get_array()[0].tolist() == [50, 110, 70, 40]
     assert "Ended earlier than other seeds: 1." in picture.notes
 
@@ -172,7 +178,7 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
     made = [MeasureValues("mu", np.arange(6), values, "mu", log10=True)]
-    picture = draw("heatmap", make_seeds(tmp_path, made))
+    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
     drawn = mesh(picture)
     finite = values[np.isfinite(values)]
     assert drawn.get_clim() == (finite.min(), finite.max())
@@ -190,7 +196,7 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
 @pytest.mark.parametrize(("around_zero", "limits"), [(True, (-3, 3)), (False, (2.5, 3.5))])
 def test_white_is_zero_for_measures_around_it(tmp_path, around_zero, limits):
     made = [MeasureValues("growth", np.arange(2), np.full((2, 1), 3.0), around_zero=around_zero)]
-    drawn = mesh(draw("heatmap", make_seeds(tmp_path, made)))
+    drawn = mesh(draw_measured("heatmap", make_seeds(tmp_path, made)))
     assert drawn.get_clim() == limits
     is_white = drawn.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01)
     assert is_white == around_zero
@@ -200,15 +206,15 @@ def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
     for number in (5, 7):
         make_run(tmp_path, {"depth": number}, measures=[similarity("mu", depth=number)])
     frame = read_runs(tmp_path)
-    assert list(draw("heatmap", frame).panels) == ["depth=5", "depth=7"]
+    assert list(draw_measured("heatmap", frame).panels) == ["depth=5", "depth=7"]
     with pytest.raises(ReportError, match=r"depth \(5, 7\): .* --panel depth,"):
-        draw("heatmap", frame, panel=[])
+        draw_measured("heatmap", frame, panel=[])
 
 
 def test_seeds_whose_layers_differ_are_refused_by_their_folders(tmp_path):
     frame = make_seeds(tmp_path, [similarity("mu", depth=5), similarity("mu", depth=6)])
     with pytest.raises(ReportError, match="layers of these runs differ") as error:
-        draw("heatmap", frame)
+        draw_measured("heatmap", frame)
     assert all(folder in str(error.value) for folder in frame["folder"])
 
 
@@ -216,7 +222,7 @@ def test_one_of_several_measures_must_be_chosen(tmp_path):
     make_run(tmp_path, {"depth": 3}, measures=[balance(), similarity("mu")])
     frame = read_runs(tmp_path)
     assert mesh(draw("heatmap", frame, measure=["mu"]))
-    for measure, message in (([], "--measure: balance, mu"), ("balanc", "'balanc'.*'balance'")):
+    for measure, message in (([], "Available: balance, mu"), ("balanc", "'balanc'.*'balance'")):
         with pytest.raises(ReportError, match=message):
             draw("heatmap", frame, measure=measure)
 
@@ -224,7 +230,7 @@ def test_one_of_several_measures_must_be_chosen(tmp_path):
 @pytest.mark.parametrize("when", ["both", "start", "end"])
 def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_path, when):
     made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
-    picture = draw("layers", make_seeds(tmp_path, made), when=when)
+    picture = draw_measured("layers", make_seeds(tmp_path, made), when=when)
     (axes,) = picture.panels.values()
     steps = {"start": [0], "end": [-1], "both": [0, -1]}[when]
     assert len(axes.lines) == len(steps)
@@ -242,7 +248,7 @@ def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_p
 
 def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     made = [balance(0), balance(1)]
-    picture = draw("history", make_seeds(tmp_path, made), layers=[3])
+    picture = draw_measured("history", make_seeds(tmp_path, made), layers=[3])
     (axes,) = picture.panels.values()
     assert axes.get_title() == "layer 3"
     (line,) = axes.lines
@@ -253,7 +259,7 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
         assert band(axes, 1)[step] == pytest.approx((first, third))
     with pytest.raises(ReportError, match="unknown layer '9'.* Available: 1, 2, 3"):
-        draw("history", read_runs(tmp_path), layers=[9])
+        draw_measured("history", read_runs(tmp_path), layers=[9])
 
 
 def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
@@ -300,7 +306,7 @@ def dots(picture):
 
 def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_path):
     made = make_points(tmp_path, "gradients", "hidden")
-    picture = draw("scatter", read_runs(tmp_path))
+    picture = draw_measured("scatter", read_runs(tmp_path))
     expected = [(gradients.values[-1, 0], hidden.values[-1, -1]) for gradients, hidden in made]
     np.testing.assert_array_equal(dots(picture).get_offsets(), expected)
     np.testing.assert_allclose(dots(picture).get_array(), [50, 60, np.nan])
@@ -313,7 +319,7 @@ def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_pa
 
 def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
     made = make_points(tmp_path, "gradient_similarity")
-    picture = draw("scatter", read_runs(tmp_path))
+    picture = draw_measured("scatter", read_runs(tmp_path))
     found = dots(picture).get_offsets().filled(math.nan)
     expected = [one.values[-1, 0] for (one,) in made]
     np.testing.assert_allclose(found[:2], [[expected[0], 50], [expected[1], 60]])
@@ -351,7 +357,7 @@ def test_axes_caption_and_size_are_as_asked_and_a_dollar_is_a_dollar(grid):
 
 
 def test_files_are_what_their_suffix_says(tmp_path):
-    picture = draw("heatmap", make_seeds(tmp_path, [similarity("mu")]))
+    picture = draw_measured("heatmap", make_seeds(tmp_path, [similarity("mu")]))
     picture.finish("A title")
     for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".svg", b"<?xml")):
         path = tmp_path / f"figure{suffix}"
