@@ -116,6 +116,11 @@ def files_as_flags(argv: list[str]) -> list[str]:
     if not files:
         return argv
     rest = argv[len(files) :]
+    if len(files) == 1 and files[0].endswith(".csv"):
+        raise UsageError(
+            f"{files[0]} is one table, and a graph has two: gnn-depth fit nodes.csv edges.csv "
+            "--data.label COLUMN."
+        )
     if len(files) == 1:
         return ["--data", "UserGraph", "--data.path", files[0], *rest]
     nodes, edges = files

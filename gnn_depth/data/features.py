@@ -134,27 +134,39 @@ def _one_hot(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
 
 
 def _as_float32(name: str, exact: Tensor, notes: list[str]) -> Tensor:
-    """Features in float32; a note names the first one whose digits matter and are lost."""
-    x = exact.float()
+    note = lost_digits(name, exact, "standardize true (--data.standardize true) keeps the digits")
+    if note:
+        notes.append(note)
+    return exact.float()
+
+
+def lost_digits(name: str, exact: Tensor, advice: str) -> str:
+    """A sentence on the first number, shape (rows, columns), that float32 rounds too much; empty if
+    there is none.
+
+    Raises:
+        DataError: A number is beyond the range of float32.
+    """
     if exact.dtype not in (torch.float64, torch.int64) or exact.numel() == 0:
-        return x
-    beyond = (x.isinf() & exact.isfinite()).nonzero()
+        return ""
+    rounded = exact.float()
+    beyond = (rounded.isinf() & exact.isfinite()).nonzero()
     if len(beyond):
         row, column = beyond[0].tolist()
         raise DataError(
             f"{name}[{row}, {column}] is {exact[row, column].item():g}, beyond the range of "
             "float32 (3.4e+38): divide the column."
         )
-    moved = (exact - x.double()).abs()
+    moved = (exact - rounded.double()).abs()
     # Identifiers and counts are exact or wrong; rounding of others matters beside their spread.
     is_whole = (exact.abs() > WHOLE) & (exact == exact.round())
-    spread = exact.double().std(0, correction=0)
+    complete = ~exact.double().isnan().any(1)
+    spread = exact[complete].double().std(0, correction=0)
     lost = ((moved > 0) & (is_whole | ((moved > 1e-3 * spread) & (spread > 0)))).nonzero()
-    if len(lost):
-        row, column = lost[0].tolist()
-        notes.append(
-            f"{name}[{row}, {column}] is {exact[row, column].item():.17g}, and float32 rounds it "
-            f"to {x[row, column]:.17g}: standardize true (--data.standardize true) keeps the "
-            "digits."
-        )
-    return x
+    if not len(lost):
+        return ""
+    row, column = lost[0].tolist()
+    return (
+        f"{name}[{row}, {column}] is {exact[row, column].item():.17g}, and float32 rounds it to "
+        f"{rounded[row, column]:.17g}: {advice}."
+    )

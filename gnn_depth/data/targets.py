@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
+from gnn_depth.data.features import lost_digits
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.registry import unknown as unknown_word
 
@@ -191,24 +192,9 @@ def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str] | None) -
         )
     labelled = ~rows.isnan().any(1)
     y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
-    known = rows[labelled]
-    narrow = known.float()
-    if not narrow.isfinite().all():
-        raise DataError(
-            f"y reaches {known.abs().max().item():g}, beyond the range of float32 (3.4e+38): "
-            "divide the targets."
-        )
-    for column, rounded in zip(known.T, narrow.T, strict=True):
-        if len(torch.unique(column)) == len(torch.unique(rounded)):
-            continue
-        # Rounding that is small beside the spread of fractions does no harm.
-        moved = (column - rounded.double()).abs().max()
-        are_integers = bool((column == column.round()).all())
-        if are_integers or moved > 1e-3 * column.std(correction=0):
-            notes.append(
-                f"y has numbers that float32 makes equal, such as {column[0].item():.17g}: they "
-                "stay float64, but the loss is computed in the precision of the model. "
-                "scale_target true, or --trainer.precision 64-true, keeps them apart."
-            )
-            return Targets(y, labelled, list(names or ()) or None)
-    return Targets(y.float(), labelled, list(names or ()) or None)
+    note = lost_digits("y", rows, "scale_target true (--data.scale_target true) keeps the digits")
+    if note:
+        notes.append(note)
+    else:
+        y = y.float()
+    return Targets(y, labelled, list(names or ()) or None)

@@ -132,7 +132,7 @@ NOTES = {
         {},
         "no training row has the class '1', '2'",
     ),
-    "targets that float32 makes equal": (changed(y=LARGE), {}, "float32 makes equal, such as 17"),
+    "targets that float32 makes equal": (changed(y=LARGE), {}, "y.* is 17.*float32 rounds it"),
     "features that lose digits": (at("x", (3, 1), 16777217.0), {}, "float32 rounds it to 16777216"),
     "columns of other sizes": (at("x", (3, 1), 1e9), {}, "differ in size by a factor above 100"),
     "no x": (changed(x=None, num_nodes=20), {}, "no x: every node gets the feature 1"),
