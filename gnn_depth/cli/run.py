@@ -149,7 +149,8 @@ def _measure(command: str, cli: CommandLineInterface) -> str:
     if not cli.trainer.is_global_zero:
         return ""
     measured = rows({"": result[0]}, model)
-    return f"{title(model, data)}, {options['ckpt_path'] or 'untrained'}\n{measured}\n"
+    model_of = options["ckpt_path"] or "untrained"
+    return f"{title(model, data)}, {model_of}\n  {data.about}\n{measured}\n"
 
 
 def _partition(cli: CommandLineInterface) -> str:

@@ -94,9 +94,6 @@ class EpochMetrics:
         self.names = names
         self.task = task
         self.counts: Tensor | None = None  # the confusion matrices of the last compute
-        # How many nodes each set of the last compute had. Several processes may see the same ones,
-        # and there it is empty.
-        self.sizes: dict[str, int] = {}
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
@@ -114,18 +111,17 @@ class EpochMetrics:
         for metric in self._all():
             metric.reset()
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> list[Any] | None:
         """The sums over the batches of an unfinished epoch, for a checkpoint; None if empty."""
         if not any(self._sizes):
             return None
         own = [metric.metric_state for metric in self._all()]
-        return {"sizes": self._sizes, "counts": self._counts, "losses": self._losses, "own": own}
+        return [self._sizes, self._counts, self._losses, own]
 
-    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+    def restore(self, state: list[Any], device: torch.device) -> None:
         """Go on with sums from a checkpoint."""
-        state = move_data_to_device(state, device)
-        self._sizes, self._counts, self._losses = state["sizes"], state["counts"], state["losses"]
-        for metric, values in zip(self._all(), state["own"], strict=True):
+        self._sizes, self._counts, self._losses, own = move_data_to_device(state, device)
+        for metric, values in zip(self._all(), own, strict=True):
             metric.to(device)
             for name, value in values.items():
                 setattr(metric, name, value)
@@ -166,11 +162,9 @@ class EpochMetrics:
         """
         if not self._began:
             return {}
-        self.sizes = dict(zip(self.names, self._sizes, strict=True))
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
         if trainer is not None and trainer.world_size > 1:
-            self.sizes = {}
             counts, sizes, loss = self._merged(trainer)
             for metric in self._all():
                 # A process without rows still has the types of its beginning.

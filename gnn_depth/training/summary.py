@@ -75,7 +75,7 @@ def report(
 
 def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> str:
     """A table of metrics with a column for each epoch, and notes below it: why a metric is
-    undefined, what it leaves out, and the number of rows that were measured."""
+    undefined, and what it leaves out."""
     words = _words(module.task)
     known: set[str] = set()
     for metrics in columns.values():
@@ -106,18 +106,6 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     for name, remark in module.eval_metrics.remarks():
         if name in names:
             notes.append(f"  {words[name]} {remark}.")
-    sizes = {**module.eval_metrics.sizes, **module.train_metrics.sizes}
-    shown = {name.partition("/")[0] for name in names}
-    measured = [f"{sizes[each]:,} {SETS[each]}" for each in SETS if each in shown & sizes.keys()]
-    if measured:
-        row = "nodes"
-        if module.schema is not None and module.schema.per_graph:
-            row = "graphs"
-        notes.append(f"  measured {row}: {', '.join(measured)}")
-    if "train" in shown:
-        notes.append(
-            "  training metrics are of the steps themselves: with dropout, before weights changed"
-        )
     return "\n".join([*lines, *notes])
 
 

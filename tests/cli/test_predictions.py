@@ -116,8 +116,7 @@ def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     assert "If nodes of the training are among them, the score is too good" in answer.err
     same = gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables))
     assert "If nodes of the training" not in same.err
-    assert "measured nodes: 4 test" in same.out
-    assert "nodes by class (rows)" in same.out
+    assert "4 nodes to train, validate and test on" in same.out
     more.drop(columns="year").to_csv("june.csv", index=False)
     answer = gnn_depth("predict", *words, "--output", "none.csv")
     assert (answer.code, "there is no column 'year'" in answer.err) == (2, True)
@@ -132,7 +131,7 @@ def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_spli
     edges.replace("p", "q", regex=True).to_csv("links.csv", index=False)
     words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
     answer = gnn_depth("test", *words)
-    assert "measured nodes: 20 test" in answer.out, "every third of the 30 has no label"
+    assert "20 nodes to train, validate and test on" in answer.out, "every third of the 30 has no label"
     assert "all rows with a label or target are measured" in answer.err
     assert "drawn at random" not in answer.err
     assert gnn_depth("predict", *words, "--output", "june_out.csv").code == 0
@@ -141,10 +140,10 @@ def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_spli
     share = (predicted == next_month.topic)[labelled].mean()
     assert f"{share:.4g}" in answer.out
     answer = gnn_depth("validate", *words)
-    assert "measured nodes: 20 test" in answer.out
+    assert "20 nodes to train, validate and test on" in answer.out
     next_month.assign(part=["train", "val", "test", "test", "test"] * 6).to_csv(
         "june.csv", index=False
     )
     answer = gnn_depth("test", *words, "--data.split", "part")
     assert "all rows" not in answer.err
-    assert "measured nodes: 12 test" in answer.out
+    assert "12 nodes to train, validate and test on" in answer.out

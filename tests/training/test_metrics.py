@@ -237,8 +237,7 @@ def test_more_nodes_than_single_precision_counts_are_counted():
     metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
     one = NodeSets(torch.tensor([0]), [torch.tensor([True])], 2)
     counts = torch.tensor([[[2**24, 0, 0], [0, 0, 0]]])
-    state = {"sizes": [2**24], "counts": counts, "losses": [], "own": []}
-    metrics.restore(state, torch.device("cpu"))
+    metrics.restore([[2**24], counts, [], []], torch.device("cpu"))
     metrics.add(one, torch.tensor([[1.0, 0.0]]))
     metrics.compute(ALONE)
     assert metrics.counts.sum() == 2**24 + 1
