@@ -218,15 +218,6 @@ def test_seeds_whose_layers_differ_are_refused_by_their_folders(tmp_path):
     assert all(folder in str(error.value) for folder in frame["folder"])
 
 
-def test_one_of_several_measures_must_be_chosen(tmp_path):
-    make_run(tmp_path, {"depth": 3}, measures=[balance(), similarity("mu")])
-    frame = read_runs(tmp_path)
-    assert mesh(draw("heatmap", frame, measure=["mu"]))
-    for measure, message in (([], "Available: balance, mu"), ("balanc", "'balanc'.*'balance'")):
-        with pytest.raises(ReportError, match=message):
-            draw("heatmap", frame, measure=measure)
-
-
 @pytest.mark.parametrize("when", ["both", "start", "end"])
 def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_path, when):
     made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
@@ -278,53 +269,29 @@ def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
         assert band(axes)[epoch] == pytest.approx((mean - deviation, mean + deviation))
 
 
-def test_a_line_has_the_same_style_in_every_panel(tmp_path):
-    for data, norm in (("Cora", "gat"), ("Cora", "lip"), ("PubMed", "lip")):
-        axes = {"data": data, "norm": norm, "depth": 2}
-        make_run(tmp_path, axes, curves={"val/acc": [0.1, 0.2]})
-    panels = draw("convergence", read_runs(tmp_path), panel=["data"]).panels
-    assert list(panels) == ["data=Cora", "data=PubMed"]
-    (gat, lip), (other,) = (axes.lines for axes in panels.values())
-    assert other.get_color() == lip.get_color() != gat.get_color()
-    assert other.get_marker() == lip.get_marker() != gat.get_marker()
-
-
-def make_points(root, *names):
-    """Three runs with these measures, the last without the metric; returns the measures."""
-    made = []
-    for seed in range(3):
-        made.append([similarity(name, seed + 5 * place) for place, name in enumerate(names)])
-        value = None if seed == 2 else 0.5 + seed / 10
-        make_run(root, {"norm": "gat"}, seed, value, measures=made[-1])
-    return made
-
-
 def dots(picture):
     (axes,) = picture.panels.values()
     return next(part for part in axes.collections if isinstance(part, PathCollection))
 
 
 def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_path):
-    made = make_points(tmp_path, "gradients", "hidden")
-    picture = draw_measured("scatter", read_runs(tmp_path))
-    expected = [(gradients.values[-1, 0], hidden.values[-1, -1]) for gradients, hidden in made]
+    expected = []
+    for seed in range(3):  # the last one without the metric
+        gradients, hidden = similarity("gradients", seed), similarity("hidden", seed + 5)
+        expected.append((gradients.values[-1, 0], hidden.values[-1, -1]))
+        value = None if seed == 2 else 0.5 + seed / 10
+        make_run(tmp_path, {"norm": "gat"}, seed, value, measures=[gradients, hidden])
+    frame = read_runs(tmp_path)
+    picture = draw("scatter", frame, measure=["gradients", "hidden"])
     np.testing.assert_array_equal(dots(picture).get_offsets(), expected)
     np.testing.assert_allclose(dots(picture).get_array(), [50, 60, np.nan])
     assert dots(picture).to_rgba([math.nan])[0].tolist() == [1, 1, 1, 1]
     assert picture.figure.get_supxlabel() == "log₁₀ mu, first layer"
     assert picture.figure.get_supylabel() == "log₁₀ mu, last layer"
-    turned = draw("scatter", read_runs(tmp_path), measure=["hidden", "gradients"])
-    np.testing.assert_array_equal(dots(turned).get_offsets()[:, ::-1], expected)
-
-
-def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
-    made = make_points(tmp_path, "gradient_similarity")
-    picture = draw_measured("scatter", read_runs(tmp_path))
-    found = dots(picture).get_offsets().filled(math.nan)
-    expected = [one.values[-1, 0] for (one,) in made]
-    np.testing.assert_allclose(found[:2], [[expected[0], 50], [expected[1], 60]])
-    assert np.isnan(found[2, 1])
-    assert any("not finite: 1" in note for note in picture.notes)
+    against_metric = draw("scatter", frame, measure="gradients")
+    found = dots(against_metric).get_offsets().filled(math.nan)
+    np.testing.assert_allclose(found[:2], [[expected[0][0], 50], [expected[1][0], 60]])
+    assert any("not finite: 1" in note for note in against_metric.notes)
 
 
 def test_legend_and_caption_lie_below_the_panels_and_the_title_above(grid):

@@ -146,19 +146,17 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run, runs):
 
 
 def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run, runs):
-    run(0.8, data="Cora", depth=2)
-    run(0.8, data="Cora", depth=10)
+    for depth in (2, 10):
+        run(0.8, data="Cora", depth=depth)
     table = tabulate(read_runs(runs), "depth")
     entry = {"source": "A", "over": "depth", "values": {2: 80}}
-    assert (
-        len(compare_published(table, parse_published([entry | {"where": {"data": "Cora"}}]))) == 1
-    )
-    assert (
-        len(compare_published(table, parse_published([entry | {"where": {"layer": "gat"}}]))) == 1
-    )
-    assert compare_published(table, parse_published([entry | {"where": {"data": "PubMed"}}])) == []
+
+    def count(**where):
+        return len(compare_published(table, parse_published([entry | {"where": where}])))
+
+    assert (count(data="Cora"), count(layer="gat"), count(data="PubMed")) == (1, 1, 0)
     with pytest.raises(ReportError, match=r"'dats'.*'data'"):
-        compare_published(table, parse_published([entry | {"where": {"dats": "Cora"}}]))
+        count(dats="Cora")
 
 
 def test_a_cell_without_runs_is_shown_beside_its_published_number(run, runs):
