@@ -220,7 +220,7 @@ def lock(folder: Path) -> int | None:
 
 
 def is_alive(folder: str | Path) -> bool | None:
-    """True if a process trains this run now; None if there is no lock to tell it by."""
+    """True if a process trains this run now; None if it has no lock."""
     path = Path(folder, LOCK)
     if not path.is_file():
         return None
@@ -299,7 +299,7 @@ def git_state() -> dict[str, Any] | None:
 
 
 def _git(*arguments: str) -> str:
-    # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
+    # A repository's own config may name a program to run as fsmonitor, which would run here.
     command = ["git", "-c", "core.fsmonitor=false", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()

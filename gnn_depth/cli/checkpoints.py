@@ -79,7 +79,7 @@ class Checkpoint:
         return any(end not in (None, -1) and done >= end for done, end in ends)
 
     @property
-    def said_complete(self) -> str:
+    def completion_message(self) -> str:
         """The message that nothing is left to train, and how to train more."""
         return (
             f"{self.path} is already complete: {self.epochs} epochs. For more, raise "

@@ -73,7 +73,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if command in ("validate", "test"):
         return _measure(command, cli)
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
-        return f"{cli.checkpoint.said_complete}\n"
+        return f"{cli.checkpoint.completion_message}\n"
     try:
         finished = train_in_command(cli)
     except SIGTERMException as stop:

@@ -29,8 +29,8 @@ SHOWN = (
     "profiler",
     "barebones",
 )
-# Options of the trainer that are told of every run; others where they differ from their default.
-ALWAYS_TOLD = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
+# Options of the trainer in every row; others only where they differ from their default.
+ALWAYS = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
 # Of these, 1 is one batch and 1.0 is all of them.
 OF_BATCHES = (
     "limit_train_batches",
@@ -40,7 +40,7 @@ OF_BATCHES = (
     "overfit_batches",
     "val_check_interval",
 )
-# Lightning's callbacks that change nothing in a training, and so need not be told.
+# Lightning's callbacks that change nothing in a training, and are in no row.
 WATCHING = (
     "ModelCheckpoint",
     "OnExceptionCheckpoint",
@@ -155,27 +155,27 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
     """
     model = config.get("model") or {}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
-    chosen["trainer"] = _told_of_trainer(config.get("trainer") or {})
+    chosen["trainer"] = _trainer_options(config.get("trainer") or {})
     row: dict[str, Any] = _flat(chosen, ())
     for kind, part in model.items():
         if kind in registry.KINDS:
-            row[f"model.{kind}"] = _called(kind, part)
+            row[f"model.{kind}"] = _short(kind, part)
     return row
 
 
-def _told_of_trainer(trainer: Mapping[str, Any]) -> dict[str, Any]:
+def _trainer_options(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the trainer that may change what is learned and differ from their default."""
     known = trainer_options()
-    told = {}
+    found = {}
     for key, value in trainer.items():
         if key == "callbacks":
             value = [one for one in items_of(value or []) if not _only_watches(one)] or None
         is_default = key in known and value == known[key].default
         if key in OF_BATCHES and isinstance(value, float):
             value = f"{100 * value:g}%"  # as a number of a table it would be that of the batches
-        if key in ALWAYS_TOLD or not (key in SHOWN or is_default):
-            told[key] = value
-    return told
+        if key in ALWAYS or not (key in SHOWN or is_default):
+            found[key] = value
+    return found
 
 
 def _only_watches(callback: Any) -> bool:
@@ -188,10 +188,10 @@ def _only_watches(callback: Any) -> bool:
     return part.class_name in WATCHING or getattr(part.cls, "only_measures", False)
 
 
-def _called(kind: str, part: Any) -> str:
+def _short(kind: str, part: Any) -> str:
     """One or more parts as text: the name, and the options that differ from their defaults."""
     if isinstance(part, list):
-        return "+".join(_called(kind, item) for item in part) or "none"
+        return "+".join(_short(kind, item) for item in part) or "none"
     if not isinstance(part, dict):
         return str(part)
     if "name" not in part:
@@ -205,7 +205,7 @@ def _called(kind: str, part: Any) -> str:
         text = registry.as_written(value)
         inner = known.options[name].kind
         if inner is not None:
-            text = _called(inner, value)
+            text = _short(inner, value)
         words.append(f"{name}={text}")
     return " ".join(words)
 

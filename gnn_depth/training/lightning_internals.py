@@ -280,7 +280,7 @@ def replace_signal_handling(
     """
 
     class Signals:
-        """Takes the place of Lightning's signal connector, which tells if a signal arrived."""
+        """Takes the place of Lightning's signal connector, which knows whether a signal arrived."""
 
         received_sigterm = property(lambda self: is_stopping())
 

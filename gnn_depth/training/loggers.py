@@ -38,7 +38,7 @@ WARNINGS = (
     r"\s*\S+ (parameter )?was deprecated in v4",
     # It is refused with an error by make_trainer.
     "You passed .* but AMP with fp16 is not supported on CPU",
-    # Whoever asks for the CPU on a machine with a GPU knows it.
+    # The user asked for the CPU.
     "GPU available but not used",
     # Lightning's call of PyTorch.
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",

@@ -125,7 +125,7 @@ class RankMetric(Metric):
 
     full_state_update = False
     higher_is_better = True
-    #: Why it is undefined, in words.
+    #: The reason why it may be undefined.
     undefined: ClassVar[str]
     #: What the labels do that it leaves out.
     left_out: ClassVar[str]

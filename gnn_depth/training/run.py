@@ -149,7 +149,7 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
 
 
 def title(model: NodeClassifier, data: GraphDataModule) -> str:
-    """Model and data in words: ``30 layers of GAT on Cora``."""
+    """A title for a model and its data: ``30 layers of GAT on Cora``."""
     layers = model.stack.layers
     name = getattr(data, "name", None) or getattr(data, "dataset", None) or type(data).__name__
     return f"{len(layers)} layers of {type(layers[0]).__name__} on {name}"
@@ -188,7 +188,7 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         native.use(before)
     if recorder.folder is None:  # a run of fast_dev_run
         return Run(None, model, data)
-    # In a sweep nobody reads the report; of several processes each would make one.
+    # A report costs seconds: not in a sweep, and not in each of several processes.
     compares = config.origin is None and trainer.world_size == 1
     trained_on = data.hparams["sha256"]
 

@@ -53,7 +53,7 @@ class Task(ABC):
             data.
         chance_metric: The metric that shows whether the model learned anything, by default the one
             that the report begins with.
-        constant: The constant prediction in words, for messages.
+        constant: A description of the constant prediction, for messages.
     """
 
     targets: ClassVar[Targets]
@@ -142,7 +142,7 @@ class Task(ABC):
         """Let another metric choose the best epoch, ``loss`` among them.
 
         Raises:
-            ValueError: There is no such metric, or nobody knows which of its values are best.
+            ValueError: There is no such metric, or it is not known which of its values are best.
         """
         modes = self.directions()
         if modes.get(metric) is None:
@@ -184,7 +184,7 @@ class Task(ABC):
         return list(self.directions())
 
     def undefined(self, name: str) -> str:
-        """Why a metric that is NaN is undefined, in words."""
+        """The reason why a metric is NaN."""
         known = getattr(self.metrics().get(name), "undefined", None)
         if known is None and name in ("acc", "bacc", "f1", "mae", "rmse", "loss"):
             known = NAN_OUTPUT
@@ -415,7 +415,7 @@ class Regression(Task):
         return torch.stack(numbers, -1)
 
     def metrics(self) -> dict[str, Metric]:
-        # torchmetrics adds in single precision unless it is told otherwise.
+        # torchmetrics adds in single precision unless asked otherwise.
         mae = MeanAbsoluteError().set_dtype(torch.float64)
         rmse = MeanSquaredError(squared=False).set_dtype(torch.float64)
         return {"mae": mae, "rmse": rmse, "r2": R2(self.num_outputs)}
