@@ -160,8 +160,9 @@ def lost_digits(name: str, exact: Tensor, advice: str) -> str:
     moved = (exact - rounded.double()).abs()
     # Identifiers and counts are exact or wrong; rounding of others matters beside their spread.
     is_whole = (exact.abs() > WHOLE) & (exact == exact.round())
-    complete = ~exact.double().isnan().any(1)
-    spread = exact[complete].double().std(0, correction=0)
+    values = exact.double()
+    known = torch.where(values.isnan(), values.nanmean(0), values)
+    spread = known.std(0, correction=0)
     lost = ((moved > 0) & (is_whole | ((moved > 1e-3 * spread) & (spread > 0)))).nonzero()
     if not len(lost):
         return ""

@@ -69,32 +69,6 @@ def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
     pd.testing.assert_frame_equal(same, table), "labels are not read"
 
 
-def test_nodes_that_a_transform_leaves_out_have_empty_rows_in_every_format(
-    gnn_depth: Callable, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    nodes = pd.DataFrame({"paper": [f"p{i:02}" for i in range(12)], "topic": TOPICS[:2] * 6})
-    nodes.assign(year=np.arange(12) / 12).to_csv("nodes.csv", index=False)
-    ends = nodes.paper[2:]  # the first two papers have no edge
-    pd.DataFrame({"from": ends[1:], "to": ends.shift()[1:]}).to_csv("edges.csv", index=False)
-    transforms = ["--data.transforms", "[LargestConnectedComponents]"]
-    on_cpu = ["--trainer.max_epochs", "1", "--trainer.accelerator", "cpu"]
-    answer = gnn_depth("fit", *TABLES, *QUIET, *transforms, *on_cpu, "--run.name", "largest")
-    assert answer.code == 0, answer.err
-    for output in ("p.csv", "p.npz"):
-        answer = gnn_depth("predict", *QUIET, "--ckpt_path", "runs/largest", "--output", output)
-        assert answer.code == 0, answer.err
-        assert (
-            "the transforms leave out have no prediction, and an empty row: 2 of 12" in caplog.text
-        )
-        caplog.clear()
-    table = pd.read_csv("p.csv")
-    assert table.node.tolist() == nodes.paper.tolist()
-    assert table.predicted.isna().tolist() == [True] * 2 + [False] * 10
-    with np.load("p.npz", allow_pickle=False) as found:
-        assert np.isnan(found["probabilities"][:2]).all()
-        assert np.isfinite(found["probabilities"][2:]).all()
-
-
 def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     gnn_depth: Callable, of_tables: Path
 ):

@@ -14,6 +14,7 @@ from torch_geometric.loader import DataLoader, RandomNodeLoader
 
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
 from gnn_depth.data.checks import MASKS
+from gnn_depth.data.features import lost_digits
 from tools.attack.numbers.entrances import ENTRANCES
 
 NAN, INF = float("nan"), float("inf")
@@ -274,6 +275,14 @@ def test_dense_sparse_and_plain_containers_are_read_equally():
 def test_features_of_edges_are_left_out_on_request_only():
     assert GraphSource(ONE).batch.graph.edge_channels == 2
     assert GraphSource(ONE, edge_features=False).batch.graph.edge_channels == 0
+
+
+def test_lost_digits_are_found_beside_missing_numbers():
+    times = torch.full((10, 1), NAN).double()
+    times[:9, 0] = 1.7e9 + torch.arange(9).double() / 1000
+    assert "float32 rounds it" in lost_digits("x", times, "")
+    assert lost_digits("x", torch.rand(5, 2).double(), "") == ""
+    assert lost_digits("x", torch.full((2, 2), NAN).double(), "") == ""
 
 
 def test_text_is_the_names_of_classes(tmp_path):
