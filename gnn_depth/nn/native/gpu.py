@@ -17,7 +17,7 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.native import gpu_programs as programs
 from gnn_depth.nn.native.gpu_programs import ADDITIVE, GIVEN, LINEAR
-from gnn_depth.nn.native.kernels import Mask
+from gnn_depth.nn.native.masks import Mask
 
 #: Edges that a program takes at once: at least, at most, and rounds of the node with most of them.
 FEWEST_EDGES, MOST_EDGES, MOST_ROUNDS = 4, 64, 64

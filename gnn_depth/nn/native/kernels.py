@@ -6,18 +6,16 @@ float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compile
 """
 
 # N nodes (targets), S sources, E edges, H heads, C channels; of a block I inputs and O outputs;
-# P parts of the nodes
+# P parts of the nodes, 2 vectors, M numbers of any tensor
 
 import ctypes
-import inspect
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property, wraps
 from importlib import import_module
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +23,9 @@ from torch import Tensor, nn
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.native import build
+from gnn_depth.nn.native.masks import NO_DROPOUT, Mask
+
+__all__ = ["NO_DROPOUT", "Mask"]
 
 log = logging.getLogger("gnn_depth")
 
@@ -32,44 +33,10 @@ log = logging.getLogger("gnn_depth")
 WORK, WORK_OF_NODE, MOST_PARTS = 1024, 4, 64
 ORDINARY = (Tensor, nn.Parameter)
 CPU = torch.device("cpu")
-#: Ends of the names of tensors whose shape is checked: the letters of their axes. What a forward
-#: function keeps for its backward function is not checked, and differs between CPUs and GPUs.
-AXES = ("_EH", "_NH", "_HC", "_NHC", "_SHC")
 #: A loop of a kernel for GPUs counts a few edges further than there are.
 MOST_EDGES_ON_GPU = 2**31 - 2**10
-F = TypeVar("F", bound=Callable[..., Any])
 #: The C functions' names end with the type of their numbers.
 TYPES = {torch.float32: "float", torch.float64: "double"}
-
-_P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-# Pointers to structures and tensors, whole numbers and floats, in the order of the C functions.
-SIGNATURES = {
-    "sum_rows": (_P, _P, _P, _P, _I, _I),
-    "sum_edges": (_P, _P, _P, _I),
-    "dot_rows": (_P, _P, _P, _P, _I, _I),
-    "largest": (_P, _P, _P, _I),
-    "softmax": (_P, _P, _P, _I),
-    "softmax_backward": (_P, _P, _P, _P, _I),
-    "attend": (_P, _P, _P, _P, _P, _P, _I, _I),
-    "attend_backward": (_P, _P, _P, _P, _P, _P, _P, _I, _I),
-    "attend_linear": (_P, _P, _P, _P, _P, _D, _P, _P, _P, _P, _P, _I, _I),
-    "attend_linear_backward": (*[_P] * 6, _D, *[_P] * 10, _I, _I),
-    "additive_scores": (_P, _P, _P, _P, _D, _P, _I, _I),
-    "additive_slopes": (_P, _P, _P, _P, _D, _P, _I, _I),
-    "attend_additive": (*[_P] * 5, _D, _P, _P, _P, _I, _I),
-    "attend_additive_backward": (*[_P] * 6, _D, *[_P] * 9, _I, _I, _I),
-    "sizes": (_P, _P, _P, _D, _P, _P, _P, _P, _I, _I),
-    "sizes_backward": (*[_P] * 11, _I, _I),
-    "elu": (_P, _P, _I),
-    "elu_backward": (_P, _P, _P, _I),
-    "drop": (_P, _P, _P, _I),
-}
-
-#: Those of float32 alone.
-SIGNATURES_FLOAT = {
-    "block": (*[_P] * 5, _I, _I, _P, _P, _I, _I),
-    "block_backward": (*[_P] * 6, _I, *[_P] * 4, _I, _I),
-}
 #: The groups that block.cpp sums the gradient of the weights in, and the widths that it takes.
 GROUPS, WIDTHS = 16, range(16, 257, 16)
 
@@ -82,7 +49,6 @@ class _Path:
         self.wanted = True
         self.key: str | None = None  # of the loaded kernels
         self.reason = ""  # why there are none
-        self.functions: dict[torch.dtype, dict[str, Any]] = {}  # by name, for each type
 
 
 _path = _Path()
@@ -147,24 +113,6 @@ def available_for(device: torch.device) -> str | None:
     return None
 
 
-def _or_on_gpu(function: F) -> F:
-    """A function below for tensors on a CPU, and that of the same name in ``gpu.py`` for others."""
-    names = list(inspect.signature(function).parameters)
-
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        first = next(each for each in arguments if isinstance(each, Tensor))
-        if not is_on_gpu(first):
-            return function(*arguments)
-        given = dict(zip(names, arguments, strict=False))
-        if "graph" in given:
-            tensors = {name: given[name] for name in names if name.endswith(AXES)}
-            _sizes_of(given["graph"], given.get("transposed", False), tensors)
-        return getattr(_gpu.module, function.__name__)(*arguments)
-
-    return call  # type: ignore[return-value]
-
-
 def available() -> str | None:
     """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
 
@@ -180,31 +128,12 @@ def available() -> str | None:
             if build.SWITCH not in _path.reason:
                 log.warning("no native kernels, so layers run on PyTorch alone: %s", error)
         else:
-            _path.functions = _functions_of(libraries)
+            for kernel in KERNELS:
+                kernel.load(libraries)
             _path.key = key
     if not _path.wanted:
         return None
     return _path.key
-
-
-def _functions_of(libraries: list[ctypes.CDLL]) -> dict[torch.dtype, dict[str, Any]]:
-    """The C functions of all libraries, by type of the numbers and name."""
-    found: dict[torch.dtype, dict[str, Any]] = {}
-    for dtype, suffix in TYPES.items():
-        signatures = SIGNATURES
-        if dtype == torch.float32:
-            signatures = SIGNATURES | SIGNATURES_FLOAT
-        found[dtype] = {}
-        for name, arguments in signatures.items():
-            symbol = f"{name}_{suffix}"
-            # Each function is in one of the libraries.
-            library = next(each for each in libraries if hasattr(each, symbol))
-            function = getattr(library, symbol)
-            # Without them ctypes would pass every number as an int of 32 bits.
-            function.argtypes = arguments
-            function.restype = None
-            found[dtype][name] = function
-    return found
 
 
 def why_not(device: torch.device = CPU) -> str:
@@ -269,50 +198,17 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
 
 class _Lists(ctypes.Structure):
     _fields_ = [
-        ("ptr", _P),
-        ("neighbour", _P),
-        ("edge", _P),
-        ("part", _P),
-        ("parts", _I),
-        ("nodes", _I),
+        ("ptr", ctypes.c_void_p),
+        ("neighbour", ctypes.c_void_p),
+        ("edge", ctypes.c_void_p),
+        ("part", ctypes.c_void_p),
+        ("parts", ctypes.c_int64),
+        ("nodes", ctypes.c_int64),
     ]
 
 
 class _Graph(ctypes.Structure):
-    _fields_ = [("into", _Lists), ("out", _Lists), ("edges", _I)]
-
-
-class _Dropout(ctypes.Structure):
-    _fields_ = [("seed", _P), ("threshold", ctypes.c_int32), ("scale", _D)]
-
-
-class Mask:
-    """Which numbers a dropout drops.
-
-    Args:
-        seed: The two numbers that determine the mask; None for no dropout.
-        p: Probability of dropping a number.
-        threshold: A position is kept if its hash is not below this number.
-    """
-
-    def __init__(self, seed: Tensor | None, p: float, threshold: int) -> None:
-        self.seed = seed
-        self.p = p
-        self.threshold = threshold
-
-    @cached_property
-    def _structure(self) -> _Dropout:
-        if self.seed is None:
-            return _Dropout(None, 0, 0.0)
-        return _Dropout(self.seed.data_ptr(), self.threshold, 1 / (1 - self.p))
-
-    @property
-    def address(self) -> int:
-        """Address of the structure that the C functions read."""
-        return ctypes.addressof(self._structure)
-
-
-NO_DROPOUT = Mask(None, 0.0, 0)
+    _fields_ = [("into", _Lists), ("out", _Lists), ("edges", ctypes.c_int64)]
 
 
 class GraphLists:
@@ -360,358 +256,297 @@ def lists_of(graph: Graph) -> GraphLists:
     return graph.once("native", lambda: GraphLists(graph))
 
 
-# ---- Calls --------------------------------------------------------------------------------------
+# ---- The kernels --------------------------------------------------------------------------------
 
 
-def _sizes_of(
-    graph: Graph, transposed: bool, tensors: Mapping[str, Tensor | None]
-) -> dict[str, int]:
-    """The size of every axis of some tensors, by its letter.
+class Kernel:
+    """A C function, by the names of what it takes and gives.
 
-    Raises:
-        ValueError: A tensor has another shape: a kernel would read what is not there.
-    """
-    nodes, sources = graph.num_nodes, graph.num_sources
-    if transposed:
-        nodes, sources = sources, nodes
-    sizes = {"N": nodes, "S": sources, "E": graph.num_edges}
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        axes = name.rpartition("_")[2]
-        for letter, size in zip(axes, tensor.shape, strict=False):
-            sizes.setdefault(letter, size)
-        wanted = tuple(sizes.get(letter, letter) for letter in axes)
-        if tuple(tensor.shape) != wanted:
-            raise ValueError(f"{name} must have the shape {wanted}, not {tuple(tensor.shape)}.")
-    return sizes
-
-
-class _Call:
-    """The given tensors of a call and their sizes, and the call of a C function with them.
+    A name ends with the letters of a tensor's axes: ``x_SHC``. Of a name without them the tensor is
+    not checked. ``graph`` is a graph, ``edges`` its list of edges into the nodes, or out of the
+    sources if ``transposed``; a letter is the size of an axis.
 
     Args:
-        graph: The graph.
-        transposed: Exchange nodes and sources.
-        **tensors: The tensors, by names that end with the letters of their axes: ``x_SHC``. Letters
-            that the graph does not know take their size from the first tensor that has them.
-
-    Attributes:
-        given: The tensors in their order; None for one that is not given.
-        graph: Address of the graph's lists of edges.
-        edges: Address of the list into the nodes, or, if transposed, out of the sources.
-
-    Raises:
-        ValueError: A tensor has another shape: a kernel would read what is not there.
+        name: Of the function for GPUs, if there is one.
+        takes: What a call takes, in order.
+        c_name: Of the C function, without the type of its numbers.
+        passes: What the C function takes, in order. Tensors that are not given are made: it writes
+            all of them. ``of_x_NHC`` is the gradient of ``x_NHC``, and is not computed if that is
+            None.
+        gives: What a call returns.
+        types: Suffixes of the types that there is a function for.
     """
 
-    def __init__(self, graph: Graph, /, transposed: bool = False, **tensors: Any) -> None:
-        lists = lists_of(graph)
-        self.graph = lists.graph
-        self.edges = lists.into
-        if transposed:
-            self.edges = lists.out
-        self.given = tuple(tensors.values())
-        self._sizes = _sizes_of(graph, transposed, tensors) | {"P": lists.parts, "2": 2}
-        self._dtype = next(each.dtype for each in self.given if each is not None)
+    def __init__(
+        self,
+        name: str,
+        takes: str,
+        c_name: str,
+        passes: str,
+        gives: str,
+        types: tuple[str, ...] = ("float", "double"),
+    ) -> None:
+        self.name = name
+        self.takes = takes.split()
+        self.axes_of = {each: _axes(each) for each in (*self.takes, *passes.split())}
+        self.checked = [each for each in self.takes if self.axes_of[each]]
+        self.c_name = c_name
+        self.passes = passes.split()
+        self.gives = gives.split()
+        self.types = types
+        self.functions: dict[torch.dtype, Any] = {}
 
-    def _shape(self, axes: str) -> torch.Size:
-        return torch.Size([self._sizes[letter] for letter in axes])
+    def load(self, libraries: list[ctypes.CDLL]) -> None:
+        """Find the C functions, each of which is in one of the libraries."""
+        # Without them ctypes would pass every number as an int of 32 bits.
+        argument_types = [C_TYPES.get(name, ctypes.c_void_p) for name in self.passes]
+        for dtype, suffix in TYPES.items():
+            if suffix not in self.types:
+                continue
+            symbol = f"{self.c_name}_{suffix}"
+            library = next(each for each in libraries if hasattr(each, symbol))
+            function = getattr(library, symbol)
+            function.argtypes, function.restype = argument_types, None
+            self.functions[dtype] = function
 
-    def new(self, axes: str) -> Tensor:
-        """A tensor for a kernel to write to: all of it, so it is not filled here."""
-        return torch.empty(self._shape(axes), dtype=self._dtype)
+    def __call__(self, *arguments: Any) -> Any:
+        first = next(each for each in arguments if isinstance(each, Tensor))
+        values = dict(zip(self.takes, arguments, strict=False))
+        sizes = self._sizes(values)
+        if is_on_gpu(first):
+            return getattr(_gpu.module, self.name)(*arguments)
+        # Where both ends of the edges have the same features, x is z and None is given for it: a
+        # tensor that is given twice would get two gradients, while a kernel adds them up in one.
+        is_one = values.get("x_NHC", first) is None
+        if "graph" in values:
+            graph = values["graph"]
+            lists = lists_of(graph)
+            sizes["P"], sizes["2"] = lists.parts, 2
+            values["graph"], values["edges"] = lists.graph, lists.into
+            if values.get("transposed"):
+                values["edges"] = lists.out
+            # Then one pass over the edges into each node does what otherwise takes a second one,
+            # over those out of it.
+            values["symmetric"] = is_one and graph.reverse is not None
+        # Copies of tensors that are not contiguous must live until the function returns.
+        held: list[Tensor] = []
+        given: list[Any] = []
+        value: Any
+        for name in self.passes:
+            axes = self.axes_of[name]
+            if is_one:
+                name = name.replace("x_N", "z_S")
+            if name in sizes:
+                value = sizes[name]
+            elif name in values:
+                value = values[name]
+            elif name.startswith("of_") and values.get(name[3:], first) is None:
+                value = None
+            else:
+                shape = [sizes[letter] for letter in axes]
+                value = values[name] = torch.empty(shape, dtype=first.dtype)
+            if isinstance(value, Tensor):
+                value = value.contiguous()
+                held.append(value)
+                value = value.data_ptr()
+            elif isinstance(value, Mask):
+                value = value.address
+            given.append(value)
+        self.functions[first.dtype](*given)
+        found: list[Tensor | None] = []
+        for name in self.gives:
+            if name.endswith("_2HC"):
+                found.extend(values[name])
+            else:
+                found.append(values.get(name))
+        if len(found) == 1:
+            return found[0]
+        return tuple(found)
 
-    def run(self, name: str, lists: int, *arguments: Any, axes: str = "HC") -> None:
-        """Call a C function with lists of edges, arguments, and the sizes of its innermost axes."""
-        _run(name, self._dtype, lists, *arguments, *self._shape(axes))
+    def _sizes(self, values: dict[str, Any]) -> dict[str, int]:
+        """The size of every axis of the given tensors, by its letter.
 
+        Letters that the graph does not know take their size from the first tensor that has them.
 
-def _run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Call a C function for numbers of a type; a tensor becomes the address of its numbers."""
-    # Copies of tensors that are not contiguous must live until the function returns.
-    held = []
-    given = []
-    for argument in arguments:
-        if isinstance(argument, Tensor):
-            held.append(argument.contiguous())
-            argument = held[-1].data_ptr()
-        given.append(argument)
-    _path.functions[dtype][name](*given)
-
-
-# ---- Sums ---------------------------------------------------------------------------------------
-
-
-@_or_on_gpu
-def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
-    """Weighted sum of the rows at the other end of each node's edges."""
-    call = _Call(graph, transposed, weights_EH=weights_EH, x_SHC=x_SHC)
-    y = call.new("NHC")
-    call.run("sum_rows", call.edges, *call.given, y)
-    return y
-
-
-@_or_on_gpu
-def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
-    """Sum of the values of each node's edges."""
-    call = _Call(graph, transposed, values_EH=values_EH)
-    y = call.new("NH")
-    call.run("sum_edges", call.edges, values_EH, y, axes="H")
-    return y
-
-
-@_or_on_gpu
-def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
-    """The dot product of both ends of each edge."""
-    call = _Call(graph, query_NHC=query_NHC, key_SHC=key_SHC)
-    s = call.new("EH")
-    call.run("dot_rows", call.edges, *call.given, s)
-    return s
-
-
-@_or_on_gpu
-def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
-    """The maximum over the edges into each node, -inf where there are none."""
-    call = _Call(graph, values_EH=values_EH)
-    y = call.new("NH")
-    call.run("largest", call.edges, values_EH, y, axes="H")
-    return y
-
-
-# ---- Attention ----------------------------------------------------------------------------------
-
-
-@_or_on_gpu
-def softmax_forward(scores_EH: Tensor, graph: Graph) -> Tensor:
-    """Softmax over the edges into each node."""
-    call = _Call(graph, scores_EH=scores_EH)
-    alpha = call.new("EH")
-    call.run("softmax", call.graph, scores_EH, alpha, axes="H")
-    return alpha
-
-
-@_or_on_gpu
-def softmax_backward(alpha_EH: Tensor, grad_EH: Tensor, graph: Graph) -> Tensor:
-    """The symmetric Jacobian of a softmax, times a gradient or tangent."""
-    call = _Call(graph, alpha_EH=alpha_EH, grad_EH=grad_EH)
-    out = call.new("EH")
-    call.run("softmax_backward", call.graph, *call.given, out, axes="H")
-    return out
-
-
-@_or_on_gpu
-def additive_scores(
-    x_NHC: Tensor, z_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
-) -> Tensor:
-    """a . LeakyReLU(x_i + z_j) for each edge."""
-    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC)
-    s = call.new("EH")
-    call.run("additive_scores", call.edges, *call.given, slope, s)
-    return s
-
-
-@_or_on_gpu
-def additive_slopes(
-    grad_EH: Tensor,
-    own_NHC: Tensor,
-    other_SHC: Tensor,
-    graph: Graph,
-    transposed: bool,
-    slope: float,
-) -> Tensor:
-    """The sum of g LeakyReLU'(own_i + other_j) over the edges into each node, or out of it."""
-    call = _Call(graph, transposed, grad_EH=grad_EH, own_NHC=own_NHC, other_SHC=other_SHC)
-    sums = call.new("NHC")
-    call.run("additive_slopes", call.edges, *call.given, slope, sums)
-    return sums
+        Raises:
+            ValueError: A tensor has another shape: a kernel would read what is not there.
+        """
+        sizes: dict[str, int] = {}
+        if "graph" in values:
+            graph = values["graph"]
+            nodes, sources = graph.num_nodes, graph.num_sources
+            if values.get("transposed"):
+                nodes, sources = sources, nodes
+            sizes = {"N": nodes, "S": sources, "E": graph.num_edges}
+        for name in self.checked:
+            tensor = values[name]
+            if tensor is None:
+                continue
+            axes, shape = self.axes_of[name], tensor.shape
+            for letter, size in zip(axes, shape, strict=False):
+                sizes.setdefault(letter, size)
+            wanted = tuple([sizes.get(letter, letter) for letter in axes])
+            if shape != wanted:
+                raise ValueError(f"{name} must have the shape {wanted}, not {tuple(shape)}.")
+        return sizes
 
 
-@_or_on_gpu
-def attend_forward(
-    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask
-) -> tuple[Tensor, Tensor]:
-    """Sums of the sources weighted by the softmax of scores, and that softmax before dropout."""
-    call = _Call(graph, scores_EH=scores_EH, x_SHC=x_SHC)
-    alpha, y = call.new("EH"), call.new("NHC")
-    call.run("attend", call.graph, *call.given, dropout.address, alpha, y)
-    return y, alpha
+_I, _D = ctypes.c_int64, ctypes.c_double
+#: The types of what is no address.
+C_TYPES = dict.fromkeys((*"HCIOM", "symmetric", "relu", "residual"), _I) | {"slope": _D, "tiny": _D}
 
 
-@_or_on_gpu
-def attend_backward(
-    grad_NHC: Tensor,
-    scores_EH: Tensor,
-    x_SHC: Tensor,
-    graph: Graph,
-    dropout: Mask,
-    alpha: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """The gradients of scores and features."""
-    call = _Call(graph, grad_NHC=grad_NHC, x_SHC=x_SHC, alpha_EH=alpha)
-    of_scores, of_x = call.new("EH"), call.new("SHC")
-    call.run("attend_backward", call.graph, *call.given, dropout.address, of_scores, of_x)
-    return of_scores, of_x
+def _axes(name: str) -> str:
+    """The letters of a tensor's axes, at the end of its name; empty if it has none."""
+    axes = name.rpartition("_")[2]
+    if axes.upper() == axes:
+        return axes
+    return ""
 
 
-@_or_on_gpu
-def attend_linear_forward(
-    x_SHC: Tensor,
-    dst_HC: Tensor,
-    src_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-) -> tuple[Tensor, ...]:
-    """Attention with linear scores; also what the backward pass needs: both parts of the scores,
-    and their softmax."""
-    call = _Call(graph, x_SHC=x_SHC, dst_HC=dst_HC, src_HC=src_HC, factor_NH=factor_NH)
-    of_dst, of_src, alpha = call.new("NH"), call.new("SH"), call.new("EH")
-    y = call.new("NHC")
-    kept = of_dst, of_src, alpha
-    call.run("attend_linear", call.graph, *call.given, slope, dropout.address, *kept, y)
-    return y, *kept
+#: Weighted sum of the rows at the other end of each node's edges.
+sum_rows = Kernel(
+    "sum_rows",
+    "weights_EH x_SHC graph transposed",
+    "sum_rows",
+    "edges weights_EH x_SHC y_NHC H C",
+    "y_NHC",
+)
+#: Sum of the values of each node's edges.
+sum_edges = Kernel(
+    "sum_edges", "values_EH graph transposed", "sum_edges", "edges values_EH y_NH H", "y_NH"
+)
+#: The dot product of both ends of each edge.
+dot_rows = Kernel(
+    "dot_rows", "query_NHC key_SHC graph", "dot_rows", "edges query_NHC key_SHC s_EH H C", "s_EH"
+)
+#: The maximum over the edges into each node, -inf where there are none.
+max_edges = Kernel("max_edges", "values_EH graph", "largest", "edges values_EH y_NH H", "y_NH")
+#: Softmax over the edges into each node.
+softmax_forward = Kernel(
+    "softmax_forward", "scores_EH graph", "softmax", "graph scores_EH alpha_EH H", "alpha_EH"
+)
+#: The symmetric Jacobian of a softmax, times a gradient or tangent.
+softmax_backward = Kernel(
+    "softmax_backward",
+    "alpha_EH grad_EH graph",
+    "softmax_backward",
+    "graph alpha_EH grad_EH out_EH H",
+    "out_EH",
+)
+#: a . LeakyReLU(x_i + z_j) for each edge.
+additive_scores = Kernel(
+    "additive_scores",
+    "x_NHC z_SHC att_HC graph slope",
+    "additive_scores",
+    "edges x_NHC z_SHC att_HC slope s_EH H C",
+    "s_EH",
+)
+#: The sum of g LeakyReLU'(own_i + other_j) over the edges into each node, or out of it.
+additive_slopes = Kernel(
+    "additive_slopes",
+    "grad_EH own_NHC other_SHC graph transposed slope",
+    "additive_slopes",
+    "edges grad_EH own_NHC other_SHC slope sums_NHC H C",
+    "sums_NHC",
+)
 
+# A forward function returns the output and what its backward function takes last: on a CPU the
+# softmax before dropout. That is not checked, and differs between CPUs and GPUs.
 
-@_or_on_gpu
-def attend_linear_backward(
-    grad_NHC: Tensor,
-    x_SHC: Tensor,
-    dst_HC: Tensor,
-    src_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-    *kept: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of x, both vectors and the factor."""
-    call = _Call(
-        graph, grad_NHC=grad_NHC, x_SHC=x_SHC, dst_HC=dst_HC, src_HC=src_HC, factor_NH=factor_NH
-    )
-    # Room for sums; each part of the nodes adds to vectors of its own, so that no thread waits.
-    room = call.new("EH"), call.new("NH"), call.new("P2HC")
-    of_x, of_vectors = call.new("SHC"), call.new("2HC")
-    of_factor = None
-    if factor_NH is not None:
-        of_factor = call.new("NH")
-    out = of_x, of_vectors, of_factor
-    given = *call.given, slope, dropout.address, *kept
-    call.run("attend_linear_backward", call.graph, *given, *room, *out)
-    return of_x, of_vectors[0], of_vectors[1], of_factor
+#: Sums of the sources weighted by the softmax of scores.
+attend_forward = Kernel(
+    "attend_forward",
+    "scores_EH x_SHC graph dropout",
+    "attend",
+    "graph scores_EH x_SHC dropout alpha_EH y_NHC H C",
+    "y_NHC alpha_EH",
+)
+attend_backward = Kernel(
+    "attend_backward",
+    "grad_NHC scores_EH x_SHC graph dropout alpha",
+    "attend_backward",
+    "graph grad_NHC x_SHC alpha dropout of_scores_EH of_x_SHC H C",
+    "of_scores_EH of_x_SHC",
+)
+#: Attention with linear scores; both parts of the scores are kept too.
+attend_linear_forward = Kernel(
+    "attend_linear_forward",
+    "x_SHC dst_HC src_HC factor_NH graph slope dropout",
+    "attend_linear",
+    "graph x_SHC dst_HC src_HC factor_NH slope dropout by_dst_NH by_src_SH alpha_EH y_NHC H C",
+    "y_NHC by_dst_NH by_src_SH alpha_EH",
+)
+#: Rooms for sums come before the gradients; each part of the nodes adds to vectors of its own, so
+#: that no thread waits.
+attend_linear_backward = Kernel(
+    "attend_linear_backward",
+    "grad_NHC x_SHC dst_HC src_HC factor_NH graph slope dropout by_dst by_src alpha",
+    "attend_linear_backward",
+    "graph grad_NHC x_SHC dst_HC src_HC factor_NH slope dropout by_dst by_src alpha "
+    "room_EH room_NH room_P2HC of_x_SHC of_vectors_2HC of_factor_NH H C",
+    "of_x_SHC of_vectors_2HC of_factor_NH",
+)
+#: Attention with additive scores.
+attend_additive_forward = Kernel(
+    "attend_additive_forward",
+    "x_NHC z_SHC att_HC factor_NH graph slope dropout",
+    "attend_additive",
+    "graph x_NHC z_SHC att_HC factor_NH slope dropout alpha_EH y_NHC H C",
+    "y_NHC alpha_EH",
+)
+attend_additive_backward = Kernel(
+    "attend_additive_backward",
+    "grad_NHC x_NHC z_SHC att_HC factor_NH graph slope dropout alpha",
+    "attend_additive_backward",
+    "graph grad_NHC x_NHC z_SHC att_HC factor_NH slope dropout alpha room_EH more_EH room_PHC "
+    "of_x_NHC of_z_SHC of_att_HC of_factor_NH symmetric H C",
+    "of_x_NHC of_z_SHC of_att_HC of_factor_NH",
+)
+#: The size of each node and its largest neighbour together; kept are it again, the squares of the
+#: sources and the largest of them.
+sizes_forward = Kernel(
+    "sizes_forward",
+    "x_NHC z_SHC graph tiny",
+    "sizes",
+    "graph x_NHC z_SHC tiny squares_x_NH squares_z_SH most_NH size_NH H C",
+    "size_NH size_NH squares_z_SH most_NH",
+)
+sizes_backward = Kernel(
+    "sizes_backward",
+    "grad_NH x_NHC z_SHC graph tiny size squares most",
+    "sizes_backward",
+    "graph grad_NH x_NHC z_SHC squares most size room_NH more_NH of_x_NHC of_z_SHC H C",
+    "of_x_NHC of_z_SHC",
+)
+_block = Kernel(
+    "",
+    "x_NI weight_IO bias_O weights_E graph relu residual signs",
+    "block",
+    "graph weights_E x_NI weight_IO bias_O relu residual signs y_NO I O",
+    "y_NO",
+    ("float",),
+)
+_block_backward = Kernel(
+    "",
+    "grad_NO x_NI weight_OI weights_E graph residual signs on_nodes of_groups of_both",
+    "block_backward",
+    "graph weights_E grad_NO x_NI weight_OI signs residual on_nodes of_groups of_x_NI of_both I O",
+    "of_x_NI",
+    ("float",),
+)
+# These three treat every number by itself, so that any shape will do.
+_elu = Kernel("", "x_M", "elu", "x_M y_M M", "y_M")
+_elu_backward = Kernel("", "grad_M y_M", "elu_backward", "grad_M y_M of_x_M M", "of_x_M")
+_drop = Kernel("", "x_M dropout", "drop", "dropout x_M y_M M", "y_M")
 
-
-# Where both ends of the edges have the same features x is z, and None is given for it: a tensor
-# that is given twice would get two gradients, while the kernel adds them up in one.
-
-
-@_or_on_gpu
-def attend_additive_forward(
-    x_NHC: Tensor | None,
-    z_SHC: Tensor,
-    att_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-) -> tuple[Tensor, Tensor]:
-    """Attention with additive scores, and their softmax before dropout."""
-    if x_NHC is None:
-        x_NHC = z_SHC
-    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC, factor_NH=factor_NH)
-    alpha, y = call.new("EH"), call.new("NHC")
-    call.run("attend_additive", call.graph, *call.given, slope, dropout.address, alpha, y)
-    return y, alpha
-
-
-@_or_on_gpu
-def attend_additive_backward(
-    grad_NHC: Tensor,
-    x_NHC: Tensor | None,
-    z_SHC: Tensor,
-    att_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-    alpha: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of x, if it is not z, of z, the vectors and the factor."""
-    is_one = x_NHC is None
-    if x_NHC is None:
-        x_NHC = z_SHC
-    call = _Call(
-        graph, grad_NHC=grad_NHC, x_NHC=x_NHC, z_SHC=z_SHC, att_HC=att_HC, factor_NH=factor_NH
-    )
-    room = call.new("EH"), call.new("EH"), call.new("PHC")
-    of_z, of_att = call.new("SHC"), call.new("HC")
-    of_x = of_z
-    if not is_one:
-        of_x = call.new("NHC")
-    of_factor = None
-    if factor_NH is not None:
-        of_factor = call.new("NH")
-    out = of_x, of_z, of_att, of_factor
-    given = *call.given, slope, dropout.address, alpha
-    # Then one pass over the edges into each node does what otherwise takes a second one, over those
-    # out of it.
-    is_symmetric = is_one and graph.reverse is not None
-    call.run("attend_additive_backward", call.graph, *given, *room, *out, is_symmetric)
-    if is_one:
-        return None, of_z, of_att, of_factor
-    return out
-
-
-# ---- Sizes --------------------------------------------------------------------------------------
-
-
-@_or_on_gpu
-def sizes_forward(
-    x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float
-) -> tuple[Tensor, ...]:
-    """The size of each node and its largest neighbour together, and what the backward pass needs:
-    it again, the squares of the sources and the largest of them."""
-    is_one = x_NHC is None
-    if x_NHC is None:
-        x_NHC = z_SHC
-    call = _Call(graph, x_NHC=x_NHC, z_SHC=z_SHC)
-    of_z, most, size = call.new("SH"), call.new("NH"), call.new("NH")
-    of_x = of_z
-    if not is_one:
-        of_x = call.new("NH")
-    call.run("sizes", call.graph, *call.given, tiny, of_x, of_z, most, size)
-    return size, size, of_z, most
-
-
-@_or_on_gpu
-def sizes_backward(
-    grad_NH: Tensor,
-    x_NHC: Tensor | None,
-    z_SHC: Tensor,
-    graph: Graph,
-    tiny: float,
-    size: Tensor,
-    of_z: Tensor,
-    most: Tensor,
-) -> tuple[Tensor | None, Tensor]:
-    """The gradients of x, if it is not z, and of z."""
-    is_one = x_NHC is None
-    if x_NHC is None:
-        x_NHC = z_SHC
-    call = _Call(graph, grad_NH=grad_NH, x_NHC=x_NHC, z_SHC=z_SHC)
-    room = call.new("NH"), call.new("NH")
-    grad_z = call.new("SHC")
-    grad_x = grad_z
-    if not is_one:
-        grad_x = call.new("NHC")
-    call.run("sizes_backward", call.graph, *call.given, of_z, most, size, *room, grad_x, grad_z)
-    if is_one:
-        return None, grad_z
-    return grad_x, grad_z
-
-
-# ---- Blocks, activations and dropout ------------------------------------------------------------
+KERNELS = (
+    *(sum_rows, sum_edges, dot_rows, max_edges, softmax_forward, softmax_backward),
+    *(additive_scores, additive_slopes, attend_forward, attend_backward),
+    *(attend_linear_forward, attend_linear_backward),
+    *(attend_additive_forward, attend_additive_backward, sizes_forward, sizes_backward),
+    *(_block, _block_backward, _elu, _elu_backward, _drop),
+)
 
 
 def block_forward(
@@ -724,16 +559,15 @@ def block_forward(
     residual: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """A block of a convolution with fixed weights, and the signs that its ReLU reads."""
-    call = _Call(graph, x_NI=x_NI, weight_OI=weight_OI, bias_O=bias_O, weights_E=weights_E)
-    y = call.new("NO")
-    if residual and y.shape != x_NI.shape:
-        raise ValueError(f"a block of {x_NI.shape[1]} channels cannot add {y.shape[1]} to them.")
+    if residual and weight_OI.shape[0] != x_NI.shape[1]:
+        raise ValueError(
+            f"a block of {x_NI.shape[1]} channels cannot add {weight_OI.shape[0]} to them."
+        )
     signs = None
     if relu:
         # At least 4 numbers share a vector, and each vector has 16 bits.
-        signs = torch.empty(y.numel() // 4, dtype=torch.int16)
-    given = weights_E, x_NI, weight_OI.t(), bias_O
-    call.run("block", call.graph, *given, relu, residual, signs, y, axes="IO")
+        signs = torch.empty(x_NI.shape[0] * weight_OI.shape[0] // 4, dtype=torch.int16)
+    y: Tensor = _block(x_NI, weight_OI.t(), bias_O, weights_E, graph, relu, residual, signs)
     return y, signs
 
 
@@ -749,43 +583,36 @@ def block_backward(
     signs: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, the weight and the bias; the weights of the edges have none."""
-    call = _Call(graph, weights_E=weights_E, grad_NO=grad_NO, x_NI=x_NI, weight_OI=weight_OI)
     on_nodes = None
     if relu:
-        on_nodes = call.new("NO")
+        on_nodes = torch.empty_like(grad_NO, memory_format=torch.contiguous_format)
     # The gradients of weight and bias lie one after the other, once for each group and in total.
     numbers = weight_OI.numel()
     size = numbers + len(weight_OI)
     of_groups, of_both = grad_NO.new_empty(GROUPS, size), grad_NO.new_empty(size)
-    of_x = call.new("NI")
-    out = on_nodes, of_groups, of_x, of_both
-    call.run("block_backward", call.graph, *call.given, signs, residual, *out, axes="IO")
+    given = grad_NO, x_NI, weight_OI, weights_E, graph, residual, signs
+    of_x = _block_backward(*given, on_nodes, of_groups, of_both)
     of_bias = None
     if bias_O is not None:
         of_bias = of_both[numbers:]
     return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None
 
 
-# These three treat every number by itself, so that any shape will do.
-
-
 def elu_forward(x: Tensor) -> tuple[Tensor, Tensor]:
     """ELU of a tensor, twice: the backward pass reads the output."""
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _run("elu", x.dtype, x, y, x.numel())
+    y = _elu(x.flatten()).view(x.shape)
     return y, y
 
 
 def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
     """The gradient of the input of an ELU, given its output."""
-    of_x = torch.empty_like(y, memory_format=torch.contiguous_format)
-    _run("elu_backward", y.dtype, grad, y, of_x, y.numel())
-    return (of_x,)
+    return (_elu_backward(grad.flatten(), y.flatten()).view(y.shape),)
 
 
-@_or_on_gpu
 def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _run("drop", x.dtype, dropout.address, x, y, x.numel())
-    return y
+    if is_on_gpu(x):
+        y: Tensor = _gpu.module.drop_by_hash(x, dropout)
+        return y
+    dropped: Tensor = _drop(x.flatten(), dropout).view(x.shape)
+    return dropped

@@ -126,5 +126,5 @@ class Snapshot:
                     module._buffers[name] = buffer.clone()
                 yield
             finally:
-                for (module, name, _), buffer in zip(self.buffers, now, strict=True):
-                    module._buffers[name] = buffer
+                for (module, name, _), before in zip(self.buffers, now, strict=True):
+                    module._buffers[name] = before
