@@ -16,13 +16,13 @@ from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
-from tqdm import tqdm
 
 from gnn_depth.runs import event_tag
 
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
 ROWS = 50
 SECONDS = 2.0
+HALF_A_MINUTE = 30.0
 # How the messages begin that are not shown.
 WARNINGS = (
     # A config asks for it by null; Lightning's note says that it takes 0.
@@ -150,15 +150,12 @@ def folder_loggers(folder: Path) -> list[Logger]:
 
 
 class EpochProgress(ProgressBar):
-    """One progress bar over all epochs, because a full-batch epoch is a single step.
-
-    Prints a line every tenth of the epochs where the output is not a terminal.
-    """
+    """Print a line every tenth of the epochs, or every half minute: a full-batch epoch is a single
+    step, too short for a bar of its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self._enabled = True
-        self._bar: Any = None
 
     def disable(self) -> None:
         self._enabled = False
@@ -167,36 +164,16 @@ class EpochProgress(ProgressBar):
         self._enabled = True
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._enabled and sys.stderr.isatty():
-            self._bar = tqdm(
-                total=trainer.max_epochs,
-                initial=trainer.current_epoch,
-                unit="epoch",
-                mininterval=0.2,
-            )
+        self._printed = time.monotonic()
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not self._enabled:
-            return
         done, total = trainer.current_epoch + 1, trainer.max_epochs or -1
-        if self._bar is not None:
-            self._bar.update()
-            # Metrics are read from their device only when the bar is redrawn.
-            if self._bar.n == self._bar.last_print_n:
-                self._bar.set_postfix_str(_metrics(trainer), refresh=False)
-        # In the epochs that complete another tenth.
-        elif total > 0 and (done == total or done * 10 // total > (done - 1) * 10 // total):
+        is_due = time.monotonic() - self._printed >= HALF_A_MINUTE
+        if total > 0:  # in the epochs that complete another tenth
+            is_due = is_due or done == total or done * 10 // total > (done - 1) * 10 // total
+        if self._enabled and is_due:
+            self._printed = time.monotonic()
             print(f"epoch {done}/{total}: {_metrics(trainer)}", file=sys.stderr, flush=True)
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        self.on_train_end(trainer, pl_module)
 
 
 def _metrics(trainer: L.Trainer) -> str:

@@ -6,10 +6,8 @@ processes merge by their states.
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import ClassVar
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -94,26 +92,6 @@ def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
     # Rows whose output has a NaN, in the last column.
     without = counts[..., -1].sum(-1)
     return values.masked_fill(without > 0, torch.nan).float()
-
-
-def confusion_table(
-    counts: Int[Tensor, "sets classes predictions"], names: Sequence[str]
-) -> pd.DataFrame:
-    """Confusion matrices as a table: a row for each set and class, a column for each prediction.
-
-    Args:
-        counts: As of :func:`confusion`, for validation and test, or for one of them.
-        names: Of the classes.
-    """
-    tables = {}
-    for of_set, matrix in zip(("val", "test"), counts, strict=True):
-        if matrix.any():
-            predicted = matrix[:, : len(names)]  # the last column has no prediction
-            table = pd.DataFrame(predicted.numpy(), index=list(names), columns=list(names))
-            tables[of_set] = table
-    if not tables:
-        return pd.DataFrame(columns=list(names))
-    return pd.concat(tables, names=["set", "class"])
 
 
 class RankMetric(Metric):

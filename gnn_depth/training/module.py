@@ -160,11 +160,6 @@ class NodeClassifier(SafeCheckpointModule):
         pool = self.pool if per_graph else None
         return self.stack(x, graph, read, pool)
 
-    @property
-    def confusion(self) -> Tensor | None:
-        """Nodes of validation and test, each by class and predicted class, when last evaluated."""
-        return self.eval_metrics.counts
-
     def chance(self, metric: str) -> float | None:
         """The highest value that a metric has for a constant prediction, on the test nodes or else
         the validation nodes; None if it is not known."""

@@ -41,10 +41,9 @@ from gnn_depth.training.lightning_internals import (
     save_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
-from gnn_depth.training.metrics import confusion_table
 from gnn_depth.training.resume import ENDS
 
-STATE = ("epoch", "metrics", "weights", "confusion")  # of a BestEpoch, in checkpoints
+STATE = ("epoch", "metrics", "weights")  # of a BestEpoch, in checkpoints
 
 
 @dataclass
@@ -62,8 +61,6 @@ class BestEpoch:
     epoch: int | None = None  # counted from 0; None before the first validation
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
-    # Nodes of validation and test by class and predicted class; None where there are no classes.
-    confusion: Tensor | None = None
     _saved: tuple[Path, int] | None = None
 
     def see(
@@ -82,9 +79,6 @@ class BestEpoch:
             if not gain > 0:  # of equal epochs the first counts
                 return
         self.epoch, self.metrics = epoch, floats(metrics)
-        self.confusion = getattr(module, "confusion", None)
-        if self.confusion is not None:
-            self.confusion = self.confusion.cpu()
         # Copies in memory: writing a file in every better epoch would take its time.
         self.weights = {}
         for name, weight in module.state_dict().items():
@@ -147,9 +141,7 @@ class RunRecorder(L.Callback):
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``schema.yaml``
     (what the model expects of data), ``split.csv`` (the set of each node that has an id),
-    ``metrics.csv``, ``confusion.csv`` (nodes of the best epoch by
-    class and predicted class), TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation
-    epoch),
+    ``metrics.csv``, TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation epoch),
     ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two
     epochs, after the step in which a signal came, and at the end), and ``result.json``: status
     (running, finished, diverged, interrupted, failed), metrics, versions, seed, under ``kernels``
@@ -356,10 +348,6 @@ class RunRecorder(L.Callback):
             self.result["findings"] = findings
         if trainer.is_global_zero:
             write_result(self.folder, self.result)
-            schema = getattr(module, "schema", None)
-            if schema is not None and self.best.confusion is not None:
-                table = confusion_table(self.best.confusion, schema.outputs)
-                write_atomically(self.folder / "confusion.csv", table.to_csv(lineterminator="\n"))
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
                 axes = self.result.get("axes", {})

@@ -94,7 +94,7 @@ class RunConfig:
 
 
 def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None) -> L.Trainer:
-    """Make Lightning's trainer, with this package's progress bar and checkpoints.
+    """Make Lightning's trainer, with this package's progress lines and checkpoints.
 
     Args:
         options: Options of the trainer with their defaults (see
@@ -288,7 +288,7 @@ def fit(
         name: Name of the run, a folder below root; by default the name of the config file, or the
             parts, as in ``gat_pair_8``.
         callbacks: Further callbacks, such as those of ``gnn_depth.diagnostics``.
-        progress: Show one bar over all epochs, or a line every tenth of them; false shows nothing.
+        progress: Print a line every tenth of the epochs; false prints nothing.
         **trainer: Options of Lightning's ``Trainer``.
 
     Raises:

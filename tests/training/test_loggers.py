@@ -1,9 +1,7 @@
 """The values of a training on their way to the loggers, and to the terminal."""
 
-import io
 import math
 import re
-import sys
 
 import pytest
 from lightning.pytorch.callbacks import Callback
@@ -111,11 +109,6 @@ def test_curves_come_before_counters_and_undefined_values_have_no_point(tmp_path
     assert found == {"val/acc": [(7, 0.5)], "~epoch": [(7, 7.0)]}
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 BAR = {"callbacks": (EpochProgress(),), "enable_progress_bar": True}
 
 
@@ -126,11 +119,3 @@ def test_a_log_gets_a_line_every_tenth_of_the_epochs(fit, capsys):
     for line in lines:
         assert re.search(r"train/loss \d\.\d{4}, val/loss .*, val/acc \d", line)
         assert "test/" not in line  # who watches it chooses by it
-
-
-def test_a_terminal_gets_one_bar_over_all_epochs(fit, monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    fit(5, **BAR)
-    assert "5/5" in terminal.getvalue()
-    assert "epoch 5/5" not in terminal.getvalue()
