@@ -167,20 +167,7 @@ class DeepGNN(nn.Module):
         graph_dropout = build("graph_dropout", graph_dropout)
         if init is not None:
             init = build("init", init)
-        if last_activation and decoder == "none":
-            raise ValueError(
-                "last_activation needs a decoder: without one the last layer gives the class "
-                "scores."
-            )
-        if first_activation and encoder == "none":
-            raise ValueError(
-                "first_activation needs an encoder: without one there are only the features "
-                "themselves."
-            )
-        if outer_dropout and encoder != "linear" and decoder == "none":
-            raise ValueError(
-                "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
-            )
+        _check_ends(encoder, decoder, last_activation, first_activation, outer_dropout)
         self.activation: Callable[[Tensor], Tensor] = no_activation
         if activation in OWN:
             self.activation = OWN[activation]
@@ -205,61 +192,16 @@ class DeepGNN(nn.Module):
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
         # A reversible stack is built like one of the width of a group.
         groups = max(reversible, 1)
-        hidden_channels = group_width(hidden_channels, reversible)
+        channels = [group_width(hidden_channels, reversible)] * num_layers
+        if decoder == "none":
+            channels[-1] = out_channels
         widths = [width // groups]  # of all hidden states, or of one group of their channels
+        has_decoder = decoder != "none"
         placement = NormPlacement(norm)
-        known: dict[tuple[int, int], Layer] = {}  # by input and output width, to share
-        layers: list[Layer] = []
-        skips: list[Skip] = []
-        norms: list[FeatureNorms] = []
-        blocks: list[Block] = []
-        for position in range(num_layers):
-            is_last = position == num_layers - 1
-            gives_output = is_last and decoder == "none"
-            channels = hidden_channels
-            if gives_output:
-                channels = out_channels
-            shape = widths[-1], channels
-            if not share_layers or shape not in known:
-                known[shape] = self._place_layer(layer(*shape), placement)
-            here = known[shape]
-            # A layer may refuse its place, or read what it says.
-            here.enter_stack(position + 1, widths[0])
-            layers.append(here)
-            if gives_output:  # nothing follows the layer
-                last_skip = NoSkip(list(widths), here.width)
-                nothing = FeatureNorms(), no_activation, last_skip, FeatureNorms()
-                blocks.append(make_block(here, *nothing, dropout))
-                continue
-            joined = skip(list(widths), here.width)
-            skips.append(joined)
-            widths.append(joined.width)
-            phi = self.activation
-            if is_last and not last_activation:
-                phi = no_activation
-            if norm_after_skip:
-                norms.append(placement.on_features(joined.width))
-                blocks.append(make_block(here, FeatureNorms(), phi, joined, norms[-1], dropout))
-            else:
-                norms.append(placement.on_features(here.width))
-                blocks.append(make_block(here, norms[-1], phi, joined, FeatureNorms(), dropout))
-        placement.check_features(len(skips))
-        self._weight_norms = placement.on_weights(layers)
-        self.blocks = Blocks(blocks)
+        self._make_blocks(layer, skip, placement, channels, widths, share_layers, has_decoder)
         output_widths = [groups * width for width in widths[1:]]
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
-        # These lists are not modules of the stack: their items are modules of its blocks.
-        self.__dict__.update(
-            layers=nn.ModuleList(layers), skips=nn.ModuleList(skips), norms=nn.ModuleList(norms)
-        )
-
-        # What a part declares to read is kept in every pass, and nothing else.
-        reads = [skip.reads for skip in skips]
-        self._keeps_first = "first" in reads or any(each.reads_first for each in layers)
-        self._keeps_all = "all" in reads or jump != "last"
-        is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
-        #: True if the first layer alone reads the features, and reads sparse ones.
-        self._first_takes_sparse = layers[0].takes_sparse and not is_read_again
+        self._note_reads()
         # Variants take the blocks as they are, so they come last; each refuses the others.
         if reversible:
             make_reversible(self)
@@ -267,6 +209,66 @@ class DeepGNN(nn.Module):
             self.blocks = CheckpointedBlocks(self.blocks, self.segment_length)
         if init is not None:
             init(self)
+
+    def _make_blocks(
+        self,
+        make_layer: LayerFactory,
+        make_skip: SkipFactory,
+        placement: NormPlacement,
+        channels: list[int],
+        widths: list[int],
+        share_layers: bool,
+        has_decoder: bool,
+    ) -> None:
+        """Make the blocks, whose widths of one head are ``channels``; the widths of their states
+        are added to ``widths``."""
+        known: dict[tuple[int, int], Layer] = {}  # by input and output width, to share
+        layers: list[Layer] = []
+        skips: list[Skip] = []
+        norms: list[FeatureNorms] = []
+        blocks: list[Block] = []
+        for position, out_channels in enumerate(channels):
+            shape = widths[-1], out_channels
+            if not share_layers or shape not in known:
+                known[shape] = self._place_layer(make_layer(*shape), placement)
+            layer = known[shape]
+            # A layer may refuse its place, or read what it says.
+            layer.enter_stack(position + 1, widths[0])
+            layers.append(layer)
+            is_last = position == len(channels) - 1
+            phi = self.activation
+            if is_last and not self.last_activation:
+                phi = no_activation
+            before, after = FeatureNorms(), FeatureNorms()
+            if is_last and not has_decoder:  # nothing follows the layer
+                skip: Skip = NoSkip(list(widths), layer.width)
+            else:
+                skip = make_skip(list(widths), layer.width)
+                skips.append(skip)
+                widths.append(skip.width)
+                if self.norm_after_skip:
+                    after = placement.on_features(skip.width)
+                    norms.append(after)
+                else:
+                    before = placement.on_features(layer.width)
+                    norms.append(before)
+            blocks.append(make_block(layer, before, phi, skip, after, self.dropout))
+        placement.check_features(len(skips))
+        self._weight_norms = placement.on_weights(layers)
+        self.blocks = Blocks(blocks)
+        # These lists are not modules of the stack: their items are modules of its blocks.
+        self.__dict__.update(
+            layers=nn.ModuleList(layers), skips=nn.ModuleList(skips), norms=nn.ModuleList(norms)
+        )
+
+    def _note_reads(self) -> None:
+        """Keep in every pass what a part declares to read, and nothing else."""
+        reads = [skip.reads for skip in self.skips]
+        self._keeps_first = "first" in reads or any(layer.reads_first for layer in self.layers)
+        self._keeps_all = "all" in reads or self.jump != "last"
+        is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
+        #: True if the first layer alone reads the features, and reads sparse ones.
+        self._first_takes_sparse = self.layers[0].takes_sparse and not is_read_again
 
     def _place_layer(self, layer: Layer, placement: NormPlacement) -> Layer:
         if self.graph_dropout.of_messages and not layer.drops_messages:
@@ -454,6 +456,28 @@ class DeepGNN(nn.Module):
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""
         self._weight_norms.reset_state()
+
+
+def _check_ends(
+    encoder: Encoder,
+    decoder: Decoder,
+    last_activation: bool,
+    first_activation: bool,
+    outer_dropout: float,
+) -> None:
+    """Check that options of an encoder or decoder have one."""
+    if last_activation and decoder == "none":
+        raise ValueError(
+            "last_activation needs a decoder: without one the last layer gives the class scores."
+        )
+    if first_activation and encoder == "none":
+        raise ValueError(
+            "first_activation needs an encoder: without one there are only the features themselves."
+        )
+    if outer_dropout and encoder != "linear" and decoder == "none":
+        raise ValueError(
+            "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
+        )
 
 
 def _cancel_calibration(stack: DeepGNN, _: Any) -> None:
