@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import handle
 from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
-from gnn_depth.sweeps.search import SearchPlan, Study, Trial, make_search_plan
+from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.loggers import quiet
@@ -110,7 +110,6 @@ def plan_of(
     folder: Path,
     arguments: Arguments,
     root: str,
-    force: bool = False,
     absent: dict[str, str] | None = None,
 ) -> Plan:
     """Resolve all runs of a grid whose config files are relative to the folder; see `make_plan`.
@@ -120,7 +119,7 @@ def plan_of(
     """
     files: dict[str, Source] = {}
     plugins: dict[str, None] = {}
-    for combination in shown_combinations(grid):
+    for combination in grid.combinations():
         line = line_of(combination, grid.base, folder, arguments)
         # Inline configs are part of the grid, which has been checked as a whole.
         files |= {source.name: source for source in line.sources if source.is_file}
@@ -133,34 +132,34 @@ def plan_of(
         """The resolved config of a combination, and the checksum of its data."""
         try:
             config = resolver.resolve(line_of(combination, grid.base, folder, arguments))
-            try:
-                resolver.check(config)
-            except UsageError as error:
-                if grid.search is not None:
-                    raise
-                hint = "Or leave such runs out, by a rule with skip: true or with --subset."
-                raise UsageError(f"{error}\n{hint}") from error
+            resolver.check(config)
             return config, resolver.data_of(config)[0]
         except AbsentDataError as error:
             raise AbsentDataError(f"{combination.group}: {error}") from error
         except UsageError as error:
-            raise PlanError(f"{combination.group}: {error}") from error
+            hint = ""
+            if grid.search is None:
+                hint = "\nOr leave such runs out, by a rule with skip: true or with --subset."
+            raise PlanError(f"{combination.group}: {error}{hint}") from error
+
+    def words_of(combination: Combination) -> list[str]:
+        """The options of ``fit`` of a combination."""
+        line = line_of(combination, grid.base, folder, arguments)
+        words = []
+        for source in line.sources:
+            words += ["--config", source.name if source.is_file else json.dumps(source.data)]
+        for plugin in line.plugins:
+            words += ["--plugins", plugin]
+        return [*words, *line.argv]
 
     runs_of = partial(planned_runs, grid, resolve, identity)
+    store = Store(root, grid.name)
     with quiet():
         if grid.search is None:
-            return make_plan(grid, runs_of, root, force, absent)
-        return make_search_plan(grid, runs_of, resolver.objective, root, force, absent)
+            return make_plan(grid, runs_of, store, absent)
+        from gnn_depth.sweeps.search import make_search_plan
 
-
-def shown_combinations(grid: Grid) -> Iterator[Combination]:
-    """All combinations of a grid; of one with a search, those that are checked before it begins."""
-    for combination in grid.combinations():
-        if grid.search is None:
-            yield combination
-        else:
-            for labels in grid.search.examples():
-                yield grid.search.combined(combination, labels)
+        return make_search_plan(grid, runs_of, store, absent, resolver.objective, words_of)
 
 
 def line_of(
@@ -208,28 +207,6 @@ def _check_order(
                     "was set before it as an option, which would win. Write both as options, as "
                     f"in {name}: VALUE."
                 )
-
-
-def best_trials(
-    plan: SearchPlan, folder: Path, arguments: Arguments
-) -> Iterator[tuple[Study, Trial, list[str]]]:
-    """The best trial of each study that has one, and the options of ``fit`` of its first run."""
-    records = plan.store.records()
-    for study in plan.studies:
-        trial = study.best(records)
-        if trial is None:
-            continue
-        combination = study.search.combined(study.combination, trial.labels)
-        seed = plan.grid.seeds[0]
-        with_seed = plan.grid.with_seed(combination, seed)
-        line = line_of(with_seed, plan.grid.base, folder, arguments)
-        words = ["--seed_everything", str(seed)] if seed else []
-        for source in line.sources:
-            content = source.name if source.is_file else json.dumps(source.data)
-            words += ["--config", content]
-        for plugin in line.plugins:
-            words += ["--plugins", plugin]
-        yield study, trial, [*words, *line.argv]
 
 
 class StopWhenAsked(L.Callback):

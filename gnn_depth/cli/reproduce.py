@@ -107,13 +107,13 @@ def _reproduce(item: Item, arguments: Arguments, options: argparse.Namespace) ->
 
         absent: dict[str, str] = {}
         known = absent if options.available else None
-        plan = plan_of(grid, folder, arguments, options.root, options.force, known)
+        plan = plan_of(grid, folder, arguments, options.root, known)
         if absent:
             reason = next(iter(absent.values())).splitlines()[0]
             print(f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")
         if not plan.runs:
             raise UsageError(f"no runs are left in {item.name}.")
-        code = run_plan(plan, pool, options.retries, deadline)
+        code = run_plan(plan, pool, options, deadline)
     if any(record.is_result for record in plan.found()):
         _show(item, plan)
     else:

@@ -1,8 +1,9 @@
 """``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
 import argparse
+import math
 import re
-import shlex
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,52 +13,50 @@ from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
-from gnn_depth.runs import RESULTS, on_test_set
 from gnn_depth.signals import exit_code
-from gnn_depth.sweeps.drive import carry_out
-from gnn_depth.sweeps.grid import (
-    Grid,
-    GridAxis,
-    GridError,
-    covers,
-    dotted_options,
-    read_grid,
-)
+from gnn_depth.sweeps.drive import Sweep
+from gnn_depth.sweeps.grid import Grid, GridError, Settings, covers, dotted_options, read_grid
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
-from gnn_depth.sweeps.search import LOCK, SearchPlan, best_value
+from gnn_depth.sweeps.slurm import submit
 from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
-# Modules that resolve and train runs; they bring torch, so commands import them while workers do.
-PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
+# Resolves and trains runs; it brings torch, so commands import it while workers do.
+PRELOAD = ("gnn_depth.cli.grid_runs",)
+SEARCH = "search"  # the claim of the process that proposes settings
 
 
 def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
-    overrides, argv = split_overrides(argv)
-    options, arguments = parser().parse_args(argv), read_arguments(overrides)
+    overrides, words = split_overrides(argv)
+    options, arguments = parser().parse_args(words), read_arguments(overrides)
     whole, folder = grid_for(options.file, arguments)
     grid = chosen_part(whole, options)
-    if grid.search is not None and not options.dry_run:
-        prepare_search()
+    is_here = not options.dry_run and options.engine != "slurm"
     # The workers begin to import while the plan is made.
-    pool_or_none = nullcontext() if options.dry_run else open_pool(options)
-    with plain_warnings(ResultWarning), pool_or_none as pool:
+    with plain_warnings(ResultWarning), open_pool(options) if is_here else nullcontext() as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        if pool is None:
-            absent: dict[str, str] = {}
-            print(plan_of(grid, folder, arguments, options.root, absent=absent).listing())
+        absent: dict[str, str] = {}
+        known = absent if options.dry_run else None
+        plan = plan_of(grid, folder, arguments, options.root, known)
+        if options.dry_run:
+            print(plan.listing())
             for group, reason in absent.items():
                 print(f"{group}: its data is not here ({reason.splitlines()[0]})")
             return 0
-        plan = plan_of(grid, folder, arguments, options.root, options.force)
-        code = run_plan(plan, pool, options.retries)
-        if isinstance(plan, SearchPlan):
-            say_best(plan, folder, arguments)
-        return code
+        if pool is not None:
+            return run_plan(plan, pool, options)
+        if grid.search is not None or not options.sbatch:
+            raise UsageError(
+                "--engine slurm submits a grid without a search as a job array, whose options "
+                "--sbatch gives: --sbatch '--array=1-8 --cpus-per-task=4 --time=4:00:00'."
+            )
+        _begin(plan, options.force)
+        print(submit(plan.store, options.sbatch, argv))
+        return 0
 
 
 def parser() -> Options:
@@ -68,48 +67,29 @@ def parser() -> Options:
         "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION "
         "VALUE]...",
     )
-    parser.add_argument(
-        "file", help="the grid: a YAML file with base, axes, search, rules and seeds"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the runs and their state; run nothing"
-    )
-    add_options(parser)
+    add = parser.add_argument
+    add("file", help="the grid: a YAML file with base, axes, search, rules and seeds")
+    add("--dry-run", action="store_true", help="print the runs and their state; run nothing")
+    add("--sbatch", help="options of a SLURM job array: '--array=1-8 --cpus-per-task=4'")
+    add_options(parser, ["local", "dask", "slurm"])
     return parser
 
 
-def add_options(parser: Options) -> None:
+def add_options(parser: Options, engines: Iterable[str] = ("local", "dask")) -> None:
     """The options that `sweep` and `reproduce` share."""
     parser.add_choice_of_values("--subset", "run only these values of an axis")
     add = parser.add_argument
-    add(
-        "--seeds",
-        type=positive_int,
-        help="number of seeds, counted from 0; by default the file's seeds",
-    )
-    add(
-        "--root",
-        default="runs",
-        help="folder of all runs; the sweep gets a folder of its name there",
-    )
-    add(
-        "--workers",
-        type=positive_int,
-        help="runs at once; by default one per core, or per GPU if there are any",
-    )
-    add(
-        "--engine",
-        choices=["local", "dask"],
-        default="local",
-        help="where to run: local processes or a Dask cluster",
-    )
+    seeds = "number of seeds, counted from 0; by default the file's seeds"
+    add("--seeds", type=positive_int, help=seeds)
+    root = "folder of all runs; the sweep gets a folder of its name there"
+    add("--root", default="runs", help=root)
+    workers = "runs at once; by default one per core, or per GPU if there are any"
+    add("--workers", type=positive_int, help=workers)
+    engine = "where to run: local processes, or jobs of a cluster"
+    add("--engine", choices=engines, default="local", help=engine)
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
-    add(
-        "--retries",
-        type=non_negative_int,
-        default=2,
-        help="how many times to restart a run whose process died",
-    )
+    retries = "how many times to restart a run whose process died"
+    add("--retries", type=non_negative_int, default=2, help=retries)
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 
@@ -157,22 +137,22 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:
         raise UsageError(f"{config.at(error.where)}: {error}") from None
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"a search needs the package {error.name}: pip install 'gnn-depth[optuna]'."
+        ) from error
 
 
 def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> None:
     """Refuse options of the command line to which a grid gives several values: its labels would be
-    wrong.
-
-    Raises:
-        UsageError: There is such an option.
-    """
+    wrong."""
     varied: dict[str, str] = {}  # option -> what gives it values
-    for axis in grid.axes:
-        varied |= dict.fromkeys(_varied_by(axis, folder), f"the axis {axis.name}")
+    for name, axis in grid.axes.items():
+        varied |= dict.fromkeys(_varied_by(name, axis.values(), folder), f"the axis {name}")
     for of_seed in grid.per_seed.values():
         varied |= dict.fromkeys(dotted_options(of_seed), "per_seed")
     if grid.search is not None:
-        varied |= dict.fromkeys(grid.search.options, "the search")
+        varied |= {option.name: "the search" for option in grid.search.options}
     for word in arguments.argv:
         given = word.removeprefix("--").partition("=")[0]
         for option, source in varied.items():
@@ -183,24 +163,22 @@ def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> No
                 )
 
 
-def _varied_by(axis: GridAxis, folder: Path) -> list[str]:
+def _varied_by(axis: str, values: Iterable[Settings], folder: Path) -> list[str]:
     """The option that an axis is called by, and those that all labels set to different values."""
     of_labels = []
-    for settings in axis.values.values():
+    for settings in values:
         found = dotted_options(settings)
         if "config" in settings:
             of_file = read_config(str(folder / settings["config"]))
-            found = {**dotted_options(of_file.data), **found}
+            found = dotted_options(of_file.data) | found
             del found["config"]
         of_labels.append(found)
-    first = of_labels[0]
-    varied = []
-    for name, value in first.items():
-        is_set = all(name in one for one in of_labels)
-        differs = is_set and any(one[name] != value for one in of_labels)
+    varied = [axis]
+    for name, value in of_labels[0].items():
+        is_set = all(name in found for found in of_labels)
         # How long is trained is no part of what a label says, unless it is the axis.
-        is_length = name.startswith("trainer.max_") and name != axis.name
-        if name == axis.name or (differs and not is_length):
+        is_length = name.startswith("trainer.max_")
+        if is_set and not is_length and any(found[name] != value for found in of_labels):
             varied.append(name)
     return varied
 
@@ -220,67 +198,18 @@ def open_pool(options: argparse.Namespace) -> Pool:
         raise UsageError(
             "--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together."
         )
+    if options.engine == "local":
+        return LocalPool(options.workers, PRELOAD)
     try:
-        if options.engine == "local":
-            return LocalPool(options.workers, PRELOAD)
         from gnn_depth.sweeps.cluster import DaskPool
-
-        return DaskPool(options.address, PRELOAD)
     except ModuleNotFoundError as error:
-        if error.name not in ("dask", "distributed"):
-            raise
         raise UsageError(
             f"--engine dask needs the package {error.name}: pip install 'gnn-depth[cluster]'."
         ) from error
+    return DaskPool(options.address, PRELOAD)
 
 
-def prepare_search() -> None:
-    """Refuse a search where Optuna is not installed, and let Optuna say only what goes wrong."""
-    try:
-        import optuna
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            "a search needs the package optuna: pip install 'gnn-depth[optuna]'."
-        ) from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def say_best(plan: SearchPlan, folder: Path, arguments: Arguments) -> None:
-    """Print the best setting of each study as options of ``fit``, with what its values mean."""
-    from gnn_depth.cli.grid_runs import best_trials
-
-    records = plan.store.records()
-    said = False
-    for study, trial, words in best_trials(plan, folder, arguments):
-        values = []
-        for metric in (best_value(study.metric), on_test_set(study.metric)):
-            value = trial.mean(records, metric)
-            if value is not None:
-                values.append(f"{metric} {value:.4f}")
-        where = f" ({study.combination.group})" if study.combination.labels else ""
-        count, seeds = len(trial.runs), ""
-        if count > 1:
-            seeds = f", means of {count} seeds; the command trains the first of them"
-        print(f"best of {len(study.trials)} trials{where}: {', '.join(values)}{seeds}")
-        print(f"  {shlex.join(['gnn-depth', 'fit', *words])}")
-        said = True
-    if said:
-        print(
-            "Validation has chosen the setting: its validation value is the best of many and "
-            "therefore too high, the test value is that of a model chosen without the test set."
-        )
-    else:
-        print("no trial has a validation metric yet.")
-
-
-def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
-    """Run all unfinished runs of a plan as `gnn_depth.sweeps.drive.carry_out`, and sum up.
-
-    Returns:
-        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
-    """
-    from gnn_depth.cli.grid_runs import train_job
-
+def _begin(plan: Plan, force: bool) -> None:
     try:
         plan.store.make_folder()
     except OSError as error:
@@ -288,23 +217,36 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
             "the folder of the sweep cannot be made, written or locked, "
             f"{str(plan.store.folder)!r} ({error.strerror}); choose another with --root."
         ) from error
-    alone = plan.store.claim(LOCK) if isinstance(plan, SearchPlan) else nullcontext(True)
-    try:
-        with alone as mine:
-            if not mine:
-                raise UsageError(
-                    f"another process works on the search in {str(plan.store.folder)!r}: it alone "
-                    "proposes settings. Give this one another name, or another --root."
-                )
-            sweep = carry_out(plan, pool, train_job, retries, deadline)
-    except PoolError as error:
-        raise RunError(f"stopped: {error}") from error
+    plan.begin(force)
+
+
+def run_plan(
+    plan: Plan, pool: Pool, options: argparse.Namespace, deadline: float = math.inf
+) -> int:
+    """Run all unfinished runs of a plan, and print the state of all.
+
+    Returns:
+        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
+    """
+    from gnn_depth.cli.grid_runs import train_job
+
+    with plan.store.claim(SEARCH) if plan.grid.search else nullcontext(True) as mine:
+        if not mine:
+            raise UsageError(
+                f"another process works on the search in {str(plan.store.folder)!r}: it alone "
+                "proposes settings. Give this one another name, or another --root."
+            )
+        _begin(plan, options.force)
+        sweep = Sweep(plan, pool, train_job, options.retries, deadline)
+        try:
+            sweep.run()
+        except PoolError as error:
+            raise RunError(f"stopped: {error}") from error
     state = plan.state(lambda record: record.status if record else "not started")
     head = "interrupted; the same command continues the sweep" if sweep.interrupted else "done"
-    folder = plan.store.folder
-    print(
-        f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}"
-    )
+    print(f"{head}: {state}\ntable:  gnn-depth table {plan.store.folder}")
+    for line in plan.best():
+        print(line)
     if sweep.interrupted:
         return exit_code(sweep.interrupted)
-    return int(any(outcome.status not in RESULTS for outcome in sweep.outcomes.values()))
+    return int(sweep.failed > 0)

@@ -7,13 +7,14 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, TypeVar
 
-from distributed import Client, KilledWorker, Security, rpc
+from distributed import Client, KilledWorker
 
-from gnn_depth.sweeps.pool import FIRST, FreshProcess, Pool, PoolError, WorkerDied
+from gnn_depth.sweeps.pool import FIRST, Pool, PoolError, call_in_fresh_process
 
 T = TypeVar("T")
 #: Seconds in which a scheduler must answer, and in which a killed worker should be back.
@@ -32,14 +33,19 @@ class DaskPool(Pool):
     """
 
     def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
-        super().__init__()
         # They log lost connections, which the futures report.
-        for name in ("distributed", "distributed.client"):
+        for name in ("distributed", "distributed.client", "distributed.comm"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._address = address
         self._preload = tuple(preload)
-        _check_address(address)
-        self._client = Client(address, timeout=PATIENCE, set_as_default=False)
+        self._calls: list[Future[Any]] = []
+        self._lost = PoolError(
+            f"no Dask scheduler answers at {address!r}. `dask scheduler` starts one and prints its "
+            "address, such as tcp://192.168.0.1:8786."
+        )
+        try:
+            self._client = Client(address, timeout=PATIENCE, set_as_default=False)
+        except Exception as error:  # a web server's answer, for example, may raise anything
+            raise self._lost from error
         self._executor = self._client.get_executor(retries=0, pure=False)
 
     @property
@@ -48,52 +54,35 @@ class DaskPool(Pool):
         try:
             return max(1, sum(self._client.nthreads().values()))
         except FAILURES as error:
-            raise self._lost() from error
+            raise self._lost from error
 
-    def _lost(self) -> PoolError:
-        return PoolError(
-            f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again."
-        )
-
-    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
+    def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()
         inner = self._executor.submit(call, self._preload, function, args)
         inner.add_done_callback(partial(self._settle, future))
+        self._calls = [known for known in self._calls if not known.done()] + [future]
         return future
 
     def _settle(self, future: "Future[Any]", inner: "Future[Any]") -> None:
         if inner.cancelled():
-            future.set_exception(CancelledError() if self._stopped else self._lost())
-            return
-        error = inner.exception()
-        if error is None:
-            future.set_result(inner.result())
-        elif isinstance(error, KilledWorker):
-            reason = "it killed several workers of the cluster; see their logs"
-            future.set_exception(WorkerDied(reason))
+            future.set_exception(self._lost)
+        elif isinstance(inner.exception(), KilledWorker):
+            future.set_exception(BrokenProcessPool("it killed several workers; see their logs"))
+        elif inner.exception() is not None:
+            future.set_exception(inner.exception())
         else:
-            future.set_exception(error)
+            future.set_result(inner.result())
 
-    def _end(self) -> None:
-        if self._client.status == "closed":
-            return
-        running = [future for future in self._futures if not future.done()]
-        if running:
+    def stop(self, grace: float) -> None:
+        """Restart the workers that still run nothing but calls of this pool."""
+        if wait(self._calls, timeout=grace).not_done:
             with contextlib.suppress(*FAILURES):
-                self._kill()
+                ours = set(self._client.futures)
+                busy = self._client.processing()
+                self._executor.shutdown(wait=False)  # cancels calls that have not begun
+                mine = [worker for worker, keys in busy.items() if keys and ours.issuperset(keys)]
+                self._client.restart_workers(mine, timeout=PATIENCE, raise_for_error=False)
         self._client.close()
-        for future in running:  # those that the closed client could not settle
-            if not future.done():
-                future.set_exception(CancelledError())
-
-    def _kill(self) -> None:
-        """Restart the workers that run nothing but calls of this pool."""
-        ours = set(self._client.futures)
-        busy = self._client.processing()
-        self._executor.shutdown(wait=False)  # cancels calls that have not begun
-        mine = [worker for worker, running in busy.items() if running and ours.issuperset(running)]
-        self._client.restart_workers(mine, timeout=PATIENCE, raise_for_error=False)
 
 
 _STARTING = threading.Lock()
@@ -107,10 +96,10 @@ def call(preload: Sequence[str], function: Callable[..., T], args: tuple[object,
         config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
         daemon = config.pop("daemon", None)
         try:
-            process: FreshProcess[T] = FreshProcess(_call_and_follow, (function, args))
+            future = call_in_fresh_process(_call_and_follow, (function, args), {})
         finally:
             config["daemon"] = daemon
-    return process.result()
+    return future.result()
 
 
 def _call_and_follow(function: Callable[..., T], args: tuple[object, ...]) -> T:
@@ -124,27 +113,3 @@ def _follow() -> None:
     assert worker is not None
     worker.join()
     os._exit(1)
-
-
-def _check_address(address: str) -> None:
-    """Check that a Dask scheduler answers: a Client that cannot connect takes long and warns."""
-    try:
-        kind = asyncio.run(asyncio.wait_for(_kind(address), PATIENCE + 1))
-        reason = "" if kind == "Scheduler" else f"there is a {kind}"
-    except FAILURES as error:
-        reason = str(error)
-    except Exception:
-        # A web server's answer read as if it were Dask's may raise anything, such as a MemoryError.
-        reason = "the answer uses another protocol"
-    if reason:
-        raise PoolError(
-            f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and "
-            "prints its address, such as tcp://192.168.0.1:8786."
-        )
-
-
-async def _kind(address: str) -> str:
-    arguments = Security().get_connection_args("client")
-    async with rpc(address, timeout=PATIENCE, connection_args=arguments) as there:
-        identity = await there.identity()
-    return identity["type"]

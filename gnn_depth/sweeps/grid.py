@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 Label: TypeAlias = str | int | float | bool | None
 # Dotted option -> value; `config` -> a config file to lay over the base.
 Settings: TypeAlias = dict[str, Any]
+# The labels of an axis, each of which stands for some settings.
+Axis: TypeAlias = dict[Label, Settings]
 Where: TypeAlias = tuple[str | int, ...]
-Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
+Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
-KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name", "metric")
-KINDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "a word"}
+KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
+KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
 SECTIONS_OF_RUNS = ("data", "model", "trainer")
 RULE_KEYS = ("when", "set", "skip")
 SEARCH_KEYS = ("options", "trials", "sampler", "seed")
 RANGE_KEYS = ("low", "high", "log")
 SAMPLERS = ("tpe", "random")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
-MOST_RUNS = 100_000
-MOST_TRIALS = 10_000
-DIGITS = 4  # of a number that a search draws: folders carry its name, and more would say nothing
 MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were forgotten
 
 
@@ -39,14 +38,6 @@ class GridError(ValueError):
     def __init__(self, message: str, where: Where = ()) -> None:
         super().__init__(message)
         self.where = where
-
-
-@dataclass(frozen=True)
-class GridAxis:
-    """One or more options that are varied; each label stands for some settings."""
-
-    name: str
-    values: dict[Label, Settings]
 
 
 @dataclass(frozen=True)
@@ -81,88 +72,26 @@ class Combination:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Numbers of a range: uniform, or uniform in the logarithm; whole if both ends are whole."""
+class SearchedOption:
+    """Values to choose from, or the two ends of a range, and how Optuna draws from them."""
 
-    name: str  # of the option
-    low: float
-    high: float
-    log: bool = False
+    name: str
+    values: Axis
+    distribution: "BaseDistribution"
 
-    @property
-    def is_whole(self) -> bool:
-        return isinstance(self.low, int)
-
-    def distribution(self) -> "BaseDistribution":
-        """The range as Optuna draws from it."""
-        from optuna.distributions import FloatDistribution, IntDistribution
-
-        if self.is_whole:
-            return IntDistribution(int(self.low), int(self.high), log=self.log)
-        return FloatDistribution(self.low, self.high, log=self.log)
-
-    def label_of(self, drawn: float) -> Label:
-        """The number that is used for one that Optuna drew: with few digits, inside the range."""
-        if self.is_whole:
-            return int(drawn)
-        scale = self.high - self.low
-        if self.log:  # digits that suit the whole range would round small numbers to zero
-            scale = min(scale, drawn)
-        rounded = round(drawn, DIGITS - 1 - math.floor(math.log10(scale)))
-        return float(min(max(rounded, self.low), self.high))
-
-    def has(self, label: Label) -> bool:
-        """True if a number is one of the range."""
-        if isinstance(label, bool) or not isinstance(label, int | float):
-            return False
-        if self.is_whole and not isinstance(label, int):
-            return False
-        return self.low <= label <= self.high
+    def label_of(self, drawn: Any) -> Label:
+        """The value that is used for one that Optuna drew: a number has four digits."""
+        if drawn in self.values or not isinstance(drawn, float):
+            return drawn
+        low, high = self.values
+        return min(max(float(f"{drawn:.4g}"), low), high)  # type: ignore[type-var]
 
     def settings(self, label: Label) -> Settings:
-        return {self.name: label}
-
-    def examples(self) -> tuple[Label, ...]:
-        """Labels that are checked before the first run: an option that takes both ends takes all
-        between them."""
-        return (self.low, self.high)
+        return self.values.get(label, {self.name: label})
 
     def __str__(self) -> str:
-        scale = ", log scale" if self.log else ""
-        kind = "whole numbers " if self.is_whole else ""
-        return f"{kind}{self.low} to {self.high}{scale}"
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Values of an option to choose from, in no order."""
-
-    name: str  # of the option
-    values: dict[Label, Settings]
-
-    def distribution(self) -> "BaseDistribution":
-        """The values as Optuna draws from them."""
-        from optuna.distributions import CategoricalDistribution
-
-        return CategoricalDistribution(list(self.values))
-
-    def label_of(self, drawn: Label) -> Label:
-        return drawn
-
-    def has(self, label: Label) -> bool:
-        return label in self.values
-
-    def settings(self, label: Label) -> Settings:
-        return self.values[label]
-
-    def examples(self) -> tuple[Label, ...]:
-        return tuple(self.values)
-
-    def __str__(self) -> str:
-        return "one of " + ", ".join(map(as_written, self.values))
-
-
-Searched: TypeAlias = Interval | Choices
+        is_choice = type(self.distribution).__name__ == "CategoricalDistribution"
+        return f"{self.name}: {(', ' if is_choice else ' to ').join(map(as_written, self.values))}"
 
 
 @dataclass(frozen=True)
@@ -170,29 +99,29 @@ class Search:
     """The section ``search`` of a grid file.
 
     Attributes:
-        options: What is searched, by the name of the option.
+        options: What is searched.
         trials: Number of settings to try, for each combination of the axes.
         sampler: ``tpe``, Optuna's tree-structured Parzen estimator, or ``random``.
         seed: Determines what is drawn, given the results so far.
     """
 
-    options: dict[str, Searched]
+    options: tuple[SearchedOption, ...]
     trials: int
-    sampler: str = "tpe"
-    seed: int = 0
+    sampler: str
+    seed: int
 
     def combined(self, combination: Combination, labels: Mapping[str, Label]) -> Combination:
         """A combination of the axes with values of the searched options, which come last."""
-        settings = [option.settings(labels[name]) for name, option in self.options.items()]
+        settings = [option.settings(labels[option.name]) for option in self.options]
         return Combination({**combination.labels, **labels}, (*combination.settings, *settings))
 
     def examples(self) -> list[dict[str, Label]]:
         """Settings that have each end of a range and each choice at least once."""
-        first = {name: option.examples()[0] for name, option in self.options.items()}
+        first = {option.name: next(iter(option.values)) for option in self.options}
         found = [first]
-        for name, option in self.options.items():
-            for label in option.examples()[1:]:
-                found.append({**first, name: label})
+        for option in self.options:
+            for label in list(option.values)[1:]:
+                found.append({**first, option.name: label})
         return found
 
 
@@ -202,34 +131,18 @@ class Grid:
 
     name: str  # of the sweep, and of its folder
     base: tuple[str, ...]  # config files that every run starts from
-    axes: tuple[GridAxis, ...]  # the first one varies slowest
+    axes: dict[str, Axis]  # the first one varies slowest
     seeds: tuple[int, ...]  # every combination is run with each
     rules: tuple[Rule, ...] = ()  # applied in order
-    metric: str | None = None  # that runs are compared by; by default that of their task
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
     search: Search | None = None  # of settings for every combination
 
-    def __post_init__(self) -> None:
-        sizes_of_all = [len(axis.values) for axis in self.axes]
-        if self.search is not None:
-            sizes_of_all.append(self.search.trials)
-        runs = math.prod([len(self.seeds), *sizes_of_all])
-        if runs > MOST_RUNS:
-            sizes = " x ".join(map(str, sizes_of_all))
-            raise GridError(
-                f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most "
-                f"{MOST_RUNS:,} are accepted: split it into several grids."
-            )
-
     def combinations(self) -> Iterator[Combination]:
         """Every combination that no rule skips."""
-        for values in itertools.product(*(axis.values.items() for axis in self.axes)):
-            labels = {}
-            settings = []
-            for axis, (label, of_label) in zip(self.axes, values, strict=True):
-                labels[axis.name] = label
-                settings.append(of_label)
+        for values in itertools.product(*self.axes.values()):
+            labels = dict(zip(self.axes, values, strict=True))
+            settings = [self.axes[name][label] for name, label in labels.items()]
             rules = [rule for rule in self.rules if rule.applies(labels)]
             settings += [rule.settings for rule in rules]
             if not any(rule.skip for rule in rules):
@@ -242,39 +155,36 @@ class Grid:
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
         """The part of the grid with these labels of some axes, as text, and the first seeds."""
-        axes = {axis.name: axis for axis in self.axes}
-        for name, labels in chosen.items():
+        axes = dict(self.axes)
+        for name, texts in chosen.items():
             key = self.axis_called(name)
-            by_text = self.labels_of(key)
-            for label in labels:
-                if label not in by_text:
-                    raise GridError(unknown(f"value of axis {key!r}", label, by_text))
-            values = axes[key].values
-            kept = {by_text[text]: values[by_text[text]] for text in by_text if text in labels}
-            axes[key] = GridAxis(key, kept)
-        kept_seeds = self.seeds if seeds is None else _seeds(seeds)
-        if self.per_seed and seeds is not None:
-            known = tuple(self.per_seed)
-            kept_seeds = known[:seeds]
-            if seeds > len(known):
+            known = self.labels_of(key)
+            for text in texts:
+                if text not in known:
+                    raise GridError(unknown(f"value of axis {key!r}", text, known))
+            axes[key] = {known[text]: axes[key][known[text]] for text in known if text in texts}
+        kept = self.seeds
+        if seeds is not None and self.per_seed:
+            kept = self.seeds[:seeds]
+            if seeds > len(self.seeds):
                 raise GridError(
-                    f"per_seed has values for {len(known)} seeds, and {seeds} are asked for."
+                    f"per_seed has values for {len(self.seeds)} seeds, and {seeds} are asked for."
                 )
-        return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
+        elif seeds is not None:
+            kept = _seeds(seeds)
+        return replace(self, axes=axes, seeds=kept)
 
     def labels_of(self, name: str) -> dict[str, Label]:
         """The labels of an axis by their text."""
-        (values,) = [axis.values for axis in self.axes if axis.name == name]
-        return {as_written(label): label for label in values}
+        return {as_written(label): label for label in self.axes[name]}
 
     def axis_called(self, name: str) -> str:
         """The full name of an axis, given that or its last word."""
-        names = [axis.name for axis in self.axes]
-        if name in names:
+        if name in self.axes:
             return name
-        matches = [full for full in names if full.rpartition(".")[2] == name]
+        matches = [full for full in self.axes if full.rpartition(".")[2] == name]
         if len(matches) != 1:
-            raise GridError(unknown("axis", name, names))
+            raise GridError(unknown("axis", name, self.axes))
         return matches[0]
 
 
@@ -299,151 +209,108 @@ def covers(name: str, option: str) -> bool:
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
-    _check_keys(content, KEYS, "a grid file", ())
+    section = _section(content, KEYS, ())
     axes = {}
-    for key, values in _checked(dict, content.get("axes"), ("axes",)).items():
+    for key, values in _checked(dict, section.get("axes"), ("axes",)).items():
         axes[key] = _axis(key, values, ("axes", key))
-    base = content.get("base")
-    files: list[Any] = base if isinstance(base, list) else [base]
-    if base is None:
-        files = []
+    base = section.get("base") or []
+    files = base if isinstance(base, list) else [base]
     if not all(isinstance(file, str) for file in files):
         raise GridError(f"base names config files, not {base!r}.", ("base",))
     rules = []
-    for place, rule in enumerate(_checked(list, content.get("rules"), ("rules",))):
+    for place, rule in enumerate(_checked(list, section.get("rules"), ("rules",))):
         rules.append(_rule(rule, axes, ("rules", place)))
-    seeds = _seeds(content.get("seeds", 1))
+    seeds = _seeds(section.get("seeds", 1))
+    search = None
+    if "search" in section:
+        search = _search(section["search"], axes)
     grid = Grid(
-        _name(content.get("name") or name),
+        _name(section.get("name") or name),
         tuple(files),
-        tuple(axes.values()),
+        axes,
         seeds,
         tuple(rules),
-        _checked(str, content.get("metric"), ("metric",)) or None,
-        _per_seed(content.get("per_seed"), seeds),
-        _search(content["search"], axes) if "search" in content else None,
+        _per_seed(section.get("per_seed"), seeds),
+        search,
     )
-    if grid.search is not None and grid.metric is not None:
-        raise GridError(
-            "a search is judged by the validation metric that chooses the best epoch: set "
-            "model.best_metric in the base config, and leave metric out.",
-            ("metric",),
-        )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
     return grid
 
 
-def _search(content: object, axes: Mapping[str, GridAxis]) -> Search:
-    """Read the section ``search`` of a grid file with these axes.
-
-    Raises:
-        GridError: It is not valid.
-    """
-    where: Where = ("search",)
-    section = _checked(dict, content, where)
-    _check_keys(section, SEARCH_KEYS, "search", where)
-    options = {}
+def _search(content: object, axes: Mapping[str, Axis]) -> Search:
+    """Read the section ``search`` of a grid file with these axes."""
+    where = ("search",)
+    section = {"seed": 0, "sampler": "tpe", **_section(content, SEARCH_KEYS, where)}
+    options = []
     for name, values in _checked(dict, section.get("options"), (*where, "options")).items():
         here = (*where, "options", name)
         if name in axes:
             raise GridError(f"{name} is searched and an axis: it can be one of them.", here)
-        options[name] = _searched(name, values, here)
+        options.append(_searched(name, values, here))
     if not options:
         raise GridError(
             "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}.", where
         )
-    trials = section.get("trials")
-    if type(trials) is not int or not 0 < trials <= MOST_TRIALS:
-        raise GridError(
-            f"search needs trials, the number of settings to try: from 1 to {MOST_TRIALS}, not "
-            f"{trials!r}.",
-            (*where, "trials"),
-        )
-    sampler = section.get("sampler", "tpe")
-    if sampler not in SAMPLERS:
-        raise GridError(unknown("sampler", str(sampler), SAMPLERS), (*where, "sampler"))
-    seed = section.get("seed", 0)
-    if type(seed) is not int or seed < 0:
-        raise GridError(
-            f"the seed of a search is a whole number from 0, not {seed!r}.", (*where, "seed")
-        )
-    return Search(options, trials, sampler, seed)
+    for key, least in (("trials", 1), ("seed", 0)):
+        number = section.get(key)
+        if type(number) is not int or number < least:
+            raise GridError(
+                f"search needs {key}, a whole number from {least}, not {number!r}.", (*where, key)
+            )
+    if section["sampler"] not in SAMPLERS:
+        said = unknown("sampler", str(section["sampler"]), SAMPLERS)
+        raise GridError(said, (*where, "sampler"))
+    return Search(tuple(options), section["trials"], section["sampler"], section["seed"])
 
 
-def _searched(name: Any, values: object, where: Where) -> Searched:
+def _searched(name: Any, values: object, where: Where) -> SearchedOption:
+    from optuna import distributions
+
     if isinstance(values, list):
-        if not values:
-            raise GridError(f"{name} has no values to choose from.", where)
-        return Choices(name, _axis(name, values, where).values)
-    if not isinstance(values, dict):
-        raise GridError(
-            f"{name} is searched in a range, {{low: 0.0, high: 0.8}}, or in a list of values, not "
-            f"{values!r}.",
-            where,
-        )
-    for key in values:
-        if key not in RANGE_KEYS:
-            raise GridError(unknown(f"key of the range of {name}", str(key), RANGE_KEYS), where)
-    _axis(name, [0], where)  # its name is that of an option
-    ends = []
-    for key in ("low", "high"):
-        end = values.get(key)
-        if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
-            raise GridError(f"{key} of {name} is a number, not {end!r}.", where)
-        ends.append(end)
-    low, high = ends
-    if not all(isinstance(end, int) for end in ends):  # 0 to 0.8 are no whole numbers
-        low, high = float(low), float(high)
-    if low >= high:
-        raise GridError(f"low of {name} is below high, and not {low} to {high}.", where)
-    log = values.get("log", False)
-    if not isinstance(log, bool):
-        raise GridError(f"log of {name} is true or false, not {log!r}.", where)
-    if log and low <= 0:
-        raise GridError(
-            f"{name} from {low} has no logarithm: with log: true low is above 0.", where
-        )
-    return Interval(name, low, high, log)
+        axis = _axis(name, values, where)
+        return SearchedOption(name, axis, distributions.CategoricalDistribution(list(axis)))
+    section = _section(values, RANGE_KEYS, where)
+    ends: list[Any] = [section.get("low"), section.get("high")]
+    is_whole = all(type(end) is int for end in ends)  # 0 to 0.8 are no whole numbers
+    try:
+        low, high = ends if is_whole else map(float, ends)
+        if low < high and math.isfinite(high - low):
+            kind = distributions.IntDistribution if is_whole else distributions.FloatDistribution
+            drawn = kind(low, high, log=section.get("log", False))
+            return SearchedOption(name, _axis(name, [low, high], where), drawn)
+    except (TypeError, ValueError) as error:  # no numbers, or a logarithm of zero
+        raise GridError(f"{name}: {error}", where) from error
+    raise GridError(f"{name} is searched from low to high, not from {ends[0]} to {ends[1]}.", where)
 
 
 def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:
     """The options of each seed, from a list of values for each option."""
-    where = ("per_seed",)
-    lists = _settings(options, where)
+    lists = _settings(options, ("per_seed",))
     for name, values in lists.items():
-        here = (*where, name)
-        if not isinstance(values, list) or name == "config":
+        if not isinstance(values, list) or len(values) != len(seeds):
             raise GridError(
-                f"per_seed has options with a value for each seed, as in data.split: [0, 1, 2], "
-                f"not {name}: {values!r}.",
-                here,
-            )
-        if len(values) != len(seeds):
-            raise GridError(
-                f"{name} has {len(values)} values for {len(seeds)} seeds: it needs one for each.",
-                here,
+                f"per_seed has a value for each of the {len(seeds)} seeds, as in data.split: "
+                f"[0, 1, 2], not {name}: {values!r}.",
+                ("per_seed", name),
             )
     if not lists:
         return {}
-    found = {}
-    for place, seed in enumerate(seeds):
-        found[seed] = {name: values[place] for name, values in lists.items()}
-    return found
+    rows = zip(*lists.values(), strict=True)
+    return {seed: dict(zip(lists, row, strict=True)) for seed, row in zip(seeds, rows, strict=True)}
 
 
-def _name(value: object) -> str:
-    name = _checked(str, value, ("name",))
-    path = PurePath(name)
-    if path.is_absolute() or not path.parts or {"..", ARCHIVE} & set(path.parts):
-        raise GridError(
-            f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.",
-            ("name",),
-        )
-    return name
+def _name(name: object) -> str:
+    if isinstance(name, str):
+        path = PurePath(name)
+        if path.parts and not path.is_absolute() and not {"..", ARCHIVE} & set(path.parts):
+            return name
+    raise GridError(
+        f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.", ("name",)
+    )
 
 
-def _axis(name: Any, values: Any, where: Where) -> GridAxis:
+def _axis(name: Any, values: Any, where: Where) -> Axis:
     if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
         raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
     if name in COLUMNS:
@@ -453,37 +320,37 @@ def _axis(name: Any, values: Any, where: Where) -> GridAxis:
         )
     if isinstance(values, list):
         pairs = [(_label(value, where), _settings({name: value}, where)) for value in values]
-    elif isinstance(values, dict) and all(isinstance(value, list) for value in values.values()):
-        pairs = _together(values, where)
-    elif isinstance(values, dict):
-        pairs = [(label, _settings(value, (*where, label))) for label, value in values.items()]
-    else:
+    elif not isinstance(values, dict):
         raise GridError(
             f"axis {name!r} is a list of values, or labels with their settings, or options with "
             f"equally long lists, not {values!r}.",
             where,
         )
+    elif all(isinstance(value, list) for value in values.values()):
+        pairs = _together(values, where)
+    else:
+        pairs = [(label, _settings(value, (*where, label))) for label, value in values.items()]
     if not pairs:
         raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
-    texts = {as_written(label) for label, _ in pairs}
+    axis = dict(pairs)
+    texts = {as_written(label) for label in axis}
     # 1, 1.0 and true have texts of their own, and are one key in Python.
-    if len(texts) < len(pairs) or len(dict(pairs)) < len(pairs):
+    if len(texts) < len(pairs):
         raise GridError(
             f"axis {name!r} has a value twice, or values that are equal, as 1, 1.0 and true are: "
             "give each a label, as in one: {OPTION: 1}.",
             where,
         )
-    for text in texts:
-        if not _is_line(text):
-            raise GridError(f"a label of axis {name!r} is a line of text, not {text!r}.", where)
-    return GridAxis(name, dict(pairs))
+    if not all(map(_is_line, texts)):
+        raise GridError(f"a label of axis {name!r} is no line of text: {sorted(texts)}.", where)
+    return axis
 
 
 def _together(options: dict[str, list[Any]], where: Where) -> list[tuple[Label, Settings]]:
     """Options that change together; the values of the first are the labels."""
-    if len(set(map(len, options.values()))) > 1:
-        said = ", ".join(f"{key} has {len(values)}" for key, values in options.items())
-        raise GridError(f"options that change together need equally many values: {said}.", where)
+    counts = {key: len(values) for key, values in options.items()}
+    if len(set(counts.values())) > 1:
+        raise GridError(f"options that change together need equally many values: {counts}.", where)
     pairs = []
     for row in zip(*options.values(), strict=True):
         settings = dict(zip(options, row, strict=True))
@@ -496,17 +363,18 @@ def _is_line(text: str) -> bool:
 
 
 def _label(value: Any, where: Where) -> Label:
-    if isinstance(value, dict) and isinstance(value.get("name"), str):  # a part with its options
-        rest = [f"{key}={as_written(item)}" for key, item in value.items() if key != "name"]
-        return " ".join([value["name"], *rest])
     if isinstance(value, list):
         return "+".join(as_written(_label(item, where)) for item in value) or "[]"
-    if isinstance(value, dict):
+    if not isinstance(value, dict):
+        return value
+    if not isinstance(value.get("name"), str):
         raise GridError(
             f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.",
             where,
         )
-    return value
+    # a part with its options
+    rest = [f"{key}={as_written(item)}" for key, item in value.items() if key != "name"]
+    return " ".join([value["name"], *rest])
 
 
 def _settings(value: object, where: Where) -> Settings:
@@ -525,9 +393,8 @@ def _settings(value: object, where: Where) -> Settings:
     return settings
 
 
-def _rule(rule: object, axes: Mapping[str, GridAxis], where: Where) -> Rule:
-    rule = _checked(dict, rule, where)
-    _check_keys(rule, RULE_KEYS, "a rule", where)
+def _rule(content: object, axes: Mapping[str, Axis], where: Where) -> Rule:
+    rule = _section(content, RULE_KEYS, where)
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
             "a rule has `when` and either `set`, options with their values, or `skip: true`.", where
@@ -540,10 +407,9 @@ def _rule(rule: object, axes: Mapping[str, GridAxis], where: Where) -> Rule:
         listed = labels if isinstance(labels, list) else [labels]
         when[name] = tuple(_label(label, here) for label in listed)
         for label in when[name]:
-            if label not in axes[name].values:
-                known = map(as_written, axes[name].values)
-                what = f"value of axis {name!r}"
-                raise GridError(unknown(what, as_written(label), known), here)
+            if label not in axes[name]:
+                known = map(as_written, axes[name])
+                raise GridError(unknown(f"value of axis {name!r}", as_written(label), known), here)
     return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
 
 
@@ -561,16 +427,19 @@ def _seeds(seeds: object) -> tuple[int, ...]:
     )
 
 
-def _check_keys(section: Iterable[Any], known: Sequence[str], of: str, where: Where) -> None:
-    """Refuse a key of a section that is none of the known ones."""
+def _section(content: object, known: Sequence[str], where: Where) -> dict[str, Any]:
+    """A mapping that has none but the known keys."""
+    section = _checked(dict, content, where)
     for key in section:
         if key not in known:
-            raise GridError(unknown(f"key of {of}", str(key), known), (*where, key))
+            raise GridError(unknown("key", str(key), known), (*where, key))
+    return section
 
 
 def _checked(kind: type[Kind], value: object, where: Where) -> Kind:
     """A value of a kind, an empty one for null."""
-    if not isinstance(value, kind | None):
-        key = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"
-        raise GridError(f"{key} must be {KINDS[kind]}, not {value!r}.", where)
-    return kind() if value is None else value
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise GridError(f"{where[-1]} must be {KINDS[kind]}, not {value!r}.", where)
+    return value

@@ -1,7 +1,7 @@
 """The plan of a sweep: all runs of a grid, resolved before anything runs, and the state of each."""
 
 import copy
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ class PlannedRun:
     per_seed: tuple[str, ...] = ()  # options that change with the seed
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
     """All runs of a grid, and the store of their results."""
 
@@ -51,18 +51,18 @@ class Plan:
         """The number of runs, those of a search among them that are not known yet."""
         return len(self.runs)
 
-    @property
-    def metric(self) -> str | None:
-        """The metric by which the progress names the best run; None for that of their task."""
-        return self.grid.metric
+    def begin(self, force: bool) -> None:
+        """Refuse results of another version; ``force`` archives these and those of the plan."""
+        if force:
+            self.archive()
+        self.store.check_version(__version__)
 
-    def next_runs(
-        self, outcomes: Mapping[str, Record], say: Callable[[str], None]
-    ) -> list[PlannedRun]:
-        """Further runs, given what came of those before; a grid has none.
+    def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
+        """Further runs, given what came of those before, by identity; a grid has none."""
+        return []
 
-        The outcomes are by identity; ``say`` prints a line.
-        """
+    def best(self) -> list[str]:
+        """Lines about the best setting of a search."""
         return []
 
     def found(self) -> list[Record]:
@@ -73,37 +73,44 @@ class Plan:
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
-        states = _states(self.runs, self.store.records(), describe)
+        states = count_states(self.runs, self.store.records(), describe)
         states[describe(None)] += self.size - len(self.runs)
-        return _counts(states)
+        return _written(states)
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
-        shape = [f"{len(axis.values)} {axis.name}" for axis in self.grid.axes]
-        search = self.grid.search
-        if search is not None:
-            shape.append(f"{search.trials} trials")
+        shape = [f"{len(axis)} {name}" for name, axis in self.grid.axes.items()]
+        if self.grid.search is not None:
+            shape.append(f"{self.grid.search.trials} trials")
         shape.append(f"{len(self.grid.seeds)} seeds")
-        groups: dict[str, list[PlannedRun]] = defaultdict(list)
-        for run in self.runs:
-            groups[run.key.group].append(run)
-        records = self.store.records()
-        width = max(map(len, groups), default=0)
         size = f"{self.size} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
-        if search is not None:
-            lines += [f"  searched: {name}: {option}" for name, option in search.options.items()]
+        groups: dict[str, list[PlannedRun]] = {}
+        for run in self.runs:
+            groups.setdefault(run.key.group, []).append(run)
+        records = self.store.records()
+        width = max(map(len, groups), default=0)
         for name, runs in groups.items():
-            states = _counts(_states(runs, records, to_do))
-            lines.append(f"  {name:<{width}}  {states}")
-        lines.append(f"in all: {self.state(to_do)}")
-        return "\n".join(lines)
+            lines.append(f"  {name:<{width}}  {_written(count_states(runs, records, pending))}")
+        return "\n".join([*lines, f"in all: {self.state(pending)}"])
+
+    def archive(self) -> None:
+        """Archive the results of these runs, and those of other versions."""
+        planned = {run.key.identity for run in self.runs}
+        for record in self.store.records().values():
+            if record.identity not in planned and record.version == __version__:
+                continue
+            with self.store.claim(record.identity) as mine:
+                if not mine:
+                    raise StoreError(
+                        f"{str(record.folder)!r} is being worked on by another process; stop it "
+                        "first."
+                    )
+                self.store.archive(record)
 
 
-def make_plan(
-    grid: Grid, runs_of: RunsOf, root: str, force: bool, absent: dict[str, str] | None
-) -> Plan:
-    """Resolve all runs of a grid, and open the store of their results, which force archives.
+def make_plan(grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] | None) -> Plan:
+    """Resolve all runs of a grid.
 
     Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out,
     and noted there with the reason.
@@ -113,7 +120,7 @@ def make_plan(
         try:
             runs += runs_of(combination, len(runs))
         except AbsentDataError as error:
-            leave_out(combination, error, absent)
+            skip_missing_data(combination, error, absent)
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)
@@ -123,10 +130,10 @@ def make_plan(
                 "the difference between them has no effect. Exclude one of them by a rule with "
                 "skip: true."
             )
-    return Plan(grid, runs, open_store(root, grid.name, runs, force))
+    return Plan(grid, runs, store)
 
 
-def leave_out(
+def skip_missing_data(
     combination: Combination, error: AbsentDataError, absent: dict[str, str] | None
 ) -> None:
     """Note among the absent that a combination has no data; without them this is an error."""
@@ -139,28 +146,17 @@ def planned_runs(
     grid: Grid, resolve: Resolve, identity: Identity, combination: Combination, place: int
 ) -> list[PlannedRun]:
     """The runs of a combination, one for each seed; the first has this place in the grid."""
-    if grid.per_seed:
-        each = [resolve(grid.with_seed(combination, seed)) for seed in grid.seeds]
-    else:
-        each = [resolve(combination)] * len(grid.seeds)
-    runs: list[PlannedRun] = []
-    for seed, (config, data_sha256) in zip(grid.seeds, each, strict=True):
-        _check_alone(combination, config)
-        mine = copy.deepcopy(config) | {"seed_everything": seed}
-        key = RunKey(combination.group, seed, identity(mine, data_sha256))
+    resolved = None
+    runs = []
+    for number, seed in enumerate(grid.seeds, start=place):
+        if resolved is None or grid.per_seed:
+            resolved = resolve(grid.with_seed(combination, seed))
+            _check_alone(combination, resolved[0])
+        config = copy.deepcopy(resolved[0]) | {"seed_everything": seed}
+        key = RunKey(combination.group, seed, identity(config, resolved[1]))
         options = tuple(grid.per_seed.get(seed, ()))
-        number = place + len(runs)
-        runs.append(PlannedRun(key, combination.labels, mine, data_sha256, number, options))
+        runs.append(PlannedRun(key, combination.labels, config, resolved[1], number, options))
     return runs
-
-
-def open_store(root: str, name: str, runs: list[PlannedRun], force: bool) -> Store:
-    """The store of a sweep's results; force archives those of these runs and of other versions."""
-    store = Store(root, name)
-    if force:
-        _archive(runs, store)
-    store.check_version(__version__)
-    return store
 
 
 def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
@@ -180,34 +176,21 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
         )
 
 
-def _archive(runs: list[PlannedRun], store: Store) -> None:
-    """Archive the results of these runs, and those of other versions."""
-    wanted = {run.key.identity for run in runs}
-    for record in store.records().values():
-        if record.identity not in wanted and record.version == __version__:
-            continue
-        with store.claim(record.identity) as mine:
-            if not mine:
-                raise StoreError(
-                    f"{str(record.folder)!r} is being worked on by another process; stop it first."
-                )
-            store.archive(record)
-
-
-def _states(
+def count_states(
     runs: Iterable[PlannedRun],
     records: Mapping[str, Record],
     describe: Callable[[Record | None], str],
 ) -> Counter[str]:
+    """The number of runs in each state, given their records by identity."""
     return Counter(describe(records.get(run.key.identity)) for run in runs)
 
 
-def _counts(states: Counter[str]) -> str:
+def _written(states: Counter[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
-def to_do(record: Record | None) -> str:
-    """The state of a run in words: its result, or that it is to run."""
+def pending(record: Record | None) -> str:
+    """The state of a run before a sweep: its result, or that it is to run."""
     if record is None:
         return "to run"
     return record.status if record.is_result else f"to run again ({record.status})"

@@ -1,4 +1,4 @@
-"""A pool of workers that runs every call in a fresh process, with the imports already done."""
+"""A pool of workers that makes every call in a fresh process, with the imports already done."""
 
 import contextlib
 import faulthandler
@@ -6,19 +6,15 @@ import gc
 import math
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
-import threading
-import traceback
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from multiprocessing import connection, forkserver, resource_tracker
-from multiprocessing.connection import Connection
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from gnn_depth.signals import NUMBERS
 
@@ -33,72 +29,51 @@ THREADS = (
 )
 #: What every server imports before anything else.
 FIRST = "gnn_depth.sweeps.before_fork"
-EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returned
+KILL_SECONDS = 10.0  # until the end of a killed process has been noticed
 
 
 class PoolError(ValueError):
     """The workers cannot be reached."""
 
 
-class WorkerDied(Exception):
-    """The process of a call has died: killed, crashed or out of memory."""
+class Pool(ABC):
+    """Makes calls in fresh processes; a context manager that ends those still running.
 
-
-class Pool(contextlib.AbstractContextManager["Pool"]):
-    """Runs calls in fresh processes; a context manager that ends those still running.
-
-    A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the
-    process died (the call is not repeated), `PoolError` if the pool itself is lost, and
-    `CancelledError` if the call was stopped.
+    A future holds the call's result or raises what the call raised. It raises BrokenProcessPool if
+    the process died (the call is not repeated), and PoolError if the pool itself is lost.
     """
 
-    def __init__(self) -> None:
-        self._stopped = False
-        self._futures: set[Future[Any]] = set()
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop(0)
 
     @property
     @abstractmethod
     def workers(self) -> int:
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
+    @abstractmethod
     def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
         """Start a call of a function that the worker can import.
 
         Its arguments and its result are pickled.
         """
-        assert not self._stopped, "the pool has been stopped"
-        future = self._submit(function, args)
-        self._futures = {future, *(other for other in self._futures if not other.done())}
-        return future
 
+    @abstractmethod
     def stop(self, grace: float) -> None:
         """Wait some seconds for running calls, then kill those that still run."""
-        self._stopped = True
-        wait(self._futures, timeout=grace)
-        self._end()
-
-    def __exit__(self, *error: object) -> None:
-        self.stop(0)
-
-    @abstractmethod
-    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
-        """Start a call in a worker."""
-
-    @abstractmethod
-    def _end(self) -> None:
-        """Kill running calls and free all resources; safe to call more than once."""
 
 
 class LocalPool(Pool):
-    """Processes of this machine, forked from a server that imports `preload` in the background.
+    """Processes of this machine, forked from a server that imports `preload` first.
 
     By default there is a worker for each visible GPU, or for each physical core without GPUs. The
-    cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides
-    what becomes of its calls. If the driver is killed, running calls come to their end and nothing
-    is left behind.
+    cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone. If the driver is
+    killed, running calls come to their end and nothing is left behind.
 
-    A process has one server, which ends with it: the first pool chooses what is imported, and the
-    number of threads of libraries that read it when they are imported.
+    A process has one server, which ends with it: the first pool chooses what is imported.
     """
 
     def __init__(
@@ -107,119 +82,59 @@ class LocalPool(Pool):
         preload: Sequence[str] = (),
         gpus: Sequence[str] | None = None,
     ) -> None:
-        super().__init__()
         gpus = visible_gpus() if gpus is None else gpus
-        number = len(gpus) or cores()
-        if workers is not None:
-            number = workers
-        limits = threads(max(1, cores() // number))
-        self._number = number
-        # One environment for each call that may run.
-        self._environments: SimpleQueue[dict[str, str]] = SimpleQueue()
-        for index in range(number):
-            environment = dict(limits)
-            if gpus:
-                environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
-            self._environments.put(environment)
-        self._processes: set[FreshProcess[Any]] = set()
-        self._starting = threading.Lock()
-        _start_server(preload, limits)
-        # Each thread waits for one process. Interrupts are left to the main thread.
-        self._threads = ThreadPoolExecutor(
-            number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, NUMBERS)
-        )
+        number = workers or len(gpus) or cores()
+        self._preload = preload
+        self._limits = threads(max(1, cores() // number))
+        self._calls: list[Future[Any] | None] = [None] * number  # the last one of each worker
+        self._gpus = gpus
+        self._children: list[Any] = []
+        _start_server(preload, self._limits)
 
     @property
     def workers(self) -> int:
-        return self._number
+        return len(self._calls)
 
-    def _submit(self, function: Callable[..., T], args: tuple[object, ...]) -> "Future[T]":
-        return self._threads.submit(self._call, function, args)
-
-    def _call(self, function: Callable[..., T], args: tuple[object, ...]) -> T:
-        environment = self._environments.get()
+    def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
+        free = [place for place, call in enumerate(self._calls) if call is None or call.done()]
+        environment = dict(self._limits)
+        if self._gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[free[0] % len(self._gpus)]
+        _start_server(self._preload, self._limits)  # another one if it has died
+        before = multiprocessing.active_children()
         try:
-            with self._starting:
-                if self._stopped:
-                    raise CancelledError
-                mine = FreshProcess(function, args, environment)
-                self._processes.add(mine)
-            try:
-                return mine.result()
-            finally:
-                self._processes.discard(mine)
-        except (WorkerDied, EOFError) as error:
-            if self._stopped:
-                raise CancelledError from error
-            if isinstance(error, EOFError):
-                raise WorkerDied(
-                    "the worker process could not be started: killed or out of memory"
-                ) from error
-            raise
-        finally:
-            self._environments.put(environment)
+            future = call_in_fresh_process(function, args, environment)
+        except (OSError, EOFError) as error:  # no memory for it, for example
+            future = Future()
+            future.set_exception(BrokenProcessPool(f"no process could be started: {error}"))
+        started = [child for child in multiprocessing.active_children() if child not in before]
+        self._children = [child for child in self._children if child.is_alive()] + started
+        self._calls[free[0]] = future
+        return future
 
-    def _end(self) -> None:
-        # A call that waits for the server to finish its imports holds the lock until then.
-        with self._starting:
-            for mine in list(self._processes):
-                mine.kill()
-        self._threads.shutdown()
+    def stop(self, grace: float) -> None:
+        calls = [call for call in self._calls if call is not None]
+        wait(calls, timeout=grace)
+        for child in self._children:
+            child.kill()
+        wait(calls, timeout=KILL_SECONDS)
 
 
-class FreshProcess(Generic[T]):
-    """A process that makes one call and exits; an EOFError if the server of processes has died."""
-
-    # multiprocessing polls all its children whenever one is started, which two threads must not do
-    # at once.
-    _table = threading.Lock()
-
-    def __init__(
-        self,
-        function: Callable[..., T],
-        args: tuple[object, ...],
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self._answer, answer = context.Pipe(duplex=False)
-        call = pickle.dumps((function, args))
-        self._process = context.Process(
-            target=_answer_call, args=(answer, dict(environment or {}), call)
-        )
-        with answer, self._table:
-            self._process.start()
-
-    def kill(self) -> None:
-        """Kill the process, if it still runs."""
-        with contextlib.suppress(ValueError):  # it has ended, and has been closed
-            self._process.kill()
-
-    def result(self) -> T:
-        """Wait for the call, and return what it returned or raise what it raised."""
-        connection.wait([self._answer, self._process.sentinel])
-        answer = None
-        with self._answer, contextlib.suppress(EOFError, OSError):
-            if self._answer.poll():
-                answer = self._answer.recv()
-        if not connection.wait([self._process.sentinel], EXIT_SECONDS):
-            self.kill()
-        with self._table:
-            self._process.join()
-            code = self._process.exitcode
-            self._process.close()
-        if answer is None:
-            cause = f"exit code {code}"
-            if code and -code in set(signal.Signals):
-                cause = signal.Signals(-code).name
-            raise WorkerDied(f"the worker process died ({cause}): killed, crashed or out of memory")
-        value, error = answer
-        if error is not None:
-            raise error
-        return value
+def call_in_fresh_process(
+    function: Callable[..., T], args: Sequence[object], environment: Mapping[str, str]
+) -> "Future[T]":
+    """Start a call in a process of its own; a pool of one, since a process that dies breaks its
+    pool."""
+    context = multiprocessing.get_context("forkserver")
+    executor = ProcessPoolExecutor(1, context, _begin, (dict(environment),))
+    try:
+        return executor.submit(_call, function, args)
+    finally:
+        executor.shutdown(wait=False)  # once the call has ended
 
 
-def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes) -> None:
-    """Make a call and send (result, error); runs in the fresh process."""
+def _begin(environment: Mapping[str, str]) -> None:
+    """Prepare a fresh process for its call."""
     # Ctrl-C in a terminal reaches all processes of it. It and the signals that end a process have
     # been blocked since before the server began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -227,22 +142,14 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
     faulthandler.enable()
     os.environ.update(environment)
     gc.freeze()  # imported objects are not garbage, and scanning them would copy shared pages
-    result: tuple[Any, BaseException | None]
-    try:
-        function, args = pickle.loads(call)
-        result = (function(*args), None)
-    except Exception as error:
-        if sys.version_info >= (3, 11):
-            error.add_note(traceback.format_exc())
-        result = (None, error)
-    try:
-        message = pickle.dumps(result)
-        pickle.loads(message)
-    except Exception as error:  # of a class that cannot be pickled
-        cause = result[1] or error
-        message = pickle.dumps((None, RuntimeError(f"{type(cause).__name__}: {cause}")))
-    with contextlib.suppress(OSError):  # the driver is gone
-        answer.send_bytes(message)
+
+
+def _call(function: Callable[..., T], args: Sequence[object]) -> T:
+    result = function(*args)
+    driver = multiprocessing.parent_process()
+    if driver is None or not driver.is_alive():  # the executor would wait for its next call
+        os._exit(0)
+    return result
 
 
 def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -175,9 +175,11 @@ class Store:
         write_result(folder, {"format": FORMAT, "status": "running", "seed": key.seed, **facts})
         return folder
 
-    def mark(self, record: Record, status: str, reason: str) -> None:
+    def mark(self, record: Record, status: str, reason: str) -> Record:
         """Set the status of a run on behalf of its process."""
-        write_result(record.folder, {**record.result, "status": status, "reason": reason})
+        result = {**record.result, "status": status, "reason": reason}
+        write_result(record.folder, result)
+        return Record(record.folder, result)
 
     def check_version(self, version: str) -> None:
         """Refuse results of another version, in which the same config may give other numbers."""

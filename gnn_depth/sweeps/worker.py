@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from gnn_depth.sweeps.plan import PlannedRun
 from gnn_depth.sweeps.store import Record, ResultWarning, Store
 
 OUTPUT = "output.txt"
-ELSEWHERE = "elsewhere"  # the status of a run that another process works on
+RUNNING_ELSEWHERE = "running elsewhere"  # the status of a run that another process works on
 
 
 class RunFailed(Exception):
@@ -29,11 +30,17 @@ class Job:
     run: PlannedRun
     command: tuple[str, ...]  # the command line of the sweep
     retries: int  # how often the run is started again if its process dies
-    stop: str  # a file; the run stops once it exists
+    stop: Path  # a file; the run stops once it exists
     train: "Train"  # trains a job's config in its folder; a function that workers can import
 
 
 Train: TypeAlias = Callable[[Job, Origin], None]
+
+
+def say(text: str) -> None:
+    """Print a line of progress; where the output was closed, the sweep goes on."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def work(job: Job) -> Record:
@@ -42,34 +49,33 @@ def work(job: Job) -> Record:
     with warnings.catch_warnings(), job.store.claim(key.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
         if not mine:
-            return Record(job.store.folder_of(key), {"status": ELSEWHERE})
-        return _run(job)
-
-
-def _run(job: Job) -> Record:
-    """Train the run of a claimed job unless it has a result; earlier attempts are archived."""
-    store, key = job.store, job.run.key
-    known = store.find(key)
-    attempt = 1
-    if known and known.is_result:
-        return known
-    if known:
-        if known.status == "running" and known.attempt > job.retries:
+            return Record(job.store.folder_of(key), {"status": RUNNING_ELSEWHERE})
+        known = job.store.find(key)
+        if known and known.is_result:
+            return known
+        attempt = 1
+        if known and known.status == "running" and known.attempt > job.retries:
             reason = f"its process died {known.attempt} times; {OUTPUT} may say why."
-            store.mark(known, "failed", reason)
-            return _read(known.folder)
-        if known.status in ("running", "failed"):
+            return job.store.mark(known, "failed", reason)
+        if known and known.status in ("running", "failed"):
             attempt = known.attempt + 1
-        if known.status == "running":
-            store.mark(known, "failed", "its process died.")
-        store.archive(known)
-    own = store.folder_of(key)
-    if Path(job.stop).exists():
-        return Record(own, {"status": "interrupted"})
-    if own.exists():  # it holds the result of another run, moved or edited by hand
-        store.archive(Record(own, {}))
+        if known and known.status == "running":
+            job.store.mark(known, "failed", "its process died.")
+        if known:
+            job.store.archive(known)
+        own = Record(job.store.folder_of(key), {"status": "interrupted"})
+        if job.stop.exists():
+            return own
+        if own.folder.exists():  # it holds the result of another run, moved or edited by hand
+            job.store.archive(own)
+        return _train(job, attempt)
+
+
+def _train(job: Job, attempt: int) -> Record:
+    """Train the run of a claimed job in a new folder."""
+    key = job.run.key
     facts = {
-        "sweep": store.name,
+        "sweep": job.store.name,
         "group": key.group,
         "axes": job.run.labels,
         "per_seed": list(job.run.per_seed),
@@ -79,34 +85,24 @@ def _run(job: Job) -> Record:
         "command": list(job.command),
         "attempt": attempt,
     }
-    folder = store.begin(key, facts)
+    folder = job.store.begin(key, facts)
+    status, reason = "failed", "it ended without a result"
     with _output_to(folder / OUTPUT):
-        status, reason = _train(job, Origin(facts, folder))
-    record = _read(folder)
+        try:
+            job.train(job, Origin(facts, folder))
+        except RunFailed as error:
+            reason = str(error)
+        except (KeyboardInterrupt, SystemExit):  # Lightning turns the first into the second
+            status, reason = "interrupted", "interrupted"
+        except Exception as error:
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error}"
+    record = Record(folder, read_result(folder))
     # Either the run ended before its recorder wrote the outcome, or the recorder knows only the
     # error's message.
     if record.status == "running" or record.status == status == "failed":
-        store.mark(record, status, reason)
-        record = _read(folder)
+        return job.store.mark(record, status, reason)
     return record
-
-
-def _train(job: Job, origin: Origin) -> tuple[str, str]:
-    """Train, and return status and reason in case the run has recorded neither."""
-    try:
-        job.train(job, origin)
-    except RunFailed as error:
-        return "failed", str(error)
-    except (KeyboardInterrupt, SystemExit):  # Lightning turns the first into the second
-        return "interrupted", "interrupted"
-    except Exception as error:
-        traceback.print_exc()
-        return "failed", f"{type(error).__name__}: {error}"
-    return "failed", "it ended without a result"
-
-
-def _read(folder: Path) -> Record:
-    return Record(folder, read_result(folder))
 
 
 @contextlib.contextmanager

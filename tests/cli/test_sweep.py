@@ -1,6 +1,7 @@
 """Planning a sweep: what it would run, and what it refuses."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ def grid(tmp_path, monkeypatch):
     return write
 
 
-def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(gnn_depth, grid):
+def test_a_dry_run_names_every_group_and_makes_nothing(gnn_depth, grid):
     # An initialisation that computes with what it draws cannot be tried without numbers.
     name = grid(
         axes={"model.num_layers": [2, 3], "model.init": ["xavier", "balanced_xavier"]}, seeds=2
@@ -74,18 +75,6 @@ def test_a_dry_run_lists_a_grid_whose_data_is_not_here(gnn_depth, grid):
     assert re.search(r"data=away: its data is not here .*away.npz", answer.out)
 
 
-def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
-    for option, value, said in (
-        ("model.num_layers", 0, "from 1 to"),
-        ("model.optimizer", "SparseAdam", "dense"),
-        ("trainer.gradient_clip_val", -1, "at least 0"),
-        ("run.save_every_minutes", 0, "above 0"),
-    ):
-        answer = refused("sweep", grid(axes={option: [value]}), "--dry-run")
-        assert f"{option.rpartition('.')[2]}={value}: " in answer
-        assert said in answer
-
-
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
     words = (
         "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 "
@@ -102,17 +91,9 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        (
-            {"axes": {"model.num_layer": [1]}},
-            [],
-            ["num_layer=1", "'model.num_layer'", "'model.num_layers'"],
-        ),
+        ({"axes": {"model.num_layer": [1]}}, [], ["num_layer=1", "'model.num_layers'"]),
         ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "empty"]),
-        (
-            {"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}},
-            [],
-            ["depth=a", "depth=b", "skip: true"],
-        ),
+        ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["skip: true"]),
         ({"base": "bse.yaml"}, [], ["bse.yaml"]),
         ({"sedes": 3}, [], ["grid.yaml:2", "'seeds'"]),
         ({}, ["--worker", "2"], ["'--worker'", "'--workers'"]),
@@ -120,14 +101,12 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
         ({}, ["--engine", "dsk"], ["'dask'"]),
         ({}, ["--subset", "depth"], ["AXIS=VALUE"]),
         ({}, ["--trainer.devices", "2"], ["trainer.devices is 2"]),
-        (
-            {"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}},
-            [],
-            ["trainer.devices is 2"],
-        ),
+        ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is 2"]),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
         ({"axes": {"m": {"a": {"plugins": ["nope.py"]}}}}, [], ["nope.py"]),
-        ({"axes": {"data.split": [0]}}, [], ["'split'"]),
+        ({"axes": {"model.num_layers": [0]}}, [], ["num_layers=0: ", "from 1 to"]),
+        ({"axes": {"model.optimizer": ["SparseAdam"]}}, [], ["optimizer=SparseAdam", "dense"]),
+        ({"axes": {"run.save_every_minutes": [0]}}, [], ["save_every_minutes=0", "above 0"]),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
@@ -136,6 +115,8 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, conte
 
 
 DEPTH = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
+OF_FILES = {"norm": {"a": {"config": "a.yaml"}, "b": {"config": "b.yaml"}}}
+OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm": []}}}}
 
 
 @pytest.mark.parametrize(
@@ -144,29 +125,8 @@ DEPTH = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
         ({"axes": DEPTH}, ["--model.num_layers", "4"], "the axis depth"),
         ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "the axis depth"),
         ({"axes": {"model.norm": ["none", "pair"]}}, ["--model.norm", "batch"], "the axis"),
-        (
-            {"axes": {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm": []}}}}},
-            ["--model.norm", "batch"],
-            "the axis norm",
-        ),
-        (
-            {"axes": {"norm": {"a": {"config": "a.yaml"}, "b": {"config": "b.yaml"}}}},
-            ["--model.norm.scale", "3"],
-            "the axis norm",
-        ),
-        (
-            {
-                "axes": {
-                    "norm": {
-                        "a": {"config": "a.yaml", "model": {"dropout": 0.1}},
-                        "b": {"config": "b.yaml", "model": {"dropout": 0.1}},
-                    }
-                }
-            },
-            ["--model.norm.scale", "3"],
-            "the axis norm",
-        ),
-        ({"per_seed": {"data.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
+        ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "the axis norm"),
+        ({"axes": OF_FILES}, ["--model.norm.scale", "3"], "the axis norm"),
         ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
         (
             {"search": {"trials": 2, "options": {"model.norm.scale": [1.0, 2.0]}}},
@@ -223,17 +183,6 @@ def test_runs_that_were_trained_otherwise_are_not_averaged(gnn_depth, grid):
     assert "trainer.max_steps" in answer.err
 
 
-@pytest.mark.usefixtures("pool_here")
-def test_options_that_change_with_the_seed_in_some_runs_alone_are_a_difference(gnn_depth, grid):
-    axes = {"model.num_layers": [2, 3]}
-    per_seed = {"data.seed": [7, 8], "model.dropout": [0.1, 0.5]}
-    assert gnn_depth("sweep", grid(axes=axes, seeds=[0, 1], per_seed=per_seed)).code == 0
-    assert gnn_depth("sweep", grid(axes=axes, seeds=[2])).code == 0
-    answer = gnn_depth("table", "runs")
-    assert answer.code == 2
-    assert "model.dropout" in answer.err
-
-
 def test_labels_that_are_equal_are_not_lost(refused, grid):
     name = grid(axes={"depth": {1: {"model.num_layers": 2}}})
     text = Path(name).read_text()
@@ -284,7 +233,7 @@ LABELS = {
 def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     options = parser().parse_args([grid(axes={"m": LABELS}, seeds=2), "--subset", *words])
     chosen = chosen_part(load_grid(options.file), options)
-    assert list(chosen.axes[0].values) == labels
+    assert list(chosen.axes["m"]) == labels
     assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
 
 
@@ -338,3 +287,40 @@ def test_a_table_averages_over_splits_that_belong_to_seeds(gnn_depth, grid):
     refused = gnn_depth("sweep", name, "--seeds=3")
     assert refused.code == 2
     assert "per_seed has values for 2 seeds, and 3 are asked for" in refused.err
+
+
+SBATCH = """#!/bin/bash
+# Runs both jobs of an array at once, as SLURM does on two machines.
+echo "$@" > arguments
+for job in 1 2; do bash "${@: -1}" > "job_$job" 2>&1 & done
+wait
+echo "Submitted batch job 7"
+"""
+
+
+@pytest.mark.slow
+def test_an_array_of_jobs_does_every_run_once(gnn_depth, grid, tmp_path, monkeypatch):
+    command = tmp_path / "bin" / "sbatch"
+    command.parent.mkdir()
+    command.write_text(SBATCH)
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    name = grid(axes={"model.num_layers": [2, 3]}, seeds=2)
+    words = ["--engine=slurm", "--sbatch", "--array=1-2 --time=10", "--workers=1"]
+    answer = gnn_depth("sweep", name, *words)
+    assert answer.code == 0, answer.err
+    assert "Submitted batch job 7" in answer.out
+    assert "--array=1-2 --time=10" in Path("arguments").read_text()
+    jobs = [Path(f"job_{job}").read_text() for job in (1, 2)]
+    assert any("done: 4 finished" in job for job in jobs), jobs
+    results = list(Path("runs/grid").glob("*/seed_*/result.json"))
+    assert [json.loads(path.read_text())["attempt"] for path in results] == [1] * 4
+
+
+def test_an_array_needs_its_options_and_slurm(gnn_depth, refused, grid, monkeypatch):
+    assert "--array=1-8" in refused("sweep", grid(), "--engine=slurm")
+    monkeypatch.setenv("PATH", "")
+    answer = gnn_depth("sweep", grid(), "--engine=slurm", "--sbatch=--array=1-2")
+    assert answer.code == 2
+    assert "sbatch" in answer.err

@@ -3,17 +3,17 @@ in a sweep."""
 
 import json
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import yaml
 
 from gnn_depth.cli import grid_runs, main
 from gnn_depth.cli.config import read_arguments
-from gnn_depth.cli.cost import measure_cost
 from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.sweeps.store import Store
-from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Job, work
+from gnn_depth.sweeps.worker import OUTPUT, RUNNING_ELSEWHERE, Job, work
 from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
 from tests.processes import fresh_processes, start_server
@@ -31,7 +31,7 @@ def job(tmp_path):
         (run,) = plan_of(
             load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)
         ).runs
-        return Job(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train_job)
+        return Job(Store(root, "grid"), run, ("sweep",), retries, tmp_path / "stop", train_job)
 
     return make
 
@@ -47,9 +47,7 @@ def result_of(outcome):
     return json.loads((outcome.folder / "result.json").read_text())
 
 
-def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_and_is_not_run_again(
-    job, pool, tmp_path
-):
+def test_a_run_has_the_numbers_of_a_fit_and_is_not_run_again(job, pool, tmp_path):
     assert pool.submit(work, job("--trainer.precision=64-true")).result(120).status == "finished"
     mine = job("--model.dropout=0.5", "--model.norm=pair")
     outcome = pool.submit(work, mine).result(120)
@@ -71,7 +69,7 @@ def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_an
 
 
 def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(job, pool, bad):
-    with pytest.raises(Exception, match="SIGSEGV"):
+    with pytest.raises(BrokenProcessPool):
         pool.submit(work, mine := job(*bad("Crashes"))).result(120)
     folder = mine.store.find(mine.run.key).folder
     said = (folder / OUTPUT).read_text()
@@ -79,25 +77,13 @@ def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(job, p
     assert "on_train_epoch_end" in said
 
 
-def test_a_measured_run_may_diverge_and_leaves_no_files(job, pool, tmp_path):
-    saver = '[{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint"}]'
-    mine = job("--model.optimizer.lr=1e30", f"--trainer.callbacks={saver}")
-    before = sorted(tmp_path.rglob("*"))
-    cost = pool.submit(measure_cost, mine.run.config).result(120)
-    assert cost.setup > 0
-    assert cost.epochs == 3
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 def test_a_run_that_another_process_works_on_is_left_to_it(job):
     mine = job()
     with mine.store.claim(mine.run.key.identity):
-        assert work(mine).status == ELSEWHERE
+        assert work(mine).status == RUNNING_ELSEWHERE
 
 
-def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number_of_times(
-    job, tmp_path
-):
+def test_a_run_whose_process_died_is_started_again_a_bounded_number_of_times(job, tmp_path):
     mine = job()
     store = mine.store
     for attempt in (1, 2):
@@ -183,7 +169,8 @@ def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
     outcome = work(job(*bad("Leaves")))
     assert outcome.status == "failed"
-    assert "my_bad.py:10 ends the program" in outcome.reason
+    assert "my_bad.py:10" in outcome.reason
+    assert "ends the program" in outcome.reason
 
 
 def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(job, bad, tmp_path):
@@ -194,7 +181,7 @@ def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
     assert "edited" in outcome.reason
 
 
-def test_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
+def test_another_runs_result_is_moved_and_a_finished_run_has_its_checkpoints(
     job, tmp_path, monkeypatch
 ):
     saved_as = []

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -52,25 +51,6 @@ def fail(message: str) -> None:
     raise LookupError(message)
 
 
-class Unpicklable(Exception):
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(first + second)
-
-
-def fail_unpicklably() -> None:
-    raise Unpicklable("nothing ", "there")
-
-
-def return_a_lock() -> object:
-    return threading.Lock()
-
-
-def leave_a_thread() -> int:
-    """Return although a thread keeps the process from exiting."""
-    threading.Thread(target=time.sleep, args=(60,)).start()
-    return os.getpid()
-
-
 def is_imported(name: str) -> bool:
     return name in sys.modules
 
@@ -83,12 +63,6 @@ def threads_used() -> tuple[int, int]:
     x = torch.rand(600, 600)
     (x @ x).relu().sum()
     return torch.get_num_threads(), len(list(Path("/proc/self/task").iterdir()))
-
-
-def interrupt_is_ignored() -> bool:
-    return signal.getsignal(
-        signal.SIGINT
-    ) == signal.SIG_IGN and signal.SIGINT not in signal.pthread_sigmask(0, ())
 
 
 class Signalled(Exception):

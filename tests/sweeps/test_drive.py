@@ -1,6 +1,7 @@
-"""The loop of a sweep, over an engine whose calls come out as a test says."""
+"""The loop of a sweep, over a pool whose calls come out as a test says."""
 
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -8,18 +9,11 @@ import pytest
 from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.plan import Plan, PlannedRun
-from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
+from gnn_depth.sweeps.pool import Pool, PoolError
 from gnn_depth.sweeps.store import Record, RunKey, Store
-from gnn_depth.sweeps.worker import ELSEWHERE, Job
+from gnn_depth.sweeps.worker import RUNNING_ELSEWHERE
 
-
-def ended(status):
-    measured = (
-        {"monitor": "val/mae", "metrics": {"test_mae_at_best_val": 0.25}}
-        if status == "finished"
-        else {}
-    )
-    return Record(Path(), {"status": status, "reason": status, **measured})
+DEATH = BrokenProcessPool("it died")
 
 
 class Scripted(Pool):
@@ -27,127 +21,99 @@ class Scripted(Pool):
     until it is killed."""
 
     def __init__(self, script, workers=2):
-        super().__init__()
         self.script = {seed: list(answers) for seed, answers in script.items()}
-        self.number, self.calls, self.ended = workers, [], 0
+        self.number, self.calls, self.open, self.stops = workers, [], [], []
 
     @property
     def workers(self):
         return self.number
 
-    def _submit(self, function, args):
-        (task,) = args
+    def submit(self, function, job):
         future = Future()
-        self.calls.append(task.run.key.seed)
-        answers = self.script.get(task.run.key.seed)
+        self.calls.append(job.run.key.seed)
+        answers = self.script.get(job.run.key.seed)
         answer = answers.pop(0) if answers else None
         if isinstance(answer, Exception):
             future.set_exception(answer)
         elif answer:
-            future.set_result(ended(answer))
+            future.set_result(Record(Path(), {"status": answer, "reason": answer}))
+        else:
+            self.open.append(future)
         return future
 
-    def _end(self):
-        self.ended += 1
-        for future in self._futures:
-            if not future.done():
-                future.set_exception(CancelledError())
+    def stop(self, grace):
+        self.stops.append(grace)
+        while self.open:
+            self.open.pop().set_exception(DEATH)
 
 
-class Silent:
-    said: list[str]
-
-    def __init__(self):
-        self.said, self.metric, self.values = [], None, []
-
-    def print(self, text):
-        self.said.append(text)
-
-    def start(self, *_):
-        pass
-
-    def end(self, label, status, value, seconds):
-        self.values.append(value)
-
-    def retry(self, label, reason, goes_on=True):
-        self.said += [reason] * bool(reason)
-        self.last_goes_on = goes_on
+def run_of(seed):
+    return PlannedRun(RunKey("all", seed, f"{seed}" * 64), {}, {}, "")
 
 
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
-    """``sweep(engine, seeds)``: what came of each seed, the store, and what was said."""
+    """``sweep(pool, seeds)``: a sweep, whose runs came out as ``statuses(sweep)`` says."""
     monkeypatch.setattr(drive, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(drive, "GRACE_SECONDS", 0.01)
-    store, live = Store(tmp_path, "s"), Silent()
+    store = Store(tmp_path, "s")
     store.make_folder()
 
-    def run(engine, seeds, retries=1):
-        tasks = [
-            Job(store, PlannedRun(place, {}, {}, ""), (), retries, str(tmp_path / "stop"), print)
-            for place in (RunKey("all", seed, f"{seed}" * 64) for seed in range(seeds))
-        ]
-        run.tally = Sweep(Plan(None, [], store), engine, live).run(tasks)
-        return {
-            int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()
-        }
+    def run(pool, seeds):
+        sweep = Sweep(Plan(None, [run_of(seed) for seed in range(seeds)], store), pool, print, 1)
+        run.latest = sweep
+        sweep.run()
+        return {int(identity[0]): record.status for identity, record in sweep.records.items()}
 
-    run.store, run.live = store, live
+    run.store = store
     return run
 
 
-def test_a_call_that_cannot_be_made_fails_its_run_alone_and_a_lost_engine_ends_the_sweep(sweep):
-    engine = Scripted(
-        {0: [OSError(12, "Cannot allocate memory")], 1: ["finished"], 2: [CancelledError()]}
-    )
-    assert sweep(engine, 3) == {0: "failed", 1: "finished", 2: "failed"}
-    assert "Cannot allocate memory" in sweep.tally.outcomes["0" * 64].reason
+def test_a_call_that_cannot_be_made_fails_its_run_and_a_lost_pool_ends_the_sweep(sweep):
+    pool = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"]})
+    assert sweep(pool, 2) == {0: "failed", 1: "finished"}
+    assert "Cannot allocate memory" in sweep.latest.records["0" * 64].reason
+    assert sweep.latest.failed == 1
     with pytest.raises(PoolError, match="gone"):
         sweep(Scripted({0: [PoolError("gone")]}), 1)
 
 
-def test_runs_are_compared_by_the_metric_of_their_task_unless_the_grid_names_one(sweep):
-    sweep(Scripted({0: ["failed"], 1: ["finished"]}, workers=1), 2)
-    assert (sweep.live.metric, sweep.live.values) == ("test_mae_at_best_val", [None, 0.25])
-    sweep.live.metric = "test_rmse_at_best_val"
-    sweep(Scripted({0: ["finished"]}), 1)
-    assert (sweep.live.metric, sweep.live.values[-1]) == ("test_rmse_at_best_val", None)
-
-
-@pytest.mark.parametrize("end", [WorkerDied("it died"), "interrupted"])
-def test_a_run_that_died_or_was_stopped_by_others_is_tried_again_a_bounded_number_of_times(
-    sweep, end
-):
-    engine = Scripted({0: [end, "finished"], 1: [end] * 10})
-    assert sweep(engine, 2) == {0: "finished", 1: "failed"}
-    assert (engine.calls.count(0), engine.calls.count(1)) == (2, 3)
-    # The last worker only marks a run as failed whose process died too often.
-    assert sweep.live.last_goes_on == (end == "interrupted")
+@pytest.mark.parametrize("end", [DEATH, "interrupted"])
+def test_a_run_that_died_is_tried_again_a_bounded_number_of_times(sweep, end):
+    pool = Scripted({0: [end, "finished"], 1: [end] * 10})
+    found = sweep(pool, 2)
+    assert found[0] == "finished"
+    assert sweep.latest.failed == 1
+    assert (pool.calls.count(0), pool.calls.count(1)) == (2, 3)
 
 
 def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
     class Ends(Scripted):
         """Its seed 0 runs until seed 1 is done."""
 
-        def _submit(self, function, args):
-            future = super()._submit(function, args)
-            if args[0].run.key.seed == 0:
-                self.first = future
-            elif future.result().status == "finished":
-                self.first.set_result(ended("finished"))
+        def submit(self, function, job):
+            future = super().submit(function, job)
+            if job.run.key.seed == 1 and future.result().status == "finished":
+                self.open.pop().set_result(Record(Path(), {"status": "finished"}))
             return future
 
-    assert sweep(Ends({1: [ELSEWHERE, ELSEWHERE, "finished"]}), 2) == {0: "finished", 1: "finished"}
+    pool = Ends({1: [RUNNING_ELSEWHERE, RUNNING_ELSEWHERE, "finished"]})
+    assert sweep(pool, 2) == {0: "finished", 1: "finished"}
+
+
+def test_no_run_starts_after_the_deadline(sweep):
+    pool = Scripted({})
+    late = Sweep(Plan(None, [run_of(0)], sweep.store), pool, print, 1, deadline=0.0)
+    late.run()
+    assert pool.calls == []
 
 
 class Interrupted(Scripted):
-    """Ctrl-C at a call while two runs are under way, and as often again as ``again`` says while
-    they are waited for."""
+    """Ctrl-C at the third call, and as often again as ``again`` says while calls are waited for."""
 
     again = 0
 
-    def _submit(self, function, args):
-        future = super()._submit(function, args)
+    def submit(self, function, job):
+        future = super().submit(function, job)
         if len(self.calls) == 3:
             raise KeyboardInterrupt
         return future
@@ -161,7 +127,7 @@ class Interrupted(Scripted):
 
 def begin(sweep, seeds):
     for seed in seeds:
-        sweep.store.begin(RunKey("all", seed, f"{seed}" * 64), {"identity": f"{seed}" * 64})
+        sweep.store.begin(run_of(seed).key, {"identity": f"{seed}" * 64})
 
 
 def on_disk(sweep):
@@ -170,32 +136,30 @@ def on_disk(sweep):
 
 @pytest.mark.parametrize("again", [0, 1])
 def test_ctrl_c_once_or_twice_marks_what_was_killed_as_interrupted(sweep, again):
-    engine = Interrupted({0: ["finished"]})
-    engine.again = again
-    begin(sweep, [1, 2])
-    sweep(engine, 4)
-    assert isinstance(sweep.tally.interrupted, KeyboardInterrupt)
-    assert engine.ended == 1
-    assert on_disk(sweep)[1] == "interrupted"
-    assert Path(sweep.store.root / "stop").exists(), "nobody was asked to stop"
+    pool = Interrupted({0: ["finished"]})
+    pool.again = again
+    begin(sweep, [1])
+    sweep(pool, 4)
+    assert isinstance(sweep.latest.interrupted, KeyboardInterrupt)
+    assert pool.stops == [0 if again else drive.GRACE_SECONDS]
+    assert on_disk(sweep) == {1: "interrupted"}
 
 
 def test_a_run_that_cannot_be_marked_does_not_keep_others_from_it(sweep, monkeypatch):
     marked = []
 
-    def mark(record, status, reason):
+    def mark(self, record, status, reason):
         marked.append(record.result["seed"])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sweep.store, "mark", mark)
+    monkeypatch.setattr(Store, "mark", mark)
     begin(sweep, [0, 1])
     sweep(Interrupted({}, workers=3), 3)
     assert sorted(marked) == [0, 1]
-    assert sum("No space left" in said for said in sweep.live.said) == 2
 
 
 def test_a_run_that_another_process_works_on_is_not_marked(sweep):
-    begin(sweep, [1, 2])
+    begin(sweep, [1])
     with sweep.store.claim("1" * 64):
         sweep(Interrupted({0: ["finished"]}), 4)
-    assert on_disk(sweep)[1] == "running"
+    assert on_disk(sweep) == {1: "running"}

@@ -71,8 +71,8 @@ def test_a_seed_has_its_own_options_which_come_last_and_change_no_label():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "data.split has 2 values for 3 seeds"),
-        ("{seeds: 2, per_seed: {data.split: 1}}", "a value for each seed"),
+        ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "a value for each of the 3 seeds"),
+        ("{seeds: 2, per_seed: {data.split: 1}}", "a value for each of the 2 seeds"),
         ("{seeds: 2, per_seed: {config: [a.yaml, b.yaml]}}", "config names a config file"),
         ("{seeds: 2, per_seed: [0, 1]}", "a mapping"),
         ("{seeds: 2, per_seed: {seed_everything: [0, 1]}}", "under its key `seeds`"),
@@ -142,22 +142,22 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
     [
         ("axis: {}", "Did you mean 'axes'", ("axis",)),
         ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values", ("axes", "depth")),
-        ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "a.b has 2, a.c has 1", ("axes", "d")),
+        ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "'a.b': 2, 'a.c': 1", ("axes", "d")),
         ("axes: {seed: [1]}", "cannot be called 'seed'", ("axes", "seed")),
         ("axes: {data: [{class_path: X}]}", "needs a label", ("axes", "data")),
         ("seeds: [1, 1]", "different ones", ("seeds",)),
         ("base: 3", "names config files", ("base",)),
-        ("name: [a]", "name must be a word", ("name",)),
+        ("name: [a]", "it is ['a']", ("name",)),
         ("name: ../x", "it is '../x'", ("name",)),
         ("seeds: 20261121", "a number up to 10000", ("seeds",)),
         ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
         ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
         ("axes: {d: [1, 1.0]}", "1, 1.0 and true are", ("axes", "d")),
         ("axes: {d: [0, false, 0.5]}", "1, 1.0 and true are", ("axes", "d")),
-        ('axes: {d: {"a\\nb": {}}}', "is a line of text", ("axes", "d")),
+        ('axes: {d: {"a\\nb": {}}}', "is no line of text", ("axes", "d")),
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
         ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
-        ("rules: [3]", "each of rules must be a mapping", ("rules", 0)),
+        ("rules: [3]", "must be a mapping, not 3", ("rules", 0)),
         (
             "{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}",
             "needs a label",
@@ -179,12 +179,3 @@ def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said,
         grid(text)
     assert said in str(error.value)
     assert error.value.where == where
-
-
-def test_a_grid_of_a_thousand_million_runs_is_refused_before_it_is_expanded():
-    axes = {
-        f"model.{name}": list(range(1, 1001))
-        for name in ("num_layers", "hidden_channels", "reversible")
-    }
-    with pytest.raises(GridError, match="1,000,000,000 runs"):
-        read_grid({"axes": axes}, "large")
