@@ -33,6 +33,11 @@ class PairedTest:
     count: int
     error: float
 
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95% confidence interval of the difference."""
+        return float(stats.t.ppf(1 - LEVEL / 2, self.count - 1) * self.error)
+
 
 def corrected_t_test(differences: ArrayLike, ratio: float, step: float = 0.0) -> PairedTest:
     r"""The corrected resampled t-test of paired differences over splits of one data set.
@@ -65,20 +70,6 @@ def corrected_t_test(differences: ArrayLike, ratio: float, step: float = 0.0) ->
     error = math.sqrt((1 / count + ratio) * variance)
     p = float(2 * stats.t.sf(abs(mean) / error, count - 1))
     return PairedTest(mean, p, count, error)
-
-
-def half_width(values: ArrayLike, ratio: float = 0.0) -> float:
-    """Half the width of the 95% confidence interval of a mean; NaN for a single value.
-
-    Args:
-        values: The values, one for each split.
-        ratio: As in :func:`corrected_t_test`.
-    """
-    x = np.asarray(values, dtype=float)
-    if len(x) < 2:
-        return math.nan
-    quantile = stats.t.ppf(1 - LEVEL / 2, len(x) - 1)
-    return float(quantile * x.std(ddof=1) * math.sqrt(1 / len(x) + ratio))
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -128,8 +119,7 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
             continue
         same = (*labels[:place], base, *labels[place + 1 :])
         test = paired_test(cell, cells[same], ratio)
-        half_width = stats.t.ppf(1 - LEVEL / 2, test.count - 1) * test.error
-        lines.append([*labels, test.count, test.difference, half_width, test.p])
+        lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
     return found.assign(p_holm=holm(found["p"].tolist()))

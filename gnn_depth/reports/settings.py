@@ -274,11 +274,9 @@ def grouped(
     the names of the settings that differ. Without a remedy anything may differ.
     """
     # Without names all runs are one group, which pandas cannot make.
-    columns = [frame[name].map(label) for name in names]
     places: dict[Labels, list[int]] = {}  # the rows of each group
-    for run in range(len(frame)):
-        labels = tuple(column.iloc[run] for column in columns)
-        places.setdefault(labels, []).append(run)
+    for run, labels in enumerate(frame[list(names)].map(label).to_numpy()):
+        places.setdefault(tuple(labels), []).append(run)
     if remedy is not None:
         apart = _told_apart(frame)
         for name in names:

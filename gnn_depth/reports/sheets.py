@@ -249,11 +249,11 @@ def agreement_sheet(
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.
-    matched = {(one.published.source, one.label) for one in found}
+    matched = {(id(one.published), one.label) for one in found}
     missing = []
     for entry in published:
         for text in entry.numbers:
-            if (entry.source, text) not in matched:
+            if (id(entry), text) not in matched:
                 missing.append(", ".join([*entry.where.values(), f"{entry.over} {text}"]))
     if missing:
         notes.append(f"Published, and in no cell here: {first_of(missing, LISTED, '; ')}.")

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from gnn_depth.reports import ReportError, read_runs
-from gnn_depth.reports.comparison import compare, corrected_t_test, half_width, holm
+from gnn_depth.reports.comparison import compare, corrected_t_test, holm
 from gnn_depth.reports.table import tabulate
 
 differences = arrays(float, st.integers(3, 12), elements=st.floats(-1, 1, width=32))
@@ -54,8 +54,10 @@ def test_equal_differences_are_as_uncertain_as_the_rounding_of_the_metric():
 def test_the_interval_of_splits_that_share_rows_is_that_of_the_corrected_test():
     x = np.array([0.71, 0.74, 0.70, 0.79])
     quantile = stats.t.ppf(0.975, 3)
-    assert half_width(x, 0.25) == pytest.approx(quantile * x.std(ddof=1) * math.sqrt(0.5))
-    edge = x - x.mean() + half_width(x, 0.25)
+    assert corrected_t_test(x, 0.25).half_width == pytest.approx(
+        quantile * x.std(ddof=1) * math.sqrt(0.5)
+    )
+    edge = x - x.mean() + corrected_t_test(x, 0.25).half_width
     assert corrected_t_test(edge, 0.25).p == pytest.approx(0.05)
 
 

@@ -4,8 +4,9 @@ import math
 from pathlib import Path
 
 import pandas as pd
+from scipy import stats
 
-from gnn_depth.reports.comparison import corrected_t_test, half_width, holm
+from gnn_depth.reports.comparison import corrected_t_test, holm
 from tools.benchmark.definition import METHODS, REFERENCE, SETS
 
 BEGIN, END = "<!-- results: benchmark -->", "<!-- end of results -->"
@@ -52,7 +53,9 @@ def _mean(cell: pd.DataFrame, name: str) -> str:
     if cell.empty:
         return ""
     text = f"{100 * cell.score.mean():.1f}"
-    width = 100 * half_width(cell.score, shared(cell, name))
+    # The t interval whose variance counts the rows that splits share.
+    root = math.sqrt(1 / len(cell) + shared(cell, name))
+    width = 100 * float(stats.t.ppf(0.975, len(cell) - 1) * cell.score.std() * root)
     if not math.isnan(width):
         text += f" ± {width:.1f}"
     return f"{text} ({len(cell)})"
