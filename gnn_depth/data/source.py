@@ -63,17 +63,15 @@ class RawGraphs:
 
 @dataclass(eq=False)
 class GraphRecord:
-    """A graph, or several side by side, after all checks and before transforms.
+    """What is known of a graph beside its batch.
 
     Attributes:
-        batch: Features, edges with weights and features, targets and masks.
         targets: The targets with the rows that have one, and names of the classes.
         node_ids: Names of the nodes, integers or text; None if they have none.
         of_schema: What a model remembers of the columns, by the names of the schema's fields.
         notes: What was decided where the data left a choice, one sentence each.
     """
 
-    batch: NodeBatch
     targets: Targets
     node_ids: np.ndarray | None
     of_schema: Mapping[str, Any]
@@ -186,7 +184,6 @@ class CheckedGraphs(GraphSet):
         # Nothing else of what was read changes, so it is not read again.
         whole = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
         vars(other)["loaded"] = whole
-        other._record = replace(self.record, batch=whole)
         other.split_is_random = False
         return other
 
@@ -250,7 +247,7 @@ class CheckedGraphs(GraphSet):
                 of_schema.setdefault("edge_weight", "edge_weight")
             if self.scale_target and self.adopted is None:
                 of_schema["targets_scaling"] = _scalings(batch)
-            self._record = GraphRecord(batch, targets, raw.node_ids, of_schema, raw.notes)
+            self._record = GraphRecord(targets, raw.node_ids, of_schema, raw.notes)
         return batch
 
     def _targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
@@ -310,7 +307,9 @@ class CheckedGraphs(GraphSet):
         x = union.arrays.get("x")
         if x is None or x.shape[1:] == (0,):
             raw.notes.append("there is no x: every node gets the feature 1.")
-            return torch.ones(union.num_nodes, 1), ()
+            x = torch.ones(union.num_nodes, 1)
+            if trained is None:
+                return x, ()
         if trained is not None:
             return self._conform("x", x, trained.columns, trained.num_features, raw.notes)
         if union.per_graph and union.node_to_graph is not None:
@@ -333,6 +332,12 @@ class CheckedGraphs(GraphSet):
             rows = torch.ones(len(attr), dtype=torch.bool)
             attr, columns = fit_features("edge_attr", attr, columns, rows, bool(columns), raw.notes)
         weight = arrays.get("edge_weight")
+        if trained is not None and (weight is None) != (trained.edge_weight is None):
+            had, has = ("no ", "") if trained.edge_weight is None else ("", "no ")
+            raise DataError(
+                f"the model was trained with {had}weights of edges, and this graph has {has}"
+                "edge_weight."
+            )
         if weight is not None:
             weight = weight.float().reshape(len(weight), -1).squeeze(1)
         of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}

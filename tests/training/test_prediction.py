@@ -54,6 +54,8 @@ OTHER_ARRAYS = {
         {"edge_attr": torch.ones(30, 2)},
         "0 features in edge_attr, and here are 2",
     ),
+    "weights of edges": ({"edge_weight": torch.ones(30)}, "trained with no weights of edges"),
+    "no x": ({"x": None, "num_nodes": 12}, "the model needs 3 features in x, and here are 1"),
     "integers": ({"x": torch.arange(12)}, "the model needs 3 features in x, and here are 1"),
     "an infinite feature": ({"x": torch.full((12, 3), torch.inf)}, "is inf: features"),
 }
