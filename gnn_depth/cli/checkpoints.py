@@ -262,7 +262,7 @@ def find(
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
         runs = [folder]
-        if not any(_readable(folder, trains)):
+        if not (folder / "checkpoints").is_dir() and not any(folder.glob("*.ckpt")):
             runs = runs_below(folder)
         if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
