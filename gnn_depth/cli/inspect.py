@@ -3,6 +3,7 @@ command that trains on it."""
 
 import logging
 import shlex
+from typing import Any
 
 import pandas as pd
 from torch_geometric.utils import homophily, remove_self_loops, subgraph
@@ -48,10 +49,10 @@ def _columns(data: Tables) -> str:
     """A row for each column of both tables: its name, pandas' type, and its role."""
     nodes, edges = read_table(data.nodes), read_table(data.edges)
     roles = data.roles_in(nodes, edges)
-    of_nodes = dict.fromkeys(data.targets, "number to predict")
+    of_nodes: dict[Any, str] = dict.fromkeys(data.targets, "number to predict")
     of_nodes |= {roles.id: "id", data.label: "class", data.split_column: "split"}
     source, target = roles.ends
-    of_edges = {source: "source", target: "target", roles.edge_weight: "weight"}
+    of_edges: dict[Any, str] = {source: "source", target: "target", roles.edge_weight: "weight"}
     rows = [("table", "column", "type", "role")]
     for name in nodes:
         read = name in data.feature_names(nodes)

@@ -257,7 +257,7 @@ class CheckedGraphs(GraphSet):
             return no_targets(len(union.arrays["y"]), trained)
         found = read_targets(union.arrays["y"], raw.notes, raw.target_names)
         if trained is not None:
-            return conform_targets(found, trained, self.on_unknown, raw.notes)
+            return conform_targets(found, trained)
         refuse_one_value(found.y[found.labelled], found.names)
         return found
 

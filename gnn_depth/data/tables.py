@@ -99,6 +99,8 @@ class Tables(CheckedGraphs):
             )
         self.label = label
         self.targets = targets
+        self._label = (label,) if label is not None else tuple(targets)
+        self.split_column = split if isinstance(split, str) else None
         self.id = id
         self.ends = ends
         self.features = features
@@ -130,9 +132,11 @@ class Tables(CheckedGraphs):
             roles = self.roles_in(nodes, edges)
             roles = replace(
                 roles,
-                columns=tuple(self.column(nodes[name]) for name in self.feature_names(nodes)),
-                edge_columns=tuple(self.column(edges[name]) for name in self.edge_features),
+                columns=tuple(self.column(take(nodes, name)) for name in self.feature_names(nodes)),
+                edge_columns=tuple(self.column(take(edges, name)) for name in self.edge_features),
             )
+            for name in self.dates:
+                take(edges if name in edges else nodes, name)
             read = {*roles.ends, self.edge_weight, *self.edge_features}
             unread = [name for name in edges if name not in read]
             if unread:
@@ -156,25 +160,18 @@ class Tables(CheckedGraphs):
             notes=notes,
         )
 
-    @property
-    def _label(self) -> tuple[str, ...]:
-        """The columns to be predicted; empty if none is named."""
-        if self.label is not None:
-            return (self.label,)
-        return tuple(self.targets)
-
     def roles_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> Schema:
-        """The columns that make the graph, without features; all of them are there.
+        """The columns that make the graph, without features.
 
         Raises:
-            DataError: One is not.
+            DataError: Some are not named.
         """
         if not nodes.shape[1] or edges.shape[1] < 2:
             raise DataError("nodes need a column of ids, and edges a source and a target.")
         ends = tuple(self.ends or edges.columns[:2])
         if len(ends) != 2:
             raise DataError(f"ends are a source and a target column, not {', '.join(ends)}.")
-        roles = Schema(
+        return Schema(
             0,
             "multiclass" if self.label else "regression",
             (),
@@ -184,13 +181,6 @@ class Tables(CheckedGraphs):
             directed=self.directed,
             label=self._label,
         )
-        of_nodes = [roles.id, *self._label, self.split_column, *self.dates, *(self.features or ())]
-        of_edges = [*ends, self.edge_weight, *self.edge_features]
-        for what, asked, table in (("nodes", of_nodes, nodes), ("edges", of_edges, edges)):
-            for name in asked:
-                if name is not None and name not in table:
-                    raise DataError(unknown_word(f"column of the {what}", name, table))
-        return roles
 
     def feature_names(self, nodes: pd.DataFrame) -> list[str]:
         """The columns of features: those that are named, or all without another role."""
@@ -198,11 +188,6 @@ class Tables(CheckedGraphs):
             return self.features
         others = {self.id or nodes.columns[0], *self._label, self.split_column}
         return [name for name in nodes if name not in others]
-
-    @property
-    def split_column(self) -> str | None:
-        """The column with train, val or test; None if there is none."""
-        return self.split if isinstance(self.split, str) else None
 
     def column(self, values: pd.Series) -> Column:
         """The features that a column becomes, by the type that pandas gives it.
@@ -245,17 +230,14 @@ class Tables(CheckedGraphs):
                 "which column is to be predicted? Give label for classes (--data.label COLUMN) or "
                 f"targets for numbers (--data.targets '[COLUMN]'); there are {', '.join(nodes)}."
             )
-        for name in (*roles.label, self.split_column):
-            if name is not None and name not in nodes:
-                raise DataError(unknown_word("column of the nodes", name, nodes))
         if roles.task == "multiclass":
-            found: dict[str, Any] = {"y": class_names_in(nodes[roles.label[0]])}
+            found: dict[str, Any] = {"y": class_names_in(take(nodes, roles.label[0]))}
         else:
             # Missing targets are NaN, and their rows in no set.
             columns = [asdict(Column(name, fill=0.0)) for name in roles.label]
             found = {"y": encoded(nodes, columns)}
         if self.split_column:
-            words = nodes[self.split_column].fillna("")
+            words = take(nodes, self.split_column).fillna("")
             strange = words[~words.isin([*SPLITS, ""])]
             if len(strange):
                 raise DataError(
@@ -265,6 +247,17 @@ class Tables(CheckedGraphs):
             for name, part in zip(MASKS, SPLITS, strict=True):
                 found[name] = (words == part).to_numpy()
         return found
+
+
+def take(table: pd.DataFrame, name: str) -> pd.Series:
+    """A column of a table.
+
+    Raises:
+        DataError: There is none of this name.
+    """
+    if name not in table:
+        raise DataError(unknown_word("column", name, table))
+    return table[name]
 
 
 def class_names_in(values: pd.Series) -> np.ndarray:

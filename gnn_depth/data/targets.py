@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
 from gnn_depth.data.features import lost_digits
-from gnn_depth.data.schema import Schema, Unknown
+from gnn_depth.data.schema import Schema
 from gnn_depth.registry import unknown as unknown_word
 
 #: Names of two classes of which the second is the positive one.
@@ -78,7 +78,7 @@ def no_targets(rows: int, schema: Schema) -> Targets:
     return Targets(torch.zeros(shape, dtype=dtype), torch.zeros(rows, dtype=torch.bool), names)
 
 
-def conform_targets(found: Targets, schema: Schema, unknown: Unknown, notes: list[str]) -> Targets:
+def conform_targets(found: Targets, schema: Schema) -> Targets:
     """Targets as a trained model counts them: its classes, by name.
 
     Raises:
@@ -104,12 +104,10 @@ def conform_targets(found: Targets, schema: Schema, unknown: Unknown, notes: lis
     if strange.any():
         rows = strange.nonzero().flatten()
         name = found.names[int(found.y[rows[0]])]
-        fault = unknown_word(f"class in {len(rows):,} rows, first y[{int(rows[0])}]", name, numbers)
-        if unknown == "error":
-            raise DataError(f"{fault} The model was trained on these classes only.")
-        notes.append(f"{fault} These rows are in no mask.")
-    labelled = found.labelled & ~strange
-    return Targets(y.masked_fill(~labelled, 0), labelled, outputs)
+        raise DataError(
+            unknown_word(f"class in {len(rows):,} rows, first y[{int(rows[0])}]", name, numbers)
+        )
+    return Targets(y.masked_fill(~found.labelled, 0), found.labelled, outputs)
 
 
 def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:

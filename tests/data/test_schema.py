@@ -68,19 +68,15 @@ classes = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=8)
 @given(classes.filter(any))
 def test_classes_keep_the_numbers_of_the_training_whichever_are_there(names):
     schema = Schema(3, "multiclass", ("c", "a", "b"))
-    found = conform_targets(read_targets(np.array(names, object), []), schema, "error", [])
+    found = conform_targets(read_targets(np.array(names, object), []), schema)
     assert found.y.tolist() == [schema.outputs.index(name) if name else 0 for name in names]
     assert found.labelled.tolist() == [bool(name) for name in names]
 
 
-def test_a_class_that_the_model_does_not_know_is_refused_or_left_out():
+def test_a_class_that_the_model_does_not_know_is_refused():
     schema = Schema(3, "multiclass", ("art", "law"))
     found = read_targets(np.array(["law", "ort", "ort"], object), [])
     with pytest.raises(DataError, match=r"2 rows, first y\[1\] 'ort'.*'art'"):
-        conform_targets(found, schema, "error", [])
-    notes: list[str] = []
-    ignored = conform_targets(found, schema, "ignore", notes)
-    assert ignored.labelled.tolist() == [True, False, False]
-    assert "in no mask" in notes[-1]
+        conform_targets(found, schema)
     with pytest.raises(DataError, match="trained for regression"):
-        conform_targets(found, Schema(3, "regression", ("price",)), "error", [])
+        conform_targets(found, Schema(3, "regression", ("price",)))

@@ -167,11 +167,11 @@ def cell(column, row, value):
         (lambda n: n.assign(id="n1"), {}, "the id 'n1', which is missing or"),
         (cell("id", 3, "x"), {}, "which is not the id"),
         (cell("part", 3, "later"), {}, "column 'part' has 'later'"),
-        (lambda n: n, {"label": "topik"}, "unknown column of the nodes 'topik'.*'topic'"),
+        (lambda n: n, {"label": "topik"}, "unknown column 'topik'.*'topic'"),
         (lambda n: n, {"label": "balance"}, "numbers with decimals, .*targets"),
         (lambda n: n, {"label": None}, "which column is to be predicted"),
         (lambda n: n, {"ends": ["from"]}, "ends are a source and a target"),
-        (lambda n: n, {"edge_features": ["sort"]}, "unknown column of the edges 'sort'"),
+        (lambda n: n, {"edge_features": ["sort"]}, "unknown column 'sort'"),
     ],
 )
 def test_what_pandas_does_not_read_is_refused_by_the_name_of_the_column(change, options, words):
