@@ -1,6 +1,8 @@
 """What makes two runs one: numbers that can differ do, and nothing else."""
 
+import importlib
 import json
+import sys
 
 import pytest
 
@@ -76,6 +78,23 @@ def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_pa
         assert found[0] == found[2] != found[1]
     file.write_text("1")
     assert identity({"plugins": [str(moved)]}, "data") == identity({"plugins": [str(file)]}, "data")
+
+
+def test_an_edited_module_that_a_class_path_names_changes_the_identity(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "my_callbacks.py"
+    config = {"trainer": {"callbacks": [{"class_path": "my_callbacks.Stop"}]}}
+    file.write_text("class Stop: pass")
+    monkeypatch.setitem(sys.modules, "my_callbacks", importlib.import_module("my_callbacks"))
+    first = identity(config, "data")
+    assert identity(config, "data") == first
+    file.write_text("class Stop: patience = 3")
+    assert identity(config, "data") != first
+
+
+def test_an_object_that_was_given_in_python_makes_a_run_unique():
+    config = {"trainer": {"callbacks": [{"class_path": "a.B", "given_in_python": True}]}}
+    assert identity(config, "data") != identity(config, "data")
 
 
 def test_a_part_and_its_options_stand_at_the_key_of_the_part():
