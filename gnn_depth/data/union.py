@@ -83,15 +83,10 @@ def as_tensor(name: str, value: object) -> Tensor:
     if hasattr(value, "toarray"):  # a sparse matrix of SciPy
         value = value.toarray()
     if not isinstance(value, Tensor):
-        array = np.asarray(value)
-        kinds: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
-        dtype = kinds.get(array.dtype.kind)
-        if array.dtype.kind == "f" and array.dtype.itemsize <= 4:
-            dtype = np.float32  # float64 stays, so that lost digits can be reported
-        if dtype is None or array.dtype == np.uint64:
-            raise DataError(f"{name} has values of the type {array.dtype}, and must have numbers.")
-        # The copy has the native byte order, and may be written to.
-        value = torch.from_numpy(np.array(array, dtype, order="C"))
+        try:
+            value = torch.tensor(np.asarray(value))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{name} must have numbers: {error}.") from None
     if value.is_complex():
         raise DataError(f"{name} is complex: give torch.view_as_real({name}).flatten(1).")
     if value.layout != torch.strided:

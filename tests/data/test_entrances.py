@@ -238,7 +238,7 @@ def with_parts(**parts) -> dict:
         (3, "int is no graph.*networkx"),
         (RandomNodeLoader(ONE, num_parts=2), r"RandomNodeLoader.*loader\.data"),
         (with_parts(x=ONE.x * 1j), "x is complex"),
-        (with_parts(y=np.array([{}] * 20)), "y has values of the type object"),
+        (with_parts(y=np.array([{}] * 20)), "y must have numbers"),
         (with_parts(edge_index=ONE.edge_index > 3), "edge_index must be integers"),
         (with_parts(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
         (with_parts(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
