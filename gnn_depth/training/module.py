@@ -40,7 +40,7 @@ from gnn_depth.training.monitors import check_defined, check_mode
 from gnn_depth.training.optimizers import (
     check_depth_rates,
     decay_apart,
-    fused,
+    fuse,
     scale_by_depth,
 )
 from gnn_depth.training.resume import SeededSteps
@@ -297,13 +297,12 @@ class NodeClassifier(SafeCheckpointModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         try:
-            # Decay and rates are those of the groups, which the fused form takes over.
             optimizer = self.optimizer(self.parameters())
             if self.layer_weight_decay is not None:
                 decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
             if self.depth_lr:
                 scale_by_depth(optimizer, len(self.stack.layers), self.depth_lr)
-            optimizer = fused(optimizer, self.attached_trainer)
+            fuse(optimizer)
         except ValueError as error:
             raise MisconfigurationException(
                 f"the optimizer refuses its options or this model: {error}"
