@@ -299,14 +299,6 @@ def replace_signal_handling(
 class SafeCheckpointModule(L.LightningModule):
     """A LightningModule whose checkpoints hold only plain data, and name the objects left out."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Lightning sets this for every hook that it calls, and nn.Module would check whether it is
-        # a parameter.
-        if name == "_current_fx_name":
-            self.__dict__[name] = value
-        else:
-            super().__setattr__(name, value)
-
     @property
     def attached_trainer(self) -> L.Trainer | None:
         """The trainer, or None without one; ``trainer`` would raise an error then."""

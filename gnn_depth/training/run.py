@@ -39,7 +39,7 @@ from gnn_depth.data.source import GraphSource
 from gnn_depth.nn import native
 from gnn_depth.part_specs import SCALAR, items_of, load_class, options_of
 from gnn_depth.runs import Origin
-from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
+from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.identity import identity, plugin_versions
@@ -354,9 +354,8 @@ def fit(
         run_name = name_of_parts(resolved["model"])
         made = make_trainer(trainer_objects(selected), recorder)
         finished = run(RunConfig(built, made, recorder, resolved, run_name), module)
-    if finished.folder is not None:  # there are no checkpoints without one
-        # In memory is the model of the last epoch, which may be worse.
-        built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
+    if recorder.best.weights:  # those in the model are of the last epoch, which may be worse
+        built.load_state_dict(recorder.best.weights)
     built.eval()
     return finished
 

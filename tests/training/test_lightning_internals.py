@@ -309,17 +309,6 @@ def test_validation_by_the_clock_counts_from_the_last_one(make_trainer, model):
     assert trainer._last_val_time > before
 
 
-def test_the_hook_that_lightning_is_in_is_noted_without_a_look_at_parameters(
-    make_trainer, tiny, model
-):
-    class Look(Callback):
-        def on_train_epoch_end(self, trainer, pl_module):
-            names.append(pl_module._current_fx_name)
-
-    names = []
-    make_trainer(1, callbacks=[Look()]).fit(model, tiny)
-    assert names == ["on_train_epoch_end"]
-    assert "_current_fx_name" in vars(model)
 
 
 def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():
