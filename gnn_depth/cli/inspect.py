@@ -48,26 +48,24 @@ def command_of(data: Tables) -> str:
 def _columns(data: Tables) -> str:
     """A row for each column of both tables: its name, pandas' type, and its role."""
     nodes, edges = read_table(data.nodes), read_table(data.edges)
-    roles = data.roles_in(nodes, edges)
+    names = data.names_in(nodes, edges)
+    source, target = names["ends"]
     of_nodes: dict[Any, str] = dict.fromkeys(data.targets, "number to predict")
-    of_nodes |= {roles.id: "id", data.label: "class", data.split_column: "split"}
-    source, target = roles.ends
-    of_edges: dict[Any, str] = {source: "source", target: "target", roles.edge_weight: "weight"}
-    rows = [("table", "column", "type", "role")]
-    for name in nodes:
-        read = name in data.feature_names(nodes)
-        role = _role(data, nodes[name]) if read else of_nodes.get(name, "not read")
-        rows.append(("nodes", name, str(nodes[name].dtype), role))
-    for name in edges:
-        read = name in data.edge_features
-        role = _role(data, edges[name]) if read else of_edges.get(name, "not read")
-        rows.append(("edges", name, str(edges[name].dtype), role))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    of_nodes |= {names["id"]: "id", data.label: "class", data.split_column: "split"}
+    of_edges = {source: "source", target: "target", names["edge_weight"]: "weight"}
+    rows = []
+    for table, frame, roles, read in (
+        ("nodes", nodes, of_nodes, data.feature_names(nodes)),
+        ("edges", edges, of_edges, data.edge_features),
+    ):
+        for name, values in frame.items():
+            role = roles.get(name, "not read")
+            if name in read:
+                role = _role(data, values)
+            rows.append((table, name, str(values.dtype), role))
+    shown = pd.DataFrame(rows, columns=["table", "column", "type", "role"])
+    shown = shown.apply(lambda cells: cells.str.ljust(cells.str.len().max()))
+    return str(shown.to_string(index=False, justify="left"))
 
 
 def _role(data: Tables, values: pd.Series) -> str:

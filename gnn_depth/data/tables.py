@@ -1,6 +1,7 @@
 """A graph in two tables, of nodes and of edges, as pandas reads them."""
 
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -112,75 +113,66 @@ class Tables(CheckedGraphs):
         self.directed = directed
 
     def raw(self) -> RawGraphs:
+        trained = self.adopted
         notes: list[str] = []
-        roles = self.adopted
-        if roles is not None:
-            if not roles.named:
-                raise DataError("the model was trained on arrays without names: give it a Data.")
-            known = (*roles.columns, *roles.edge_columns)
-            texts = [column.name for column in known if column.kind == "category"]
-            nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
-            # The next table may call its ids and its targets otherwise; all else is the model's.
-            roles = replace(
-                roles,
-                id=self.id or roles.id,
-                ends=tuple(self.ends) or roles.ends,
-                label=self._label or roles.label,
-            )
-        else:
+        if trained is None:
             nodes, edges = read_table(self.nodes), read_table(self.edges)
-            roles = self.roles_in(nodes, edges)
-            roles = replace(
-                roles,
-                columns=tuple(self.column(take(nodes, name)) for name in self.feature_names(nodes)),
-                edge_columns=tuple(self.column(take(edges, name)) for name in self.edge_features),
-            )
+            columns = tuple(self.column(take(nodes, name)) for name in self.feature_names(nodes))
+            of_edges = tuple(self.column(take(edges, name)) for name in self.edge_features)
             for name in self.dates:
                 take(edges if name in edges else nodes, name)
-            read = {*roles.ends, self.edge_weight, *self.edge_features}
-            unread = [name for name in edges if name not in read]
-            if unread:
-                notes.append(
-                    f"columns of the edges that are not read: {', '.join(unread)} (edge_weight or "
-                    "edge_features reads them)."
-                )
+        else:
+            if not trained.named:
+                raise DataError("the model was trained on arrays without names: give it a Data.")
+            columns, of_edges = trained.columns, trained.edge_columns
+            texts = [column.name for column in (*columns, *of_edges) if column.values]
+            nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
+        names = self.names_in(nodes, edges)
+        read = {*names["ends"], names["edge_weight"], *self.edge_features}
+        unread = [name for name in edges if name not in read]
+        if unread and trained is None:
+            notes.append(
+                f"columns of the edges that are not read: {', '.join(unread)} (edge_weight or "
+                "edge_features reads them)."
+            )
         graph: dict[str, Any] = {}
         if self.reads_targets:
-            graph = self._targets_in(nodes, roles)
-        ids, arrays = read_graph(nodes, edges, roles.as_dict(), self.on_unknown)
+            graph = self._targets_in(nodes, names["label"])
+        schema = {
+            **names,
+            "columns": [asdict(column) for column in columns],
+            "edge_columns": [asdict(column) for column in of_edges],
+        }
+        ids, arrays = read_graph(nodes, edges, schema, self.on_unknown)
         graph |= {**arrays, "num_nodes": len(ids)}
-        of_schema = ("id", "ends", "directed", "edge_weight", "label")
-        return RawGraphs(
-            [graph],
-            node_ids=ids.to_numpy(),
-            columns=roles.columns,
-            edge_columns=roles.edge_columns,
-            target_names=self.targets,
-            of_schema={name: getattr(roles, name) for name in of_schema},
-            notes=notes,
-        )
+        return RawGraphs([graph], ids.to_numpy(), columns, of_edges, self.targets, names, notes)
 
-    def roles_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> Schema:
-        """The columns that make the graph, without features.
+    def names_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> dict[str, Any]:
+        """The columns that make the graph, by the names of the schema's fields.
 
         Raises:
-            DataError: Some are not named.
+            DataError: The edges have no source and target.
         """
-        if not nodes.shape[1] or edges.shape[1] < 2:
-            raise DataError("nodes need a column of ids, and edges a source and a target.")
-        ends = tuple(self.ends or edges.columns[:2])
-        if len(ends) != 2:
-            raise DataError(f"ends are a source and a target column, not {', '.join(ends)}.")
-        return Schema(
+        known = self.adopted or Schema(
             0,
-            "multiclass" if self.label else "regression",
+            "",
             (),
-            id=self.id or nodes.columns[0],
-            ends=ends,
+            id=next(iter(nodes), ""),
+            ends=tuple(edges.columns[:2]),
             edge_weight=self.edge_weight,
             directed=self.directed,
-            label=self._label,
         )
+        # The next table may call its ids and its targets otherwise; all else is the model's.
+        ends = tuple(self.ends) or known.ends
+        if len(ends) != 2:
+            raise DataError(f"ends are a source and a target column, not {', '.join(ends)}.")
+        return {
+            "id": self.id or known.id,
+            "ends": ends,
+            "label": self._label or known.label,
+            "edge_weight": known.edge_weight,
+            "directed": known.directed,
+        }
 
     def feature_names(self, nodes: pd.DataFrame) -> list[str]:
         """The columns of features: those that are named, or all without another role."""
@@ -223,19 +215,22 @@ class Tables(CheckedGraphs):
             )
         return Column(name, "category", tuple(categories), fill=fill)
 
-    def _targets_in(self, nodes: pd.DataFrame, roles: Schema) -> dict[str, Any]:
+    def _targets_in(self, nodes: pd.DataFrame, label: Sequence[str]) -> dict[str, Any]:
         """The targets, and the masks if a column has the split."""
-        if not roles.label:
+        if not label:
             raise DataError(
                 "which column is to be predicted? Give label for classes (--data.label COLUMN) or "
                 f"targets for numbers (--data.targets '[COLUMN]'); there are {', '.join(nodes)}."
             )
-        if roles.task == "multiclass":
-            found: dict[str, Any] = {"y": class_names_in(take(nodes, roles.label[0]))}
-        else:
+        are_numbers = bool(self.targets)
+        if self.adopted is not None:
+            are_numbers = self.adopted.task != "multiclass"
+        if are_numbers:
             # Missing targets are NaN, and their rows in no set.
-            columns = [asdict(Column(name, fill=0.0)) for name in roles.label]
-            found = {"y": encoded(nodes, columns)}
+            columns = [asdict(Column(name, fill=0.0)) for name in label]
+            found: dict[str, Any] = {"y": encoded(nodes, columns)}
+        else:
+            found = {"y": class_names_in(take(nodes, label[0]))}
         if self.split_column:
             words = take(nodes, self.split_column).fillna("")
             strange = words[~words.isin([*SPLITS, ""])]
