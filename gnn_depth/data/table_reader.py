@@ -52,27 +52,19 @@ def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np
     Raises:
         ValueError: A column is not there, has another type, or a value that the model cannot take.
     """
-    faults: list[str] = []
     parts = [np.empty((len(frame), 0))]
     for column in columns:
         name = column["name"]
         if name not in frame:
-            faults.append(f"there is no column {name!r}; there are {', '.join(map(str, frame))}.")
-            continue
-        try:
-            part = _encoded_column(frame[name], column, unknown)
-        except ValueError as error:
-            faults.append(f"column {name!r} {error}")
-            continue
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(frame)}.")
+        part = _encoded_column(frame[name], column, unknown)
         missing = int(np.isnan(part).any(1).sum())
         if missing and column["fill"] is None:
-            faults.append(
+            raise ValueError(
                 f"column {name!r} has {missing:,} missing values: fill them with "
                 f"table[{name!r}].fillna(...), or train with missing 'median'."
             )
         parts.append(part)
-    if faults:
-        raise ValueError("\n".join(faults))
     return np.concatenate(parts, 1)
 
 
@@ -83,12 +75,14 @@ def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) 
     if kind == "number":
         if not is_number:
             raise ValueError(
-                f"has the type {values.dtype}, and must have numbers: table[{name!r}] = "
-                f"pd.to_numeric(table[{name!r}])."
+                f"column {name!r} has the type {values.dtype}, and must have numbers: "
+                f"table[{name!r}] = pd.to_numeric(table[{name!r}])."
             )
         numbers = values.to_numpy(np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
-            raise ValueError(f"is infinite in row {np.isinf(numbers).argmax()} (from 0).")
+            raise ValueError(
+                f"column {name!r} is infinite in row {np.isinf(numbers).argmax()} (from 0)."
+            )
         return numbers[:, None]
     if kind == "date":
         # Other ways to write a date would have to be guessed, for each table anew.
@@ -97,23 +91,24 @@ def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) 
         wrong = values[dates.isna() & values.notna()]
         if len(wrong):
             raise ValueError(
-                f"has {wrong.iloc[0]!r}, and dates are written as 2024-12-31: table[{name!r}] = "
-                f"pd.to_datetime(table[{name!r}], format='%d.%m.%Y')."
+                f"column {name!r} has {wrong.iloc[0]!r}, and dates are written as 2024-12-31: "
+                f"table[{name!r}] = pd.to_datetime(table[{name!r}], format='%d.%m.%Y')."
             )
         days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
         return days.to_numpy(np.float64)[:, None]
     if is_number and values.notna().any():
         raise ValueError(
-            f"has the type {values.dtype}, and had text in the training: table[{name!r}] = "
-            f"table[{name!r}].astype(str)."
+            f"column {name!r} has the type {values.dtype}, and had text in the training: "
+            f"table[{name!r}] = table[{name!r}].astype(str)."
         )
     texts = values.astype(object)
     places = pd.Index(column["values"]).get_indexer(texts.astype(str))
     strange = (places < 0) & texts.notna().to_numpy()
     if strange.any() and unknown == "error":
         raise ValueError(
-            f"has the unknown category {texts[strange.argmax()]!r} in {strange.sum():,} rows; the "
-            f"model knows {', '.join(column['values'])}. With unknown 'ignore' it is none of them."
+            f"column {name!r} has the unknown category {texts[strange.argmax()]!r} in "
+            f"{strange.sum():,} rows; the model knows {', '.join(column['values'])}. With unknown "
+            "'ignore' it is none of them."
         )
     features = (places[:, None] == np.arange(len(column["values"]))).astype(np.float64)
     features[texts.isna().to_numpy()] = np.nan
@@ -144,10 +139,10 @@ def read_graph(
     Raises:
         ValueError: A table does not have what the schema names, or an id is wrong.
     """
-    for table, names in ((nodes, [schema["id"]]), (edges, schema["ends"])):
-        for name in names:
-            if name not in table:
-                raise ValueError(f"there is no column {name!r} among {', '.join(table)}.")
+    source, target = schema["ends"]
+    for table, name in ((nodes, schema["id"]), (edges, source), (edges, target)):
+        if name not in table:
+            raise ValueError(f"there is no column {name!r} among {', '.join(table)}.")
     ids = pd.Index(nodes[schema["id"]])
     wrong = ids.isna() | ids.duplicated()
     if wrong.any():

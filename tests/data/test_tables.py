@@ -241,10 +241,6 @@ CHANGES = {
     "a missing number": (cell("age", 3, None), "'age' has 1 missing"),
     "a missing category": (cell("country", 3, ""), "'country' has 1 missing"),
     "an infinite number": (cell("balance", 2, np.inf), "'balance' is infinite in row 2"),
-    "two faults": (
-        lambda n: cell("country", 4, "ES")(n).drop(columns="age"),
-        "(?s)'age'.*'ES'",
-    ),
     "no ids": (without("id"), "no column 'id'"),
 }
 
