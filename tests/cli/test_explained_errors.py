@@ -162,12 +162,8 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
             ["model.scheduler StepLR", "modulo by zero"],
         ),
         (
-            "--trainer.callbacks BackboneFinetuning",
-            ["trainer.callbacks BackboneFinetuning", "`backbone`"],
-        ),
-        (
             "--trainer.callbacks ModelPruning --trainer.callbacks.pruning_fn l1_unstructured",
-            ["trainer.callbacks ModelPruning", "torch.nn.utils.prune"],
+            ["ModelPruning renames parameters", "torch.nn.utils.prune"],
         ),
     ],
 )
