@@ -69,7 +69,7 @@ def _columns(data: Tables) -> str:
 
 
 def _role(data: Tables, values: pd.Series) -> str:
-    """What a column of features becomes."""
+    """The role of a column of features."""
     try:
         column = data.column(values)
     except DataError as error:
@@ -83,7 +83,7 @@ def _role(data: Tables, values: pd.Series) -> str:
 
 
 def _targets(batch: NodeBatch, names: list[str]) -> list[str]:
-    """The classes with their rows, and the homophily of the edges, in words."""
+    """The classes with their rows, and the homophily of the edges."""
     used = batch.train_mask | batch.val_mask | batch.test_mask
     counts = class_counts(batch.y, used)
     rows = [f"{name} {count:,}" for name, count in zip(names, counts, strict=False)]

@@ -205,7 +205,7 @@ class Schema:
             parts["targets_scaling"] = tuple(Scaling(**each) for each in scalings)
             return Schema(**parts)
         except (TypeError, KeyError) as error:
-            raise ValueError(f"this is no schema of a model: {error}.") from error
+            raise ValueError(f"this is not the schema of a model: {error}.") from error
 
     def text(self) -> str:
         """The schema as the text of its file, ``schema.yaml``."""

@@ -63,7 +63,7 @@ class RawGraphs:
 
 @dataclass(eq=False)
 class GraphRecord:
-    """What is known of a graph beside its batch.
+    """Names, ids, notes and remembered columns of a graph that was checked.
 
     Attributes:
         targets: The targets with the rows that have one, and names of the classes.

@@ -262,10 +262,10 @@ def class_names_in(values: pd.Series) -> np.ndarray:
         DataError: They are numbers with decimals.
     """
     if pd.api.types.is_float_dtype(values):
-        values = values.convert_dtypes()  # integers of which some are missing
+        values = values.convert_dtypes()  # integers, some of which are missing
     if pd.api.types.is_float_dtype(values):
         raise DataError(
-            f"label {str(values.name)!r} has numbers with decimals, which are no classes: to "
+            f"label {str(values.name)!r} has numbers with decimals, not classes: to "
             f"predict them, give targets (--data.targets '[{values.name}]')."
         )
     return values.astype(object).where(values.notna(), "").astype(str).to_numpy(object)

@@ -14,7 +14,7 @@ from gnn_depth.data.features import lost_digits
 from gnn_depth.data.schema import Schema
 from gnn_depth.registry import unknown as unknown_word
 
-#: Names of two classes of which the second is the positive one.
+#: Names of two classes, the second being the positive one.
 SIGNS = (("no", "yes"), ("false", "true"), ("negative", "positive"), ("0", "1"), ("-1", "1"))
 
 
@@ -131,7 +131,7 @@ def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:
 
 
 def _of_text(values: np.ndarray) -> Targets:
-    """Classes by name; as among integers, -1 is no class but beside 1 alone."""
+    """Classes by name; as among integers, -1 marks a row without one, except beside 1 alone."""
     if values.ndim != 1:
         raise DataError(f"y is text of shape {values.shape}, and needs one name of a class a row.")
     texts = values.astype(str)
@@ -139,7 +139,7 @@ def _of_text(values: np.ndarray) -> Targets:
     if {*texts[known]} != {"-1", "1"}:
         known &= texts != "-1"
     names = sorted({*texts[known].tolist()})
-    with suppress(ValueError):  # names that are no numbers stay in alphabetical order
+    with suppress(ValueError):  # other names than numbers stay in alphabetical order
         names = sorted(names, key=float)
     places = torch.from_numpy(pd.Index(names, dtype=object).get_indexer(texts.astype(object)))
     return Targets(places.clamp_min(0), torch.from_numpy(known), names)
@@ -167,7 +167,7 @@ def _of_classes(values: Tensor) -> Targets:
 
 def _of_labels(values: Tensor) -> Targets:
     """Labels of 0 and 1, in two dimensions."""
-    # A row with some labels missing is no row without a target, and is refused here.
+    # Only a row of -1 has no target; a row with some of its labels missing is refused.
     labelled = ~(values == -1).all(1)
     wrong = (((values < 0) | (values > 1)).any(1) & labelled).nonzero()
     if len(wrong):

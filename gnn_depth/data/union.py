@@ -52,7 +52,7 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
     if isinstance(data, Data):
         data = [data]
     if not isinstance(data, Sequence | Dataset):
-        raise DataError(f"a {type(data).__name__} is no graph: {ACCEPTED}")
+        raise DataError(f"a {type(data).__name__} is not a graph: {ACCEPTED}")
     graphs: list[Arrays] = []
     for number, item in enumerate(iter(data)):
         if isinstance(item, Batch):

@@ -23,7 +23,7 @@ from gnn_depth.training.split_file import sets_in
 
 log = logging.getLogger(__name__)
 
-#: By what a task predicts: what a table holds in words, and the name of a column.
+#: For each kind of target: the words for its predictions, and the prefix of their columns.
 WORDS = {
     "classes": ("class probabilities", "class"),
     "labels": ("label probabilities", "label"),
@@ -99,7 +99,7 @@ def load_model(path: str | Path) -> NodeClassifier:
     """The model of a checkpoint, with the precision of its weights.
 
     Raises:
-        OSError: The file is damaged, or is no checkpoint.
+        OSError: The file is damaged, or not a checkpoint.
     """
     try:
         content = read_checkpoint(Path(path))

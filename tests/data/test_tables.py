@@ -318,7 +318,7 @@ def test_a_schema_is_the_same_after_it_was_a_file(trained):
     assert Schema.from_dict(schema.as_dict()) == schema
     for word in ("age", "DE", "art", "directed: false", "times"):
         assert word in schema.text()
-    with pytest.raises(ValueError, match="no schema"):
+    with pytest.raises(ValueError, match="not the schema"):
         Schema.from_dict({"width": 3})
 
 
