@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 import torch
@@ -62,18 +63,35 @@ def fit_features(
 
 
 def conform_features(
-    name: str, values: Tensor, columns: Sequence[Column], unknown: Unknown, notes: list[str]
+    name: str,
+    values: Tensor,
+    columns: Sequence[Column],
+    width: Any,
+    unknown: Unknown,
+    notes: list[str],
 ) -> Tensor:
-    """Features of new data as a trained model with these columns needs them.
+    """Features of new data as a trained model needs them.
+
+    Args:
+        name: ``x`` or ``edge_attr``.
+        values: A row for each node or edge.
+        columns: The columns of the model; empty if it remembers none.
+        width: Number of features that the model needs, if it remembers no columns; None for any.
+        unknown: What to do with unknown categories.
+        notes: Gets a sentence for each decision.
 
     Raises:
-        DataError: A category is unknown to the model.
+        DataError: Their number differs, or a category is unknown to the model.
     """
     values = values.reshape(len(values), -1)
     if _is_one_of_integers(values) and len(columns) == 1 and columns[0].values:
         return _one_hot(values, columns[0], unknown)
-    if sum(column.width for column in columns) != values.shape[1]:
-        return _as_float32(name, values, notes)  # another width is refused by the caller
+    if columns:
+        width = sum(column.width for column in columns)
+    if width is not None and values.shape[1] != width:
+        raise DataError(
+            f"the model needs {width} features in {name}, and here are {values.shape[1]:,}."
+        )
     outside = []
     first = 0
     for column in columns:

@@ -311,7 +311,10 @@ class CheckedGraphs(GraphSet):
             if trained is None:
                 return x, ()
         if trained is not None:
-            return self._conform("x", x, trained.columns, trained.num_features, raw.notes)
+            columns, width = trained.columns, trained.num_features
+            # Transforms may still change the number of features.
+            wanted = None if self._transforms else width
+            return conform_features("x", x, columns, wanted, self.on_unknown, raw.notes), columns
         if union.per_graph and union.node_to_graph is not None:
             train = train[union.node_to_graph]  # the nodes of the training graphs
         return fit_features("x", x, raw.columns, train, self.standardize, raw.notes)
@@ -324,9 +327,10 @@ class CheckedGraphs(GraphSet):
         if trained is not None:
             if attr is None:
                 attr = torch.empty(arrays["edge_index"].shape[1], 0)
-            width = trained.num_edge_features
-            attr, columns = self._conform("edge_attr", attr, trained.edge_columns, width, raw.notes)
-            if not width:
+            columns, width = trained.edge_columns, trained.num_edge_features
+            wanted = None if self._transforms else width
+            attr = conform_features("edge_attr", attr, columns, wanted, self.on_unknown, raw.notes)
+            if not attr.shape[1]:
                 attr = None
         elif attr is not None:
             rows = torch.ones(len(attr), dtype=torch.bool)
@@ -343,18 +347,6 @@ class CheckedGraphs(GraphSet):
         of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}
         edges = arrays["edge_index"]
         return Graph(edges, union.num_nodes, union.node_to_graph, **of_edges), columns
-
-    def _conform(
-        self, name: str, values: Tensor, columns: Sequence[Column], width: Any, notes: list[str]
-    ) -> tuple[Tensor, Sequence[Column]]:
-        """Features as the trained model needs them, of the number that it needs."""
-        x = conform_features(name, values, columns, self.on_unknown, notes)
-        # Transforms may still change the number of features.
-        if x.shape[1] != width and not self._transforms:
-            raise DataError(
-                f"the model needs {width} features in {name}, and here are {x.shape[1]:,}."
-            )
-        return x, columns
 
 
 class GraphSource(CheckedGraphs):
