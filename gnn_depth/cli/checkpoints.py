@@ -3,7 +3,6 @@ arguments."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +46,51 @@ NUMERIC = (
 )
 
 
-@dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, and what it holds about its run."""
+    """A checkpoint, and what it holds about its run.
 
-    path: Path
-    hparams: dict[str, Any]  # of the model
-    data: dict[str, Any] | None  # the data set that it was trained on, as in a config
-    data_sha256: str | None
-    seed: int | None
-    epochs: int  # completed
-    steps: int
-    resumable: bool  # it has the state of the optimizer
-    not_finite: str | None = None  # the first weight with NaN or infinity
-    ended: dict[str, Any] | None = None  # the options with which a callback ended the training
-    plugins: list[str] | None = None  # with which it was trained, with their checksums
-    schema: Schema | None = None  # what the model expects of data
+    Args:
+        path: Its file.
+        content: The content of the file.
+
+    Attributes:
+        hparams: Options of the model.
+        data: The data set that it was trained on, as in a config; None if Python gave it.
+        data_sha256: Its checksum.
+        plugins: Those of the training, with their checksums.
+        schema: What the model expects of data.
+        seed: The seed that was asked for.
+        epochs: The number of completed epochs.
+        steps: The number of steps.
+        resumable: True if it has the state of the optimizer.
+        ended: The options of the trainer with which a callback ended the training.
+        not_finite: The first weight with NaN or infinity.
+
+    Raises:
+        DamagedError: It is not a checkpoint of a model.
+    """
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        self.path = path
+        self.hparams = options_in(content)
+        of_data = content.get("datamodule_hyper_parameters", {})
+        self.data = of_data.get("data")
+        self.data_sha256 = of_data.get("sha256")
+        self.plugins = of_data.get("plugins")
+        self.schema: Schema | None = None
+        if content.get("schema") is not None:
+            self.schema = Schema.from_dict(content["schema"])
+        callbacks = content.get("callbacks", {})
+        self.ended = callbacks.get("RunRecorder", {}).get("ended")
+        self.seed = callbacks.get("SeededSteps", {}).get("seed")
+        if self.seed is not None and self.seed > MAX_SEED:  # torch's own, where none was asked for
+            self.seed = None
+        progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
+        self.epochs = progress.get("current", {}).get("completed", 0)
+        self.steps = content["global_step"]
+        self.resumable = "optimizer_states" in content
+        weights = content["state_dict"].items()
+        self.not_finite = next((name for name, each in weights if not each.isfinite().all()), None)
 
     @property
     def run(self) -> Path:
@@ -189,30 +217,7 @@ def read(path: Path) -> Checkpoint:
             f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}."
         ) from error
     try:
-        of_data = content.get("datamodule_hyper_parameters", {})
-        callbacks = content.get("callbacks", {})
-        progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
-        seed = callbacks.get("SeededSteps", {}).get("seed")
-        if seed is not None and seed > MAX_SEED:  # torch's own, where none was asked for
-            seed = None
-        weights = content["state_dict"].items()
-        schema = content.get("schema")
-        if schema is not None:
-            schema = Schema.from_dict(schema)
-        return Checkpoint(
-            path,
-            hparams=options_in(content),
-            data=of_data.get("data"),
-            data_sha256=of_data.get("sha256"),
-            seed=seed,
-            epochs=progress.get("current", {}).get("completed", 0),
-            steps=content["global_step"],
-            resumable="optimizer_states" in content,
-            not_finite=next((name for name, each in weights if not each.isfinite().all()), None),
-            ended=callbacks.get("RunRecorder", {}).get("ended"),
-            plugins=of_data.get("plugins"),
-            schema=schema,
-        )
+        return Checkpoint(path, content)
     except (DamagedError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
