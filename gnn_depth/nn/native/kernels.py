@@ -344,7 +344,7 @@ class Kernel:
                 value = None
             else:
                 shape = [sizes[letter] for letter in axes]
-                value = values[name] = torch.empty(shape, dtype=first.dtype)
+                value = values[name] = first.new_empty(shape)  # also where "meta" is the default
             if isinstance(value, Tensor):
                 value = value.contiguous()
                 held.append(value)

@@ -222,3 +222,10 @@ def test_tensors_of_wrong_shapes_are_refused_not_read_past_their_end(function, s
     assert graph.num_edges == 13
     with pytest.raises(Exception, match="must have the shape|type-check"):
         call(*map(torch.randn, shapes), graph)
+
+
+def test_a_kernel_writes_into_memory_of_its_inputs_where_another_device_is_the_default():
+    x = torch.tensor([-1.0, 2.0])
+    with torch.device("meta"):
+        out = elu(x)
+    torch.testing.assert_close(out, torch.nn.functional.elu(x))
