@@ -326,6 +326,13 @@ def fit(
     # long.
     selected = select_section("trainer", given)
     of_trainer = options_to_config(trainer_options(), selected)
+    parts: dict[str, Any] = {}
+    if not isinstance(model, NodeClassifier):
+        parts = select_section("model", model, of_trainer["max_epochs"])
+    is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
+    if is_config or (isinstance(data, str) and Path(data).suffix not in OF_FILES):
+        data = build("data", data)
+    module = GraphSource.of(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):
         built = model
         # No config can build this model: its run is unique.
@@ -335,11 +342,8 @@ def fit(
             "scheduler": model.scheduler,
             "given_in_python": uuid4().hex[:12],
         }
-        module = _data_module(data, split, batch_size, seed)
     else:
-        parts = select_section("model", model, of_trainer["max_epochs"])
         of_model = options_to_config(model_options(), parts)
-        module = _data_module(data, split, batch_size, seed)
         built = build_model(parts, module)
     recorder = RunRecorder(root, name)
     resolved = {
@@ -358,19 +362,6 @@ def fit(
         built.load_state_dict(recorder.best.weights)
     built.eval()
     return finished
-
-
-def _data_module(
-    data: Any, split: Mapping[str, Any] | None, batch_size: int | None, seed: int
-) -> GraphDataModule:
-    """The data set for fit's argument: a data set, a name or config of one, or graphs."""
-    is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
-    is_name = isinstance(data, str)
-    if isinstance(data, str) and (Path(data).is_file() or Path(data).suffix in OF_FILES):
-        is_name = False
-    if is_config or is_name:
-        data = build("data", data)
-    return GraphSource.of(data, split, batch_size, seed)
 
 
 def name_of_parts(model: Mapping[str, Any]) -> str:
