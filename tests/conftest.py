@@ -50,7 +50,7 @@ logging.getLogger("torch.__trace").propagate = True
 #: compiled code, every page of the documentation, tables that are exported, packages
 #: that are installed. `make test-long` runs them.
 LONG = {
-    *("test_compiled", "test_ddp", "test_docs", "test_exported_tables", "test_plugin_package"),
+    *("test_compiled", "test_ddp", "test_docs", "test_plugin_package"),
     *("test_processes", "test_search", "test_several_processes"),
     *("test_shards", "test_stopping", "test_sweep_dask", "test_sweep_faults", "test_worker"),
 }
