@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -165,10 +166,17 @@ def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
     return describe(kind, name, cls, path)
 
 
+#: The rooms that register the built-in parts of other kinds than those of networks.
+ROOMS = {"data": "gnn_depth.data", "transform": "gnn_depth.data", "task": "gnn_depth.training"}
+
+
 class _Live(dict[str, Any]):
-    """The imported parts of each kind, looked up at every access, as more may be imported."""
+    """The built-in and imported parts of each kind, looked up at every access, as more may be
+    imported."""
 
     def __missing__(self, kind: str) -> Mapping[str, PartSpec]:
+        if kind in registry.KINDS:
+            import_module(ROOMS.get(kind, "gnn_depth.nn"))
         return parts_of(kind)
 
 

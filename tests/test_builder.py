@@ -1,5 +1,7 @@
 """One way from values to objects: names, options, class paths, classes and objects."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -269,3 +271,12 @@ def test_checking_imports_nothing_that_is_known(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("gnn_depth.builder.load_class", lambda path: pytest.fail("imported"))
     chosen = check("norm", ["pair", "PairNorm", "gnn_depth.nn.norms.pair.PairNorm"])
     assert [each.part.name for each in chosen] == ["pair"] * 3
+
+
+def test_built_in_parts_are_found_in_a_process_that_has_imported_nothing_else():
+    program = (
+        "from gnn_depth import build; print(build('norm', 'pair'), build('data', 'Minesweeper'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "PairNorm" in done.stdout, done.stderr
+    assert "Minesweeper" in done.stdout

@@ -178,6 +178,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
         word = one if self.num_classes == 1 else several
         return f"{self.num_classes} {word}"
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}: {self.about}"
+
     @property
     def notes(self) -> list[str]:
         """Sentences on choices that the data left open, and on what harms training.

@@ -309,8 +309,6 @@ def test_validation_by_the_clock_counts_from_the_last_one(make_trainer, model):
     assert trainer._last_val_time > before
 
 
-
-
 def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():
     model = NodeClassifier((5, 5), 2, encoder="embedding", norm=[BatchNorm])
     for kept in (model.hparams, model.hparams_initial):

@@ -10,7 +10,6 @@ from typing import Any
 from lightning.pytorch.callbacks import EarlyStopping
 
 import gnn_depth
-import gnn_depth.data  # registers the data sets
 from tools.benchmark import records
 from tools.benchmark.definition import (
     EPOCHS,

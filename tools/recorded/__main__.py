@@ -50,7 +50,6 @@ import json
 import math
 import os
 import re
-import shutil
 import sys
 import tempfile
 import warnings
