@@ -180,15 +180,15 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": BUDGET_NN,
-    "data": BUDGET_DATA,
-    "training": BUDGET_TRAINING,
-    "diagnostics": BUDGET_DIAGNOSTICS,
-    "testing": BUDGET_TESTING,
-    "sweeps": BUDGET_SWEEPS,
-    "reports": BUDGET_REPORTS,
-    "cli": BUDGET_CLI,
-    "the files beside the rooms": BUDGET_BASE,
+    "nn": 57_500,
+    "data": 32_700,
+    "training": 29_300,
+    "diagnostics": 34_800,
+    "testing": 8_600,
+    "sweeps": 11_200,
+    "reports": 14_600,
+    "cli": 24_100,
+    "the files beside the rooms": 18_500,
 }
 NO_CODE = {
     tokenize.COMMENT,
@@ -203,9 +203,9 @@ NO_CODE = {
 def docstring_lines(tree: ast.AST) -> set[int]:
     found: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            if ast.get_docstring(node) is not None:
-                found.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+        is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if is_documented and ast.get_docstring(node) is not None:
+            found.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return found
 
 
