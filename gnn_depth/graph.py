@@ -344,21 +344,6 @@ class Graph:
             return None
         return order
 
-    @property
-    def edge_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Each edge and its :attr:`reverse` as one pair: sources, targets, and every edge's pair.
-
-        Sources and targets have the shape (pairs,), and sources are not above targets. Only for a
-        graph whose edges all have a reverse.
-        """
-        return self.once("edge_pairs", self._edge_pairs)
-
-    def _edge_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        assert self.reverse is not None
-        kept = self.source <= self.target  # a self-loop is its own reverse
-        pair = kept.cumsum(0).to(self.reverse) - 1
-        return self.source[kept], self.target[kept], torch.where(kept, pair, pair[self.reverse])
-
     # A shard, whose nodes are only some of the graph's, answers these otherwise: see
     # gnn_depth.shard.
 

@@ -121,15 +121,6 @@ def test_the_reverse_of_an_edge_swaps_its_ends_and_leads_back(drawn):
 
 
 @given(edge_lists())
-def test_a_pair_of_edges_stands_for_both_directions(drawn):
-    edge_index, num_nodes = drawn
-    graph = Graph(torch.cat([edge_index, edge_index.flip(0)], 1), num_nodes)
-    source, target, place = graph.edge_pairs
-    assert torch.equal(torch.stack([source, target])[:, place], graph.edge_index.sort(0).values)
-    assert 2 * len(source) == graph.num_edges + (graph.source == graph.target).sum()
-
-
-@given(edge_lists())
 @example((torch.tensor([[0, 0, 1], [1, 1, 0]]), 2))
 @example((torch.tensor([[2, 2], [2, 2]]), 3))
 def test_a_reverse_exists_exactly_where_every_edge_runs_both_ways_equally_often(drawn):

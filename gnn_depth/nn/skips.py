@@ -232,9 +232,6 @@ class InitialResidual(_Adding):
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         return (1 - self.alpha) * update + self.alpha * self.project(states[0])
 
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}"
-
 
 @register("skip", "adaptive_initial")
 class AdaptiveInitial(Skip):
@@ -326,9 +323,6 @@ class GradientGating(Skip):
         total = segment_sum(difference.abs().pow(self.p), graph)
         gate = torch.tanh(total / graph.in_degree.clamp_min(1)[:, None].to(total.dtype))
         return (1 - gate) * self.project(states[-1]) + gate * update
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
 
 
 @register("skip", "graphcon")
@@ -443,9 +437,6 @@ class Ordered(Skip):
             gate = kept + (1 - kept) * opened
         of_channels = gate.repeat_interleave(self.width // self.chunks, 1)
         return self.norm(of_channels * x + (1 - of_channels) * update), gate
-
-    def extra_repr(self) -> str:
-        return f"chunks={self.chunks}"
 
 
 @register("skip", "feed_forward")

@@ -4,11 +4,9 @@ finds."""
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
-from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
@@ -177,7 +175,7 @@ def test_where_nothing_is_known_there_is_no_bound(layer, norms, graph):
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_no_jacobian_of_a_gcn_exceeds_its_bound_and_on_mirrored_edges_some_weights_reach_it(kind):
+def test_no_jacobian_of_a_gcn_exceeds_its_bound_which_some_reach(kind):
     graph = SHAPES[kind]()
     layer = GCN(3, 2).double()
     x = torch.randn(graph.num_sources, 3, dtype=torch.float64)
@@ -297,17 +295,3 @@ def test_gradients_of_a_layer_limited_as_a_whole_are_those_of_its_formula():
 def test_layers_without_a_known_bound_are_refused(layer, norms, named):
     with pytest.raises(ValueError, match=named):
         DeepGNN(3, 2, layer, norm=[*norms, {"name": "spectral", "whole_layer": True}])
-
-
-@pytest.mark.parametrize(
-    ("name", "undirected"), [("gcn", False), ("gat", True), ("transformer", False)]
-)
-def test_on_chameleon_no_layer_limited_as_a_whole_exceeds_the_limit(real_data, name, undirected):
-    with np.load(real_data / "heterophilous/chameleon.npz") as file:
-        edges, nodes = torch.from_numpy(file["edges"]).t(), len(file["node_labels"])
-    graph = Graph(torch.cat([edges, edges.flip(0)], 1) if undirected else edges, nodes)
-    stack, x = bounded(name, limit=0.125), torch.randn(nodes, 3, dtype=torch.float64)
-    stack(x, graph)
-    for size in (1, 1000):
-        found = local_lipschitz(lambda v: stack.layers[0](v, graph), size * x, max_iterations=8)
-        assert 0 < found.value <= stack.layers[0].lipschitz_bound(graph) <= 0.125 * 1.001

@@ -6,8 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import GraphSource, MiniBatches, PyG
-from gnn_depth.data.graph_sets import subset
+from gnn_depth.data import GraphSource, MiniBatches
 from gnn_depth.data.mini_batches import induced_subgraph
 from tests.nn.stacks import rescale
 
@@ -52,7 +51,7 @@ def test_stacks_read_the_features_of_blocks_as_of_the_whole_and_recompute_alike(
         torch.testing.assert_close(one, other)
 
 
-def test_scores_of_gat_and_gatv2_keep_the_law_and_others_say_that_they_have_none(featured):
+def test_scores_with_edge_features_keep_the_law_or_are_refused(featured):
     edges, features, x = featured
     graph = Graph(edges, NODES, edge_attr=features)
     for layer in ("gat", "gatv2"):
@@ -68,7 +67,7 @@ def test_scores_of_gat_and_gatv2_keep_the_law_and_others_say_that_they_have_none
             DeepGNN(4, 2, layer=layer, init="balanced_xavier", edge_channels=CHANNELS)
 
 
-def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the_edges_that_remain(
+def test_features_follow_their_edges_into_parts_of_graphs(
     featured,
 ):
     edges, features, x = featured
@@ -97,20 +96,6 @@ def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the
     assert len({set_.checksum for set_ in (data, GraphSource(one, edge_features=False))}) == 2
     (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()
     assert batch.graph.edge_channels == CHANNELS
-
-
-def test_a_column_of_integers_is_one_hot_over_all_graphs_and_batches_of_graphs_keep_theirs():
-    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    kinds = [torch.tensor([0, 1, 0]), torch.tensor([2, 2, 1])]
-    graphs = [
-        Data(num_nodes=3, edge_index=edges, edge_attr=kind, y=torch.tensor([k]))
-        for k, kind in enumerate(kinds)
-    ]
-    data = GraphSource(graphs)
-    assert data.num_edge_features == 3
-    part = subset(data.batch, torch.tensor([1]))
-    assert part.graph.edge_attr[part.graph.source].argmax(1).tolist() == [2, 1, 2]
-    assert PyG("FakeDataset", options={"num_graphs": 4, "edge_dim": 2}).num_edge_features == 2
 
 
 PYG_OF_2 = {"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}}

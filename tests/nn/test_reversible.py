@@ -7,7 +7,6 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GCNII
-from gnn_depth.nn.neurons import links
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.skips import LayerScale, NoSkip, Residual, ReZero
 from tests.nn.stacks import Oscillator
@@ -86,32 +85,6 @@ def test_random_numbers_and_running_averages_are_those_of_a_pass_that_keeps_its_
     assert torch.equal(after, torch.rand(1))
     for ours, theirs in zip(stack.buffers(), twin.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-def test_hooks_see_whole_states_and_the_gradients_that_they_have(graph):
-    stack, seen, gradients = stack_of(num_layers=3), [], {}
-
-    def look(position, x):
-        seen.append(x)
-        x.register_hook(lambda gradient: gradients.__setitem__(position, gradient))
-
-    handles = [
-        state.register_forward_pre_hook(
-            lambda _, inputs, position=position: look(position, inputs[0])
-        )
-        for position, state in enumerate(stack.blocks)
-    ]
-    scores = stack(X, graph)
-    for handle in handles:
-        handle.remove()
-    scores.square().sum().backward()
-    torch.testing.assert_close(seen[0], stack.encoder(X))
-    assert [x.shape for x in seen] == [(9, 8)] * 3
-    first = stack.encoder(X).detach().requires_grad_()
-    stack.encoder = torch.nn.Sequential(torch.nn.Linear(6, 8).double())
-    stack.encoder.forward = lambda _: first
-    by_loop(stack, X, graph).square().sum().backward()
-    torch.testing.assert_close(gradients[0], first.grad)
 
 
 def test_parameters_that_are_not_trained_get_no_gradient(graph):
@@ -194,8 +167,3 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
 def test_what_cannot_be_undone_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         stack_of(**options)
-
-
-def test_no_law_of_neurons_is_claimed():
-    with pytest.raises(ValueError, match="reversible stack"):
-        links(stack_of(layer=GCN))

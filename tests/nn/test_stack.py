@@ -4,7 +4,6 @@ from functools import partial
 import pytest
 import torch
 
-from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GATv2
@@ -64,7 +63,7 @@ def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
     assert torch.equal(stack(X, graph), stack(X, graph))
 
 
-def test_norms_go_where_their_base_class_says_with_the_width_and_the_heads_of_their_layer():
+def test_norms_go_where_their_base_class_says():
     norms = [LipschitzNorm, PairNorm, partial(LayerNorm, eps=1e-3)]
     stack = DeepGNN(6, 3, partial(GAT, heads=2), 2, 4, norm=norms)
     for layer, of_features in zip(stack.layers, stack.norms, strict=True):
@@ -103,16 +102,6 @@ def test_parts_and_options_without_a_place_are_refused(options, message):
         DeepGNN(**{"in_channels": 6, "out_channels": 3, "layer": GCN} | options)
 
 
-def test_the_structure_is_computed_once_for_all_layers_and_steps(graph, monkeypatch):
-    made = []
-    original = Graph._add_self_loops
-    monkeypatch.setattr(Graph, "_add_self_loops", lambda self: made.append(1) or original(self))
-    stack = DeepGNN(6, 3, GAT, 5, 4)
-    for _ in range(3):
-        stack(X, graph)
-    assert made == [1]
-
-
 class JoinsAll(Skip):
     """Adds all earlier states."""
 
@@ -123,9 +112,7 @@ class JoinsAll(Skip):
 
 
 @pytest.mark.parametrize("skip", [JoinsAll, Residual])
-def test_a_skip_sees_every_earlier_state_if_it_reads_them_and_the_layers_input_otherwise(
-    graph, skip
-):
+def test_a_skip_sees_the_states_that_it_reads(graph, skip):
     stack = DeepGNN(6, 3, GCN, 3, 4, skip=skip)
     seen = []
     for joined in stack.skips:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal, Xavier
+from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm, WeightNormalisation
 from gnn_depth.nn.parts import WeightNorm
@@ -80,14 +80,6 @@ def test_what_layers_share_is_normed_once():
     assert stack.layers[0].lin.weight_norm.num_layers == 3
 
 
-class Computed(GCN):
-    """Its chain is of a tensor that is not a parameter."""
-
-    def weight_chain(self):
-        chain = super().weight_chain()
-        return type(chain)(incoming=(2 * chain.incoming[0],), outgoing=chain.outgoing)
-
-
 class Foreign(GCN):
     """Its matrix is in a linear map of torch, which has no place for a norm."""
 
@@ -96,10 +88,9 @@ class Foreign(GCN):
         self.lin = torch.nn.Linear(in_channels, out_channels, bias=False)
 
 
-@pytest.mark.parametrize("layer", [Computed, Foreign])
-def test_a_layer_without_a_place_for_the_norm_is_refused(layer):
-    with pytest.raises(ValueError, match=rf"{layer.__name__} .*gnn_depth\.nn\.linear\.Linear"):
-        make(layer=layer)
+def test_a_layer_without_a_place_for_the_norm_is_refused():
+    with pytest.raises(ValueError, match=r"Foreign .*gnn_depth\.nn\.linear\.Linear"):
+        make(layer=Foreign)
 
 
 def test_two_norms_of_the_same_weights_are_refused():
@@ -121,19 +112,6 @@ def test_an_init_draws_the_parameters_and_the_norm_acts_on_what_was_drawn(kind, 
         else:
             bound = ours.lin.weight_norm.bound * (1 + 1e-5)
             assert torch.linalg.matrix_norm(ours.lin.normed_weight.detach(), 2) <= bound
-
-
-def test_after_an_init_that_fails_the_norm_acts_again():
-    stack = make()
-
-    class Fails(Xavier):
-        def draw(self, stack):
-            super().draw(stack)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        Fails(gain=5.0)(stack)
-    assert sizes(stack) == pytest.approx([2 / 3] * 3, rel=1e-5)
 
 
 @every_norm
@@ -194,9 +172,3 @@ def test_copies_and_pickles_are_the_stack_and_train_apart_from_it(kind, again, g
     assert all(torch.equal(before[name], value) for name, value in stack.state_dict().items())
     train(stack.train(), graph)
     assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))
-
-
-def test_two_passes_before_one_backward_pass_are_allowed(graph):
-    stack = make()
-    (stack(X, graph).sum() + stack(X, graph).square().sum()).backward()
-    assert all(parameter.grad.isfinite().all() for parameter in stack.parameters())

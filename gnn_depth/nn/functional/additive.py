@@ -5,8 +5,7 @@ Its gradients are those of a sum over the edges of a node,
 .. math:: B_i = \sum_j g_{ij} \, \mathrm{LeakyReLU}'(x_i + x_j), \qquad
     \partial x_i = a \circ B_i, \quad \partial a = \sum_i B_i \circ x_i + \sum_j B_j \circ x_j,
 
-once over the edges into each node and once over those out of it. On an undirected graph with the
-same features at both ends, both sums equal one sum of :math:`g_{ij} + g_{ji}`.
+once over the edges into each node and once over those out of it.
 """
 
 # N nodes, S sources, E edges, H heads, C channels
@@ -51,30 +50,6 @@ class _Additive(Function):
         out_SHC = _slopes(grad_EH, x_src_SHC, x_dst_NHC, graph, True, ctx.slope)
         grad_att = (into_NHC * x_dst_NHC).sum(0) + (out_SHC * x_src_SHC).sum(0)
         return into_NHC * att_HC, out_SHC * att_HC, grad_att, None, None
-
-
-class _SharedAdditive(Function):
-    """Scores of undirected edges between the same features, equal for an edge and its reverse."""
-
-    @staticmethod
-    def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
-        if kernels.serve(graph, x_NHC, att_HC):
-            return kernels.additive_scores(x_NHC, x_NHC, att_HC, graph, slope)
-        source, target, pair = graph.edge_pairs
-        return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, pair)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x_NHC, att_HC, ctx.graph, ctx.slope = inputs
-        ctx.save_for_backward(x_NHC, att_HC)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_EH,) = grads
-        x_NHC, att_HC = ctx.saved_tensors
-        both_EH = grad_EH + grad_EH.index_select(0, ctx.graph.reverse)
-        slopes_NHC = _slopes(both_EH, x_NHC, x_NHC, ctx.graph, False, ctx.slope)
-        return slopes_NHC * att_HC, (slopes_NHC * x_NHC).sum(0), None, None
 
 
 def _scores(
@@ -138,8 +113,6 @@ def _chunk(features: Tensor) -> int:
 
 #: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
 additive = differentiable(_Additive, reference.additive)
-#: shared_additive(x_NHC, att_HC, graph, slope)
-shared_additive = differentiable(_SharedAdditive, reference.shared_additive)
 
 
 def edge_additive(
@@ -153,6 +126,4 @@ def edge_additive(
 
     .. math:: s_{ijh} = a_h \cdot \mathrm{LeakyReLU}(x^{dst}_{ih} + x^{src}_{jh})
     """
-    if x_dst is x_src and graph.reverse is not None:
-        return shared_additive(x_src, att, graph, negative_slope)
     return additive(x_dst, x_src, att, graph, negative_slope)

@@ -68,8 +68,3 @@ def additive(
     """Additive attention scores."""
     pairs_EHC = spread(x_dst_NHC, graph, False) + spread(x_src_NHC, graph, True)
     return (F.leaky_relu(pairs_EHC, slope) * att_HC).sum(-1)
-
-
-def shared_additive(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
-    """Additive attention scores between the same features at both ends."""
-    return additive(x_NHC, x_NHC, att_HC, graph, slope)

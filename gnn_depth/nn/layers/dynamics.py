@@ -279,9 +279,6 @@ class ReactionDiffusion(_Step):
         change = torch.sigmoid(self.alpha) * diffusion + self.beta * reaction
         return own + self.step_size * change
 
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, reaction={self.reaction}"
-
 
 def _antisymmetric_map(x: Tensor, weight: Tensor, damping: float) -> Tensor:
     r"""The rows of x times :math:`(W - W^\top - \gamma I)^\top`."""

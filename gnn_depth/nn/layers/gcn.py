@@ -175,9 +175,6 @@ class GCNII(Layer):
         beta = torch.log1p(self.theta / self.depth.to(x.dtype))
         return torch.lerp(h, self.lin(h), beta)
 
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, alpha={self.alpha}, theta={self.theta}"
-
 
 @register("layer", "sage")
 class SAGE(_SumOfMaps):

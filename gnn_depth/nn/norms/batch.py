@@ -139,6 +139,3 @@ class DiffGroupNorm(FeatureNorm):
             unbiased = variance.detach() * (nodes / (nodes - 1))
             self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
         return mean, variance
-
-    def extra_repr(self) -> str:
-        return f"weight={self.weight}"

@@ -75,6 +75,3 @@ class NodeNorm(FeatureNorm):
         variance = wide.var(-1, correction=0, keepdim=True)
         # The variance, not its root, is raised: hence half the power.
         return (wide * (variance + self.eps).pow(-0.5 / self.p)).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"

@@ -66,9 +66,6 @@ class NeighborNorm(FeatureNorm):
             out = self.gamma * out + self.beta
         return out.to(x.dtype)
 
-    def extra_repr(self) -> str:
-        return f"per_channel={self.per_channel}"
-
 
 def neighbourhood_mean(x: Features, graph: Graph) -> Features:
     """Mean over the sources of the edges into each node, and the node itself."""

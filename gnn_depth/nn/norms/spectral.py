@@ -140,12 +140,6 @@ class SpectralNorm(LimitedNorm):
                 norms[position].u = u[position].to(dtype)
                 norms[position].v = v[position].to(dtype)
 
-    def extra_repr(self) -> str:
-        options = super().extra_repr()
-        if self.whole_layer:
-            options += ", whole_layer=True"
-        return options
-
 
 def certified(
     weights: Float[Tensor, "matrices outputs inputs"],

@@ -59,9 +59,6 @@ class LimitedNorm(WeightNorm):
             stretch = torch.where(size > TINY, size / self.bound, 1.0)
         return (weight * stretch.reciprocal()).to(weight.dtype)
 
-    def extra_repr(self) -> str:
-        return f"bound={self.bound:.6g}, mode={self.mode}"
-
 
 @register("norm", "weight_frobenius")
 class FrobeniusNorm(LimitedNorm):

@@ -132,14 +132,6 @@ CASES = {
         lambda dst, src, att, g: reference.edge_additive(dst, src, att, g, SLOPE),
         lambda g, h: (on_nodes(g, h), on_sources(g, h), randn(h, 3)),
     ),
-    # A block's targets are its first sources.
-    "edge_additive_shared": Case(
-        lambda x, att, g: edge_additive(
-            x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE
-        ),
-        lambda x, att, g: reference.edge_additive(x, x, att, g, SLOPE),
-        lambda g, h: (on_sources(g, h), randn(h, 3)),
-    ),
     "segment_sum": Case(segment_sum, reference.segment_sum, on_edges),
     "segment_max": Case(
         lambda v, g: segment_max(v, g)[g.in_degree > 0], reference.segment_max, on_edges
@@ -171,6 +163,7 @@ CASES = {
         lambda dst, src, att, f, g: additive_attention(dst, src, att, g, f, mask_of),
         lambda g, h: (on_nodes(g, h), on_sources(g, h), randn(h, 3), randn(g.num_nodes, h)),
     ),
+    # A block's targets are its first sources.
     "attend_additive_shared": Case(
         lambda x, att, g: attend_additive(
             x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE

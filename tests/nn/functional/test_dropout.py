@@ -121,32 +121,3 @@ def test_masks_of_successive_calls_are_independent(p):
         correlation = (masks @ moved.t() / (p * (1 - p)) / 2**16).triu(1)
         assert correlation.abs().max() < 5 / 2**8
         assert abs(correlation.sum()) < 5 * (40 * 39 / 2) ** 0.5 / 2**8
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_seeds_that_differ_in_one_bit_give_hardly_correlated_masks(number):
-    for bit in (0, 1, 8, 15, 16, 24, 30, 31):
-        flip = torch.zeros(2, dtype=torch.int32)
-        flip[number] = 2**bit - (2**32 if bit == 31 else 0)
-        products = [
-            standardised(2**16, s, 0.5) * standardised(2**16, s ^ flip, 0.5) for s in seeds(8)
-        ]
-        assert torch.stack(products).mean().abs() < 5 / 2**9.5 + 0.1, bit
-
-
-@HALF
-@pytest.mark.parametrize(("rows", "width"), [(256, 64), (40, 1433)])
-def test_the_corners_of_rectangles_are_independent(p, rows, width):
-    parities = []
-    for seed in seeds(24):
-        mask = standardised(rows * width, seed, p).view(rows, width).double()
-        squares = mask.square()
-        # Over all pairs of columns: (sum m_ij m_lj)^2 is twice their products, and the squares of
-        # each.
-        twice = (mask @ mask.t()).square() - squares @ squares.t()
-        parities.append(
-            twice.triu(1).sum() / 2 / (rows * (rows - 1) * width * (width - 1) / 4) ** 0.5
-        )
-    z = torch.stack(parities)
-    assert z.abs().max() < 5
-    assert abs(z.mean()) * 24**0.5 < 5

@@ -14,7 +14,6 @@ from gnn_depth.nn.functional import (
     segment_max,
     segment_softmax,
     segment_sum,
-    sparse,
 )
 
 
@@ -35,33 +34,6 @@ def test_lower_precisions_come_back_in_their_own_type(graph, dtype):
         assert gradient.dtype == dtype
 
 
-def test_aggregation_without_heads_hands_its_gradient_on_as_it_is(graph):
-    grads = []
-    x = torch.randn(9, 3, requires_grad=True)
-    out = aggregate(torch.rand(graph.num_edges), x, graph)
-    out.grad_fn.register_hook(lambda given, _: grads.append(given[0]))
-    given = torch.randn(9, 3)
-    out.backward(given)
-    assert grads[0].data_ptr() == given.data_ptr()
-
-
-@pytest.mark.parametrize("function", [aggregate, edge_dot])
-def test_inputs_that_need_no_gradient_get_none_and_cost_none(graph, function, monkeypatch):
-    calls = []
-    for name in ("spmm", "sddmm"):
-        original = getattr(sparse, name)
-        monkeypatch.setattr(
-            sparse, name, lambda *args, f=original, n=name: calls.append(n) or f(*args)
-        )
-    first = torch.randn(graph.num_edges, 2) if function is aggregate else torch.randn(9, 2, 3)
-    x = torch.randn(9, 2, 3, requires_grad=True)
-    out = function(first, x, graph)
-    calls.clear()
-    out.sum().backward()
-    assert x.grad is not None
-    assert calls == ["spmm"]
-
-
 @pytest.mark.parametrize("learned", [True, False])
 def test_aggregation_keeps_the_features_only_for_weights_that_are_learned(graph, learned):
     kept = []
@@ -73,14 +45,6 @@ def test_aggregation_keeps_the_features_only_for_weights_that_are_learned(graph,
         aggregate(weights, x, graph)
     assert (x.data_ptr() in kept) == learned
     assert weights.data_ptr() in kept
-
-
-def test_a_graph_without_nodes_has_additive_scores_of_no_edges():
-    x = torch.randn(0, 2, 3, requires_grad=True)
-    scores = edge_additive(x, x, torch.randn(2, 3), Graph(torch.zeros(2, 0, dtype=torch.long), 0))
-    scores.sum().backward()
-    assert scores.shape == (0, 2)
-    assert x.grad.shape == x.shape
 
 
 def test_softmax_sums_to_one_over_every_neighbourhood_even_at_huge_scores(graph):

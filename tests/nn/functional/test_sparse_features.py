@@ -28,24 +28,7 @@ def large():
     return words(256, 256)
 
 
-def test_no_non_zeros_give_the_bias_and_no_gradient():
-    linear = Linear(6, 2)
-    out = linear(sparse_form(torch.zeros(4, 6)))
-    assert torch.equal(out, linear.bias.expand(4, 2))
-    out.sum().backward()
-    assert (linear.weight.grad == 0).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precisions_come_back_in_their_own_type(dtype):
-    dense = words(30, 40)
-    linear = Linear(40, 5).to(dtype)
-    out = linear(sparse_form(dense.to(dtype)))
-    assert out.dtype == dtype
-    torch.testing.assert_close(out, linear(dense.to(dtype)), rtol=0.05, atol=0.05)
-
-
-def test_it_is_used_for_large_float_matrices_with_less_than_a_tenth_of_non_zeros_only(large):
+def test_it_is_used_for_large_float_matrices_of_few_non_zeros_only(large):
     assert (DENSEST, SMALLEST) == (0.1, 2**16)
     x = torch.zeros(256, 256)
     x.view(-1)[: 2**16 // 10] = 1  # 6553 of 6553.6
@@ -76,17 +59,8 @@ def shuffled_through_data(x):
     x.data = x.data.roll(3, 0)
 
 
-def lengthened_through_data(x):
-    x.data = torch.cat([x.data, x.data])
-
-
-@pytest.mark.parametrize(
-    "change", [scaled_by_numpy, shuffled_through_data, lengthened_through_data]
-)
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_it_is_made_anew_when_others_than_torch_change_the_features(large, change, contiguous):
-    if not contiguous:
-        large = large.t()
+@pytest.mark.parametrize("change", [scaled_by_numpy, shuffled_through_data])
+def test_it_is_made_anew_when_others_than_torch_change_the_features(large, change):
     before = sparse_features(large)
     assert sparse_features(large) is before
     change(large)
@@ -122,13 +96,6 @@ def test_features_under_torch_func_stay_dense_and_are_differentiated(large):
 
     expected = linear.weight.sum(0).expand(256, -1).detach()
     torch.testing.assert_close(torch.func.grad(total)(large), expected)
-    tangent = torch.randn(256, 256)
-    _, moved = torch.func.jvp(total, (large,), (tangent,))
-    torch.testing.assert_close(moved, (tangent * expected).sum(), rtol=1e-4, atol=1e-3)
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(large, tangent)
-        moved = torch.autograd.forward_ad.unpack_dual(total(dual)).tangent
-        torch.testing.assert_close(moved, (tangent * expected).sum(), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4, 0.6, 1.0])

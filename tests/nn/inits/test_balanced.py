@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 import torch
 
-from gnn_depth.builder import resolved
 from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import (
@@ -43,9 +42,7 @@ def assert_balanced(stack):
 
 
 @pytest.mark.parametrize(("variant", "assembly"), STACKS)
-def test_every_neuron_is_balanced_whatever_the_base_the_layers_and_how_they_are_put_together(
-    variant, assembly
-):
+def test_every_neuron_is_balanced_for_every_base_layer_and_assembly(variant, assembly):
     stack = stack_of(variant, assembly)
     assert not all((imbalance(link).abs() <= 1e-6 * size(link)).all() for link in links(stack))
     for name, base in BASES.items():
@@ -109,16 +106,6 @@ def test_a_balanced_orthogonal_stack_stays_linear(graph):
     BalancedOrthogonal(1.5)(stack)
     x = torch.randn(9, 10)
     torch.testing.assert_close(-stack(-x, graph), stack(x, graph), rtol=1e-4, atol=1e-5)
-
-
-def test_a_config_names_the_base_with_its_options():
-    for base, complete in (
-        ({"name": "xavier", "gain": 2}, {"name": "xavier", "distribution": "normal", "gain": 2.0}),
-        ("orthogonal", {"name": "orthogonal", "gain": 1.0}),
-    ):
-        found = resolved("init", {"name": "balanced", "base": base, "beta": 3})
-        assert (found["name"], found["beta"]) == ("balanced", 3.0)
-        assert found["base"].items() >= complete.items()
 
 
 def test_the_scales_of_neurons_that_feed_each_other_solve_their_equations():

@@ -57,27 +57,6 @@ def test_the_model_of_the_paper_is_a_stack(graph):
     assert distance(got, wanted) <= 1e-12
 
 
-@pytest.mark.parametrize("rounds", [2, 3])
-def test_in_training_inputs_of_layers_encoder_and_decoder_are_dropped_and_the_first_state_is_not(
-    rounds, graph
-):
-    stack = model(rounds, dropout=0.4, outer_dropout=0.6)
-    seen, firsts = [], []
-    for module in (stack.encoder, *stack.layers, stack.decoder):
-        module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
-    for layer in stack.layers:
-        layer.register_forward_pre_hook(lambda _, inputs: firsts.append(inputs[2].detach()))
-    stack(X, graph)
-    assert 0.3 < (seen[0] == 0).double().mean() < 0.9
-    torch.testing.assert_close(seen[0][seen[0] != 0], (X / 0.4)[seen[0] != 0])
-    expected = torch.relu(stack.encoder(seen[0])) if len(seen) else None
-    for first in firsts:
-        torch.testing.assert_close(first, expected)
-    h = stack.layers[-1](seen[rounds], graph, firsts[-1]).relu()
-    last = seen[rounds + 1]
-    torch.testing.assert_close(last[last != 0], (h / 0.4)[last != 0])
-
-
 def test_layers_know_their_depth_in_any_precision():
     for dtype in (torch.float32, torch.float64):
         stack = model(3).float().to(dtype)

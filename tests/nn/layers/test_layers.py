@@ -33,9 +33,7 @@ def test_reset_draws_every_parameter_anew(variant):
 
 
 @pytest.mark.parametrize("name", WITH_SCORES)
-def test_heads_that_share_a_width_each_have_a_part_of_it_and_attention_dropout_acts_in_training_only(
-    name, graph
-):
+def test_heads_may_share_a_width_and_attention_is_dropped_in_training_only(name, graph):
     layer = LAYERS[name](IN, 32, heads=8, split_heads=True, dropout=0.5)
     assert (layer.out_channels, layer.width) == (4, 32)
     assert LAYERS[name](5, 32, heads=8).width == 256

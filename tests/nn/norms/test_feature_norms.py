@@ -84,7 +84,7 @@ def test_sums_over_nodes_of_half_precision_do_not_overflow():
     assert not MeanSubtractionNorm()(x, halves.node_to_graph).isfinite().all()
 
 
-def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(
+def test_layer_and_batch_norm_give_mean_zero_and_variance_one(
     graph,
 ):
     x = 3 * torch.randn(9, 4) + 2
@@ -96,12 +96,3 @@ def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_an
         torch.testing.assert_close(
             out.var(dim, unbiased=False), torch.ones(out.mean(dim).shape), atol=1e-3, rtol=0
         )
-
-
-@pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
-def test_identical_nodes_stay_identical_and_have_gradients_of_a_bearable_size(norm):
-    x = torch.ones(6, 4, requires_grad=True)
-    out = norm(4)(x, one_graph)
-    (out * torch.randn(6, 4)).sum().backward()
-    assert (out == 0).all()
-    assert 0 < x.grad.abs().max() < 1e4

@@ -4,9 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import Mean
 from gnn_depth.nn.skips import (
     AdaptiveInitial,
     FeedForward,
@@ -43,11 +41,6 @@ def test_gradient_gating_is_its_formula_node_by_node(p, graph):
             gates.append(torch.zeros(4, dtype=DTYPE))
     gate = torch.stack(gates)
     agree(skip(update, [x], graph), (1 - gate) * x + gate * update, [update, x])
-
-
-def test_under_gradient_gating_nodes_whose_updates_agree_do_not_change(graph):
-    skip, (x,) = GradientGating([4], 4), rows(4)
-    assert torch.equal(skip(torch.ones(9, 4, dtype=DTYPE), [x], graph), x)
 
 
 def test_an_oscillator_moves_by_its_velocity_which_starts_as_the_state(graph):
@@ -99,13 +92,6 @@ def test_ordered_gating_is_its_formula_and_the_gates_never_close_again(graph):
     torch.testing.assert_close(second[:, -1], torch.ones(9, dtype=DTYPE))
 
 
-def test_where_the_gates_are_open_ordered_gating_keeps_the_state(graph):
-    skip, (update, x) = Ordered([8], 8, chunks=2).double(), rows(8, 8)
-    state, gate = skip(update, [x], graph, torch.ones(9, 2, dtype=DTYPE))
-    torch.testing.assert_close(state, skip.norm(x))
-    assert (gate == 1).all()
-
-
 @pytest.mark.parametrize(
     ("widths", "chunks", "message"),
     [([6], 2, "width 6 .*width 8: use encoder linear"), ([8], 3, "3 chunks cannot share .* 8")],
@@ -113,14 +99,6 @@ def test_where_the_gates_are_open_ordered_gating_keeps_the_state(graph):
 def test_ordered_gating_refuses_widths_that_it_cannot_divide(widths, chunks, message):
     with pytest.raises(ValueError, match=message):
         Ordered(widths, 8, chunks)
-
-
-def test_a_stack_of_ordered_gating_over_means_learns_nothing_from_the_layers_but_the_gates(graph):
-    stack = DeepGNN(6, 3, Mean, 4, 8, skip=Ordered, activation="identity")
-    assert not list(stack.layers.parameters())
-    out = stack(torch.randn(9, 6), graph)
-    out.square().sum().backward()
-    assert all(parameter.grad is not None for parameter in stack.parameters())
 
 
 def test_feed_forward_and_gated_local_are_their_formulas(graph):
@@ -163,11 +141,3 @@ def test_each_node_mixes_in_its_first_state_by_a_strength_of_its_own(graph):
         strength * update + (1 - strength) * (first @ skip.lin.weight.t()),
         [update, first, *skip.parameters()],
     )
-
-
-def test_dropout_inside_feed_forward_acts_in_training_only():
-    alone = Graph(torch.zeros(2, 0, dtype=torch.long), 9)
-    skip, (update, x) = drawn(FeedForward([4], 4, dropout=0.5)), rows(4, 4)
-    assert not torch.equal(skip(update, [x], alone), skip(update, [x], alone))
-    skip.eval()
-    assert torch.equal(skip(update, [x], alone), skip(update, [x], alone))
