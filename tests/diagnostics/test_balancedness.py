@@ -267,7 +267,7 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
         "--measure",
         "balance_c",
         "--output",
-        str(tmp_path / "c.html"),
+        str(tmp_path / "c.png"),
     ]
     assert main(["plot", *words]) == 0, capsys.readouterr().err
 

@@ -96,7 +96,7 @@ def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsy
         assert np.isfinite(measured.values).all()
     assert "gradient_norm" not in (folder / "metrics.csv").read_text()
     for kind in ("heatmap", "layers", "history"):
-        output = tmp_path / f"{kind}.html"
+        output = tmp_path / f"{kind}.png"
         words = [
             "plot",
             kind,
