@@ -32,13 +32,12 @@ MAY_IMPORT = {
     "runs": set(),
     "signals": set(),
     "measurements": set(),
-    "web_page": set(),
     "part_specs": BASE,
     "builder": BUILDER,
     "config_file": {"registry", "part_specs", "yaml_limits"},
     "nn": {"nn"} | BUILDER | GRAPH,
     "data": {"data"} | BUILDER | GRAPH,
-    "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements", "web_page"}
+    "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements"}
     | BUILDER
     | GRAPH,
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
@@ -55,7 +54,6 @@ MAY_IMPORT = {
         "sweeps",
         "_version",
     }
-    | {"web_page"}
     | BUILDER
     | GRAPH
     | RUNS,

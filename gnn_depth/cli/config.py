@@ -30,7 +30,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import CommandIndex
 from gnn_depth.cli.options import Options
-from gnn_depth.cli.outputs import check_output, check_predictions
+from gnn_depth.cli.outputs import check_predictions
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
 from gnn_depth.part_specs import GROUPS, SECTIONS, Where, items_of
 from gnn_depth.yaml_limits import value_in
@@ -194,9 +194,6 @@ def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None
             )
     if command == "predict":
         check_predictions(value_of("output", arguments, known))
-    page = value_of("html", arguments, known)
-    if command == "probe" and page:
-        check_output(page, (".html",), "--html")
 
 
 def value_of(key: str, arguments: Arguments, known: CommandIndex) -> Any:

@@ -84,8 +84,6 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
         yield "scales", _own(list[Positive], [], SCALES_HELP, nargs="+")
         about = "Layers to show in the table, `some` or `all`; every layer is measured."
         yield "layers", _own(Literal["some", "all"], "some", about)
-        about = "File for a web page with charts of every measure: FILE.html."
-        yield "html", _own(str | None, None, about)
         about = "Probe the model with each proposed remedy too, and compare."
         yield "try", _own(bool, False, about, nargs=0)
 

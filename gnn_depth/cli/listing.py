@@ -160,7 +160,7 @@ def help_of_run(command: str, known: CommandIndex, everything: bool) -> str:
     titles, order = ["data", "model", "run", "trainer"], []
     if command != "fit":
         titles = ["run", "data", "model", "trainer"]
-        order = ["ckpt_path", "output", "html"]
+        order = ["ckpt_path", "output"]
     groups = {title: parser.add_argument_group(title) for title in titles}
     add_own_options(groups["run"].add_argument)
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]

@@ -1,13 +1,11 @@
 """``gnn-depth probe``: measure every layer of a model in one pass, before or after training."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.outputs import write_whole
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.diagnostics.probe import Report, probe
 from gnn_depth.training import NodeClassifier
@@ -18,15 +16,8 @@ from gnn_depth.training.summary import NEAR_CHANCE
 
 
 def probe_command(cli: CommandLineInterface) -> str:
-    """Probe the model of a command line, write the web page if requested, and return the report's
-    text."""
-    report = probe_config(cli)
-    text = report.text(every=cli.resolved["layers"] == "all")
-    if cli.resolved["html"] is None:
-        return text
-    path = Path(cli.resolved["html"])
-    write_whole(path, report.html, "--html")
-    return f"{text}\n\nweb page: {path}"
+    """Probe the model of a command line, and return the report's text."""
+    return probe_config(cli).text(every=cli.resolved["layers"] == "all")
 
 
 @torch.no_grad()

@@ -11,22 +11,22 @@ precision. Then :math:`\delta = 0`, and c is constant under gradient flow: Musta
 Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.callbacks import StepCallback
 from gnn_depth.diagnostics.layer_statistics import Measure
-from gnn_depth.diagnostics.log import MeasureLog, save_measurements
-from gnn_depth.measurements import MeasureValues
+from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.nn.neurons import Link, WeightRole
 from gnn_depth.ranges import Count, NonNegative, in_range
 
@@ -157,49 +157,74 @@ def distribution(
     return found.masked_fill(unknown, torch.nan).transpose(0, 1)
 
 
+def change_measures(epsilon: float) -> list[Measure]:
+    """The measures of :meth:`ParameterChange.values`, in the order of its rows."""
+    measures = []
+    for kind, form in (("weights", "relative change"), ("attention", "change")):
+        units = {
+            f"changed_{kind}": f"fraction of {kind} changed by more than {epsilon:g}",
+            f"unchanged_{kind}": f"fraction of {kind} that is unchanged",
+        }
+        for statistic in STATISTICS:
+            units[f"change_{kind}_{statistic}"] = f"{statistic} {form} of {kind}"
+        for name, unit in units.items():
+            measures.append(Measure(f"balance_{name}", f"balance/{name}", unit, log10=False))
+    return measures
+
+
 class ParameterChange:
     """How far the parameters have moved since training began.
 
     It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed
     run compares with the start of the original run.
+
+    Args:
+        matrices: The matrices of each layer.
+        attention: The attention parameters of each layer.
     """
 
-    def __init__(self, sets: Sequence[Sequence[Tensor]] = ()) -> None:
-        self._sets = sets
+    def __init__(
+        self, matrices: Sequence[Sequence[Tensor]] = (), attention: Sequence[Sequence[Tensor]] = ()
+    ) -> None:
+        self._kinds = (matrices, attention)
+        # Shared layers have the same parameters, which are copied once.
+        self._parameters = list(dict.fromkeys(chain(*matrices, *attention)))
         self._before: list[Tensor] | None = None
 
     def start(self) -> None:
         """Store the current parameters as the initial ones, unless a checkpoint has restored an
         earlier run's."""
-        parameters = self._parameters()
-        before = self._before or [parameter.detach().clone() for parameter in parameters]
+        before = self._before or [parameter.detach().clone() for parameter in self._parameters]
         self._before = []
-        for old, new in zip(before, parameters, strict=True):
+        for old, new in zip(before, self._parameters, strict=True):
             self._before.append(old.to(new.device))
 
-    def sizes(self, relative: bool) -> list[Tensor]:
-        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or its ratio to
-        :math:`|\theta_0|`.
-
-        The relative change of a parameter that was zero is infinite, or zero if it is still zero.
-        """
-        if self._before is None:
-            return []
-        moved: dict[Tensor, Tensor] = {}
-        for parameter, old in zip(self._parameters(), self._before, strict=True):
+    def values(self, epsilon: float) -> Float[Tensor, "measures layers"]:
+        r"""The fractions of each layer's parameters with
+        :math:`|\theta - \theta_0| > \epsilon |\theta_0|` and with :math:`\theta = \theta_0`, and
+        the distribution of the change: relative for matrices, absolute for attention parameters,
+        which may start at zero. NaN for a layer that has none; no layers before training."""
+        moved: dict[Tensor, tuple[Tensor, Tensor]] = {}
+        for parameter, old in zip(self._parameters, self._before or (), strict=False):
             # When a training has ended its parameters may be on another device than in it.
             old = old.to(parameter.device)
             change = (parameter.detach() - old).abs()
-            if relative:
-                change = torch.where(change == 0, change, change / old.abs())
-            moved[parameter] = change.flatten()
-        found = []
-        for parameters in self._sets:
-            changes = torch.empty(0)
-            if parameters:
-                changes = torch.cat([moved[parameter] for parameter in parameters])
-            found.append(changes)
-        return found
+            # Infinite for a parameter that was zero, or zero if it is still zero.
+            ratio = torch.where(change == 0, change, change / old.abs())
+            moved[parameter] = ratio.flatten(), change.flatten()
+        rows = []
+        for is_attention, layers in enumerate(self._kinds):
+            columns = []
+            for parameters in layers if moved else ():
+                both = [moved[parameter] for parameter in parameters]
+                ratios = torch.cat([torch.empty(0), *(ratio for ratio, _ in both)])
+                sizes = torch.cat([torch.empty(0), *(change for _, change in both)])
+                # Not "greater than", so that a parameter that became NaN counts as changed.
+                shares = [~(ratios <= epsilon), ratios == 0]
+                column = [float(share.double().mean()) for share in shares]
+                columns.append(column + _statistics(sizes if is_attention else ratios))
+            rows.append(torch.tensor(columns, dtype=torch.float64).view(-1, 8).t())
+        return torch.cat(rows)
 
     def state_dict(self) -> dict[str, list[Tensor] | None]:
         """The initial parameters."""
@@ -209,9 +234,13 @@ class ParameterChange:
         """Restore the initial parameters of the run that is resumed."""
         self._before = state["before"]
 
-    def _parameters(self) -> list[Tensor]:
-        # Shared layers have the same parameters, which are copied once.
-        return list(dict.fromkeys(chain.from_iterable(self._sets)))
+
+def _statistics(values: Tensor) -> list[float]:
+    """Mean, minimum, quartiles and maximum; NaN if there are no values."""
+    if not len(values):
+        return [np.nan] * len(STATISTICS)
+    ordered = values.double().cpu().numpy()
+    return [float(ordered.mean()), *np.quantile(ordered, QUANTILES, method="nearest").tolist()]
 
 
 class Balancedness(StepCallback):
@@ -283,6 +312,7 @@ class Balancedness(StepCallback):
         self.neurons = neurons
         self.changed = changed
         self.neuron_log = MeasureLog(NEURONS, shown=False)
+        self.change_log = MeasureLog(change_measures(changed), shown=False)
         self.change = ParameterChange()
         self._measured: tuple[Tensor, Tensor] | None = None  # waits for the end of the step
 
@@ -294,29 +324,26 @@ class Balancedness(StepCallback):
                 f"Balancedness measures one stack, and {self.stack!r} may match several: name one."
             )
         stack: Any = found[self.stack]
-        for part in ("layers", "links", "why_no_law"):
-            if not hasattr(stack, part):
-                raise MisconfigurationException(
-                    f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no "
-                    f"{part!r}: name a module that has layers, links() and why_no_law(), as "
-                    "DeepGNN."
-                )
+        if not all(hasattr(stack, part) for part in ("layers", "links", "why_no_law")):
+            raise MisconfigurationException(
+                f"Balancedness: {self.stack!r} is a {type(stack).__name__}: name a module that has "
+                "layers, links() and why_no_law(), as DeepGNN."
+            )
         try:
             self._links: list[Link] = list(stack.links())
         except ValueError as error:
             raise MisconfigurationException(f"Balancedness: {error}") from error
-        matrices, attention = [], []
-        for layer in stack.layers:
-            weights = layer.weight_chain()
-            matrices.append(weights.incoming)
-            attention.append(weights.attention)
+        chains = [layer.weight_chain() for layer in stack.layers]
+        matrices = [weights.incoming for weights in chains]
+        attention = [weights.attention for weights in chains]
         self._sets: list[Sequence[Tensor]] = [*matrices, *attention]
         self._check_law(stack)
         layers = [link.states[0] for link in self._links]
         # From layer 0 if the input neurons of the first layer can be rescaled.
         self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
         self.neuron_log.open(layers)
-        self.change = ParameterChange(self._sets)
+        self.change_log.open(range(1, len(matrices) + 1))
+        self.change = ParameterChange(matrices, attention)
         self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -328,17 +355,13 @@ class Balancedness(StepCallback):
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        fractions: list[float | None] = []
-        for sizes in self.change.sizes(relative=True):
-            if len(sizes):
-                fractions.append(_share(~(sizes <= self.changed)))
-            else:
-                fractions.append(None)  # JSON has no NaN
-        if not fractions:
+        shares = self.change.values(self.changed)[[0, 8]]
+        if not shares.numel():
             return {}
-        layers = len(fractions) // 2
-        kinds = {"weights": fractions[:layers], "attention": fractions[layers:]}
-        return {"changed": {"by_more_than": self.changed, **kinds}}
+        found: dict[str, Any] = {"by_more_than": self.changed}
+        for kind, of_layers in zip(("weights", "attention"), shares.tolist(), strict=True):
+            found[kind] = [None if math.isnan(share) else share for share in of_layers]
+        return {"changed": found}  # JSON has no NaN
 
     def state_dict(self) -> dict[str, Any]:
         parts = ("measure_log", "neuron_log", "change")
@@ -399,45 +422,7 @@ class Balancedness(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         super()._close(trainer)
         self.neuron_log.close(trainer)
-        save_measurements(trainer, list(self._changes(np.array([trainer.global_step]))))
-
-    def _changes(self, steps: np.ndarray) -> Iterator[MeasureValues]:
-        """How much the parameters of each layer changed in training; nothing if no training has
-        begun."""
-        relative, absolute = self.change.sizes(relative=True), self.change.sizes(relative=False)
-        layers = len(relative) // 2
-        if not layers:
-            return
-        # Attention parameters may start at zero, where no relative change has a distribution.
-        rows = {
-            "weights": (relative[:layers], relative[:layers], "relative change"),
-            "attention": (relative[layers:], absolute[layers:], "change"),
-        }
-        for kind, (ratios, sizes, form) in rows.items():
-            by_more, unchanged, statistics = [], [], []
-            for ratio, size in zip(ratios, sizes, strict=True):
-                # Not "greater than", so that a parameter that became NaN counts as changed.
-                by_more.append(_share(~(ratio <= self.changed)))
-                unchanged.append(_share(ratio == 0))
-                statistics.append(_statistics(size))
-            text = f"fraction of {kind} changed by more than {self.changed:g}"
-            yield MeasureValues(f"balance_changed_{kind}", steps, np.array([by_more]), text)
-            text = f"fraction of {kind} that is unchanged"
-            yield MeasureValues(f"balance_unchanged_{kind}", steps, np.array([unchanged]), text)
-            for statistic, values in zip(STATISTICS, np.array(statistics).T, strict=True):
-                text = f"{statistic} {form} of {kind}"
-                name = f"balance_change_{kind}_{statistic}"
-                yield MeasureValues(name, steps, values[None], text)
-
-
-def _share(chosen: Bool[Tensor, "_"]) -> float:
-    """The fraction that is true; NaN of nothing."""
-    return float(chosen.double().mean())
-
-
-def _statistics(values: Tensor) -> list[float]:
-    """Mean, minimum, quartiles and maximum; NaN if there are no values."""
-    if not len(values):
-        return [np.nan] * len(STATISTICS)
-    ordered = values.double().cpu().numpy()
-    return [float(ordered.mean()), *np.quantile(ordered, QUANTILES, method="nearest").tolist()]
+        changes = self.change.values(self.changed)
+        if changes.numel():
+            self.change_log.add(trainer, trainer.global_step, changes)
+            self.change_log.close(trainer)

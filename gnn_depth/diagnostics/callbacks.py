@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
-from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_warn
@@ -17,7 +16,6 @@ from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layer_numbers, select
 from gnn_depth.diagnostics.layer_statistics import Processes, measures_called
 from gnn_depth.diagnostics.log import MeasureLog
-from gnn_depth.diagnostics.moments import RowMoments
 from gnn_depth.measurements import frame
 from gnn_depth.ranges import Count, in_range
 
@@ -223,7 +221,6 @@ class LayerCallback(StepCallback):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
-        self._measures = measures_called(self.measures)
         super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
         self.layers = layers
         self._driver: LayerDriver | None = None
@@ -235,21 +232,20 @@ class LayerCallback(StepCallback):
         """Names of what is measured."""
 
     def _make_log(self) -> Any:
-        return MeasureLog(self._measures)
+        return MeasureLog(measures_called(self.measures))
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
-        layers = layer_numbers(list(found))
-        only_between = all(measure.between for measure in self._measures)
-        if len(layers) == 1 and only_between:
+        layers, measures = layer_numbers(list(found)), self.measure_log.measures
+        if len(layers) == 1 and all(measure.between for measure in measures):
             raise MisconfigurationException(
                 f"{type(self).__name__} compares each layer with the next, and only one is called "
                 f"{self.layers!r}: take a pattern that matches several, or GradientSimilarity."
             )
         processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
-        self._driver = LayerDriver(pl_module, found, self._measures, processes=processes)
-        self.measure_log.open(layers[:-1] if only_between else layers)
+        self._driver = LayerDriver(pl_module, found, measures, processes=processes)
+        self.measure_log.open(layers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
@@ -261,10 +257,15 @@ class LayerCallback(StepCallback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        assert self._driver is not None
-        begins = trainer.global_step != self._step
+        is_first = trainer.global_step != self._step  # accumulated batches are one step
         super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
-        if begins:  # accumulated batches are one step
+        if self._due or is_first:
+            self._begin(trainer, is_first)
+
+    def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
+        """Look at a batch, which may be the first of its step."""
+        assert self._driver is not None
+        if is_first:
             self._driver.begin_step()
         if self._due:
             self._driver.attach()
@@ -274,21 +275,7 @@ class LayerCallback(StepCallback):
         if self._measured is None:  # a line search moves the parameters between evaluations
             self._driver.keep_parameters()
         self._driver.end_backward(scale)
-        values, gradients = self._driver.end_step(loss_scale(trainer))
-        self._measured = self._rows(values, gradients, trainer.strategy.root_device)
-
-    def _rows(
-        self, values: dict[str, Tensor], gradients: RowMoments | None, device: torch.device
-    ) -> Float[Tensor, "measures layers"]:
-        """The values of a step as they are logged; NaN for its update, still to come."""
-        count = len(self.measure_log.layers)
-        shape = (len(self._measures), count)
-        rows = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
-        for row, measure in zip(rows, self._measures, strict=True):
-            of_layers = values.get(measure.name)
-            if of_layers is not None:
-                row[: len(of_layers)] = of_layers
-        return rows
+        self._measured = self._driver.end_step(loss_scale(trainer))
 
     def _record(self, trainer: L.Trainer) -> None:
         assert self._driver is not None
@@ -296,14 +283,13 @@ class LayerCallback(StepCallback):
         if self._measured is None:
             return
         values, self._measured = self._measured, None
-        for name, of_layers in self._driver.of_updates().items():
-            values[list(self.measures).index(name), : len(of_layers)] = of_layers
+        self._driver.add_updates(values)
         self.measure_log.add(trainer, self._step, values)
         self._driver.begin_step()  # nothing of this step is kept
 
     def _close(self, trainer: L.Trainer) -> None:
         if self._driver is not None:
-            self._driver.remove()
+            self._driver.close()
         self._driver = None  # nothing of the model is kept
         super()._close(trainer)
 

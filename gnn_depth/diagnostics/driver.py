@@ -3,14 +3,13 @@
 Callbacks, :class:`gnn_depth.watch` and the probe all measure with :class:`LayerDriver`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.calls import Call, CallArguments, CallRecorder
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
     MOMENTS,
@@ -23,6 +22,7 @@ from gnn_depth.diagnostics.layer_statistics import (
     update_ratio,
 )
 from gnn_depth.diagnostics.moments import RowMoments
+from gnn_depth.diagnostics.states import Call, CallArguments, StateRecorder
 from gnn_depth.graph import Graph
 from gnn_depth.registry import first_of
 
@@ -39,7 +39,7 @@ class LayerDriver:
 
     A step begins with :meth:`begin_step`. :meth:`end_backward` reads the gradients of parameters
     when they are complete, and :meth:`end_step` returns the values. In between, a
-    :class:`CallRecorder` collects the hidden states and their gradients.
+    :class:`StateRecorder` collects the hidden states and their gradients.
 
     A measure has one value for each *column*. A column is usually a layer; see ``by_call``.
 
@@ -67,7 +67,7 @@ class LayerDriver:
         self,
         model: nn.Module,
         layers: Mapping[str, nn.Module],
-        measures: list[Measure],
+        measures: Sequence[Measure],
         *,
         edge_index: Tensor | Graph | None = None,
         by_call: bool = False,
@@ -95,7 +95,7 @@ class LayerDriver:
         self._of_states = list(statistics.get("states", ()))
         self._of_parameters = list(statistics.get("parameters", ()))
         self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
-        self.recorder = CallRecorder(
+        self.recorder = StateRecorder(
             model,
             self._inputs,
             self._layers,
@@ -105,44 +105,43 @@ class LayerDriver:
             training_only,
         )
         if automatic:
-            self.recorder.after_backward = self.end_backward
+            self.recorder.passes.after = self.end_backward
         # The places of each module's names in self._names. Its calls in a pass go to them in turn.
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(self._inputs):
             self._places.setdefault(module, []).append(place)
         # For each column the place of its name.
-        self.columns = list(range(len(self._names)))
+        self._columns = list(range(len(self._names)))
         if by_call:  # a module with two names is one layer
-            self.columns = [places[0] for places in self._places.values()]
+            self._columns = [places[0] for places in self._places.values()]
         # True once a layer has been called several times in a pass, and from then on: columns must
         # mean the same in all steps.
         self._is_by_call = False
-        self._parameters: dict[str, Tensor] = {}  # values of parameters' gradients, by measure
         self._before: list[list[Tensor]] = []  # copies of each layer's parameters before the step
-        self._scale: Tensor | None = None  # of the loss in the last backward pass
+        self._forget()
 
     # Columns
 
     @property
     def layers(self) -> dict[int, str]:
         """The name of each column's layer, by the layer's number, or by that of the call."""
-        names = [self._names[place] for place in self.columns]
+        names = [self._names[place] for place in self._columns]
         if self._is_by_call:  # the numbers in their names would appear several times
             return dict(enumerate(names, start=1))
         return dict(zip(layer_numbers(names), names, strict=True))
 
     def modules(self) -> list[nn.Module]:
         """The layer of each column."""
-        return [self._layers[place] for place in self.columns]
+        return [self._layers[place] for place in self._columns]
 
     def calls_by_column(self) -> list[list[Call]]:
         """The calls of each column in the forward passes of the loss."""
         passes = self.recorder.counted()
         if self._by_call and not self._is_by_call and any(map(_repeats, passes)):
             self._is_by_call = True
-            self.columns = []  # _columns_of adds one for each call
+            self._columns = []  # _columns_of adds one for each call
         columns = list(map(self._columns_of, passes))
-        found: list[list[Call]] = [[] for _ in self.columns]
+        found: list[list[Call]] = [[] for _ in self._columns]
         for of_pass, calls in zip(columns, passes, strict=True):
             for column, call in zip(of_pass, calls, strict=True):
                 found[column].append(call)
@@ -158,20 +157,14 @@ class LayerDriver:
             place = places[seen[call.module] % len(places)]
             seen[call.module] += 1
             if not self._is_by_call:
-                columns.append(self.columns.index(place))
+                columns.append(self._columns.index(place))
                 continue
             columns.append(number)
-            if number == len(self.columns):
-                self.columns.append(place)
+            if number == len(self._columns):
+                self._columns.append(place)
         return columns
 
     # A step
-
-    def begin_step(self) -> None:
-        """Forget the last step, and record calls from now on."""
-        self.recorder.clear()
-        self.notes = {}
-        self._parameters, self._scale = {}, None
 
     def attach(self) -> None:
         """Put the hooks on the model."""
@@ -188,7 +181,19 @@ class LayerDriver:
         refers to the call: a circle that Python does not see and never frees.
         """
         self.remove()
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Forget the last step, and record calls from now on."""
         self.recorder.clear()
+        self.notes = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        # The statistics of the gradients of each layer's parameters.
+        self._parameters: dict[Statistic, list[Any]] = {}
+        self._parameter_scale: Tensor | float = 1.0  # the loss scale that is in them
+        self._scale: Tensor | float = 1.0  # the scaler's, in the last backward pass
 
     @torch.no_grad()
     def end_backward(self, parameter_scale: Tensor | None = None) -> None:
@@ -201,19 +206,11 @@ class LayerDriver:
             # Now, as the scaler's update() after the optimizer's step may change its scale.
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
             parameter_scale = self._scale = self._scaler.scale(one)
-        frozen = []
-        for layer in self._layers:
-            frozen.append(not any(parameter.requires_grad for parameter in layer.parameters()))
+        if parameter_scale is not None:
+            self._parameter_scale = parameter_scale
         for statistic in self._of_parameters:
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
-            # Gradients of parameters are equal on all processes: gather from this one alone.
-            gathered = statistic.gather(of_layers, Processes())
-            for name, values in self._values_of("parameters", statistic, gathered).items():
-                # The share of zeros does not depend on the scale.
-                if parameter_scale is not None and statistic is not ZEROS:
-                    values = values / parameter_scale
-                is_frozen = torch.tensor(frozen, device=values.device)
-                self._parameters[name] = values.masked_fill(is_frozen, torch.nan)
+            self._parameters[statistic] = of_layers
 
     def keep_parameters(self) -> None:
         """Copy the parameters before the optimizer's step, if a measure reads updates."""
@@ -224,10 +221,8 @@ class LayerDriver:
             self._before.append([parameter.detach().clone() for parameter in layer.parameters()])
 
     @torch.no_grad()
-    def end_step(
-        self, loss_scale: Tensor | None = None
-    ) -> tuple[dict[str, Float[Tensor, "layers"]], RowMoments | None]:
-        """Compute the values of all measures except those of updates, and the gradients' moments.
+    def end_step(self, loss_scale: Tensor | None = None) -> Float[Tensor, "measures columns"]:
+        """Compute the values of all measures; NaN where there is none, and for updates.
 
         The gradients are of the mean loss over all processes, and the loss scale of mixed precision
         is divided out. The gradient of a state on which no loss depends is zero. All processes have
@@ -242,47 +237,48 @@ class LayerDriver:
             (count,) = self.processes.agreed("numbers of layers", [count])
             calls += [[] for _ in range(count - len(calls))]  # others have called more layers
         self._take_notes(calls)
-        values: dict[str, Tensor] = {}
+        device = self.processes.device
+        values = torch.full((len(self.measures), count), torch.nan, dtype=torch.float64).to(device)
         for number, statistic in enumerate(self._of_states):
-            merged = []
+            columns = []
             for of_column in calls:
                 parts = [call.state[number] for call in of_column if call.state is not None]
-                merged.append(statistic.merge(parts, self.processes.device))
-            gathered = statistic.gather(merged, self.processes)
-            values |= self._values_of("states", statistic, gathered)
-        gradients = None
+                columns.append(statistic.merge(parts, device))
+            gathered = statistic.gather(columns, self.processes)
+            self._compute(values, "states", statistic, gathered)
         if "gradients" in self.reads:
-            if loss_scale is None:
-                loss_scale = self._scale
-            gradients = self._gradients(calls, loss_scale)
-            values |= self._values_of("gradients", MOMENTS, gradients)
-        for name, of_layers in self._parameters.items():
-            values[name] = of_layers[self.columns]
-        return values, gradients
+            gradients = self._gradients(calls, self._scale if loss_scale is None else loss_scale)
+            self._compute(values, "gradients", MOMENTS, gradients)
+        for statistic, of_layers in self._parameters.items():
+            # Gradients of parameters are equal on all processes: gather from this one alone.
+            gathered = statistic.gather([of_layers[i] for i in self._columns], Processes())
+            self._compute(values, "parameters", statistic, gathered)
+        return values
 
-    def of_updates(self) -> dict[str, Float[Tensor, "layers"]]:
-        """Compare the parameters with the copies of :meth:`keep_parameters`, and forget these.
-
-        Returns:
-            The values of the measures that read updates; none without copies.
-        """
+    def add_updates(self, values: Float[Tensor, "measures columns"]) -> None:
+        """Compare the parameters with the copies of :meth:`keep_parameters`, if there are any, and
+        forget these."""
         before, self._before = self._before, []
-        if not before:
-            return {}
-        ratios = list(map(update_ratio, self._layers, before))
-        values = self._values_of("updates", MOMENTS, ratios)
-        return {name: of_layers[self.columns] for name, of_layers in values.items()}
+        if before:
+            ratios = [update_ratio(self._layers[i], before[i]) for i in self._columns]
+            self._compute(values, "updates", MOMENTS, ratios)
 
-    def _values_of(self, reads: str, statistic: Statistic, merged: Any) -> dict[str, Tensor]:
-        """The values of all measures that read one statistic of one thing."""
-        found = {}
-        for measure in self.measures:
-            if measure.reads == reads and measure.statistic is statistic:
-                assert measure.compute is not None
-                found[measure.name] = measure.compute(merged)
-        return found
+    def _compute(self, values: Tensor, reads: str, statistic: Statistic, merged: Any) -> None:
+        """Compute all measures that read one statistic of one thing, each into its row."""
+        for row, measure in zip(values, self.measures, strict=True):
+            if measure.reads != reads or measure.statistic is not statistic:
+                continue
+            assert measure.compute is not None
+            of_columns = measure.compute(merged)
+            if reads == "parameters" and statistic is not ZEROS:  # their share has no scale
+                of_columns = of_columns / self._parameter_scale
+            row[: len(of_columns)] = of_columns
+            if reads == "parameters":
+                for column, layer in enumerate(self.modules()):
+                    if not any(parameter.requires_grad for parameter in layer.parameters()):
+                        row[column] = torch.nan
 
-    def _gradients(self, calls: list[list[Call]], loss_scale: Tensor | None) -> RowMoments:
+    def _gradients(self, calls: list[list[Call]], loss_scale: Tensor | float) -> RowMoments:
         """The moments of the loss's gradients in every column."""
         device = self.processes.device
         columns = []
@@ -305,10 +301,8 @@ class LayerDriver:
             columns.append(MOMENTS.merge(parts, device))
         moments = MOMENTS.gather(columns, self.processes)
         # The loss of all processes is the mean of theirs, unless they share their batches.
-        factor: Any = 1.0 if self.processes.shared else 1.0 / self.processes.count
-        if loss_scale is not None:
-            factor = factor / loss_scale
-        return moments.times(factor)
+        factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
+        return moments.times(factor / loss_scale)
 
     def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[RowMoments | Tensor]:
         """All statistics of the hidden state that a layer is called with."""
@@ -341,11 +335,9 @@ class LayerDriver:
             if not recorder.in_transform:
                 notes["called"] = "no layer was called in training mode"
             return  # all other notes would follow from this one
-        missing = []
         # Another process may have called more layers, which have no names here.
-        for name, of_column in zip(self.layers.values(), calls, strict=False):
-            if not of_column:
-                missing.append(name)
+        names = zip(self.layers.values(), calls, strict=False)
+        missing = [name for name, of_column in names if not of_column]
         if missing:
             notes["missing"] = f"not called {{where}}: {first_of(missing, NAMED)}."
         unread = self._named(recorder.unreadable)
@@ -361,35 +353,21 @@ class LayerDriver:
                 "gradients are float16: if a GradScaler scales the loss, give it to watch as "
                 "scaler."
             )
-        if "gradients" in self.reads:
-            self._note_gradients()
-
-    def _note_gradients(self) -> None:
-        """Note why gradients of states could not be measured in this step."""
-        recorder, notes = self.recorder, self.notes
-        if recorder.had_only_others:
+        if "gradients" not in self.reads:
+            return
+        if not recorder.reached():
             notes["gradients"] = (
-                "no gradient of a loss arrived at a layer's input {where}: torch.autograd.grad "
-                "does not count, call backward() on the loss."
-            )
-        elif not recorder.reached():
-            notes["gradients"] = (
-                "no gradient arrived at a layer's input {where}: was there a backward pass?"
+                "no gradient arrived at a layer's input {where}: call backward() on the loss "
+                "(torch.autograd.grad does not count)."
             )
         differentiated = {call.module for call in recorder.calls if call.gradient is not None}
-        switched_off = {call.module for call in recorder.calls if call.without_autograd}
-        inputs = {call.module for call in recorder.calls if call.is_input}
-        without = self._named(inputs - differentiated)
+        called = {call.module for call in recorder.calls}
+        without = self._named(called - differentiated - recorder.unreadable)
         if without and recorder.had_loss:
             notes["input"] = (
-                "the state needs no gradient (an input, or behind frozen layers or a detach), so "
+                "the state takes no part in autograd (it is an input, comes from frozen layers, a "
+                "detach or torch.no_grad, or is inside a checkpoint with use_reentrant=True), so "
                 f"its gradient is empty: {without}."
-            )
-        without = self._named(switched_off - differentiated)
-        if without and recorder.had_loss:
-            notes["checkpoint"] = (
-                "the state is computed without autograd, as in torch.no_grad or a checkpoint with "
-                f"use_reentrant=True, so its gradient is not measured: {without}."
             )
 
     def _named(self, modules: set[nn.Module]) -> str:

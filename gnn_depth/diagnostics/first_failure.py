@@ -1,28 +1,32 @@
 """The first layer and step at which gradients fail: non-finite, smoothed out or expanded."""
 
 import sys
-import time
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import lightning as L
 import numpy as np
-import torch
 from jaxtyping import Float
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from gnn_depth.diagnostics.callbacks import LayerCallback
-from gnn_depth.diagnostics.log import ROWS, SECONDS
+from gnn_depth.diagnostics.layer_statistics import MEASURES, Measure
+from gnn_depth.diagnostics.log import StepValues
 from gnn_depth.diagnostics.loggers import log_findings
-from gnn_depth.diagnostics.measures import norm, similarity
-from gnn_depth.diagnostics.moments import RowMoments
 from gnn_depth.ranges import Count, Range, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
+#: What is examined in every layer: the number of rows, mu and norm of its gradients.
+EXAMINED = (
+    Measure("gradient_rows", "", "", log10=False, reads="gradients", compute=attrgetter("count")),
+    MEASURES["gradient_similarity"],
+    MEASURES["gradient_norm_hidden"],
+)
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
@@ -71,7 +75,7 @@ class FirstFailure(LayerCallback):
             processes, or the training has another FirstFailure.
     """
 
-    measures = ("gradient_norm_hidden",)
+    measures = ()
 
     @in_range
     def __init__(
@@ -91,8 +95,7 @@ class FirstFailure(LayerCallback):
 
     def findings(self) -> dict[str, Any]:
         """The failures found so far, by kind."""
-        self.measure_log.look()
-        return self.measure_log.found
+        return self.measure_log.look()
 
     def frame(self) -> "pd.DataFrame":
         """The failures found so far: a row for each kind, and columns ``layer``, ``step``,
@@ -103,13 +106,6 @@ class FirstFailure(LayerCallback):
         kinds = pd.Index(found, name="failure")
         return pd.DataFrame(found.values(), kinds, ["layer", "step", "value", "threshold"])
 
-    # The moments of the gradients tell more than the measure that asks for them.
-    def _rows(
-        self, values: dict[str, Tensor], gradients: RowMoments | None, device: torch.device
-    ) -> Float[Tensor, "3 layers"]:
-        assert gradients is not None
-        return needed(gradients)
-
 
 class FailureLog:
     """Finds the first failure of each kind in the steps that it is given; the host waits for the
@@ -119,6 +115,8 @@ class FailureLog:
         smoothed, expanded: The thresholds of :class:`FirstFailure`.
     """
 
+    measures = EXAMINED
+
     def __init__(self, smoothed: float, expanded: float) -> None:
         self.smoothed, self.expanded = smoothed, expanded
         self.open(())
@@ -127,13 +125,11 @@ class FailureLog:
         """Begin a training with layers of these numbers."""
         self.layers = layers
         self.found: dict[str, Any] = {}
-        self._new: list[tuple[int, Tensor]] = []
-        self._looked = time.monotonic()
+        self._new = StepValues(EXAMINED)
 
     def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"]) -> None:
         """Add the row counts, mu and norms of a step."""
-        self._new.append((step, values))
-        if len(self._new) > ROWS or time.monotonic() - self._looked > SECONDS:
+        if self._new.add(step, values):
             self.look()
 
     def close(self, trainer: L.Trainer) -> None:
@@ -142,34 +138,25 @@ class FailureLog:
         if trainer.is_global_zero:
             log_findings(trainer.loggers, "FirstFailure", self.found)
 
-    def look(self) -> None:
-        """Examine the steps added since the last call, and report new failures."""
-        new, self._new = self._new, []
-        self._looked = time.monotonic()
-        if not new or len(self.found) == len(TEXTS):  # each kind is reported once
-            return
-        rows = torch.stack([values for _, values in new]).cpu().numpy()
-        steps = [step for step, _ in new]
-        found = first_failures(steps, rows, self.layers, self.smoothed, self.expanded)
-        for kind, failure in found.items():
-            if kind not in self.found:
-                self.found[kind] = failure
-                rank_zero_only(print)(failure["text"], file=sys.stderr)
+    def look(self) -> dict[str, Any]:
+        """Examine the steps added since the last call, report new failures, and return all."""
+        new, self._new = self._new, StepValues(EXAMINED)
+        if new.steps and len(self.found) < len(TEXTS):  # each kind is reported once
+            rows = new.rows(len(self.layers))
+            found = first_failures(new.steps, rows, self.layers, self.smoothed, self.expanded)
+            for kind, failure in found.items():
+                if kind not in self.found:
+                    self.found[kind] = failure
+                    rank_zero_only(print)(failure["text"], file=sys.stderr)
+        return self.found
 
     def state_dict(self) -> dict[str, Any]:
         """The failures found so far, for a resumed training."""
-        self.look()
-        return {"found": dict(self.found)}
+        return {"found": dict(self.look())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after an earlier part of the training: its failures are not reported again."""
         self.found = dict(state["found"])
-
-
-def needed(gradients: RowMoments) -> Float[Tensor, "3 layers"]:
-    """The values to examine in one step: the number of rows, mu and norm of each layer's
-    gradients."""
-    return torch.stack([gradients.count, similarity(gradients), norm(gradients)])
 
 
 def first_failures(
@@ -181,7 +168,7 @@ def first_failures(
 ) -> dict[str, Any]:
     """The first step with a failure of each kind, and in it the first layer of the backward pass.
 
-    ``rows`` has the output of :func:`needed` for each step; ``layers`` are the numbers of the
+    ``rows`` has the values of :data:`EXAMINED` in each step; ``layers`` are the numbers of the
     layers.
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]

@@ -1,4 +1,4 @@
-"""Heat map of a measure for TensorBoard: steps to the right, layers upwards, values as colours."""
+"""Heat map of a measure: steps to the right, layers upwards, values as colours."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,40 +18,53 @@ LAYERS_NAMED = 8
 ZERO, LOST = "black", "0.6"
 
 
-def heat_map(measurement: MeasureValues) -> UInt8[np.ndarray, "height width 3"]:
-    """Draw a measure over steps and layers, with axes and a colour bar.
+def heat_map(measured: MeasureValues) -> "Figure":
+    """Draw a measure over steps and layers, with axes and a colour bar, as a Matplotlib figure that
+    is independent of pyplot.
 
     Colours span the range of the values; a measure around zero goes from blue over white, which is
     zero, to red. The logarithm of an exact zero is black and a value that is not finite is grey.
     Where several steps share a column, its colour is that of their mean, and grey if any of them is
     not finite.
-    """
-    canvas: Any = heat_map_figure(measurement).canvas
-    canvas.draw()
-    return np.array(canvas.buffer_rgba())[..., :3]
-
-
-def heat_map_figure(measurement: MeasureValues) -> "Figure":
-    """The heat map as a Matplotlib figure that is independent of pyplot.
 
     Args:
-        measurement: Values of layers, at one step at least.
+        measured: Values of layers, at one step at least.
     """
     # Slow to import, and few commands draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize, to_rgba
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
     from matplotlib.ticker import MaxNLocator
 
-    edges = measurements.edges(measurement.steps)
-    cells = _columns(edges, measurement.values.astype(float)).T
+    edges = measurements.edges(measured.steps)
+    cells = _columns(edges, measured.values.astype(float)).T
     count = len(cells)
+    name, low, high = measurements.colour_scale(cells, measured.around_zero)
+    scale = ScalarMappable(Normalize(low, high), name)
+    colours = scale.to_rgba(np.ma.masked_invalid(cells))
+    lost, zero = measurements.lost_and_zero(cells, measured.log10)
+    keys = []  # of the colours that are not on the colour bar
+    for where, colour, label in (
+        (lost, LOST, "not finite, or missing"),
+        (zero, ZERO, "exactly zero"),
+    ):
+        colours[where] = to_rgba(colour)
+        if where.any():
+            keys.append(Patch(color=colour, label=label))
     figure = Figure(figsize=(5.4, 4.4), dpi=100)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
     extent = (edges[0], edges[-1], -0.5, count - 0.5)
-    _paint(axes, bar, cells, measurement, extent)
-    title = f"log₁₀ {measurement.unit}" if measurement.log10 else measurement.unit
+    axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
+    figure.colorbar(scale, cax=bar)
+    bar.minorticks_off()
+    if keys:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
+        figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **place)
+    title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
     axes.set_title(title, fontsize=FONT, loc="left", parse_math=False)
     axes.set_xlabel("step", fontsize=FONT, labelpad=2)
     axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
@@ -59,34 +72,15 @@ def heat_map_figure(measurement: MeasureValues) -> "Figure":
     bar.tick_params(labelsize=FONT)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     places = np.unique(np.linspace(0, count - 1, min(count, LAYERS_NAMED)).round().astype(int))
-    axes.set_yticks(places, labels=[str(measurement.layers[place]) for place in places])
+    axes.set_yticks(places, labels=[str(measured.layers[place]) for place in places])
     return figure
 
 
-def _paint(
-    axes: Any, bar: Any, cells: np.ndarray, measurement: MeasureValues, extent: tuple[float, ...]
-) -> None:
-    """Colour the cells; a legend below names the colours that are not on the colour bar."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize, to_rgba
-    from matplotlib.patches import Patch
-
-    name, low, high = measurements.colour_scale(cells, measurement.around_zero)
-    scale = ScalarMappable(Normalize(low, high), name)
-    colours = scale.to_rgba(np.ma.masked_invalid(cells))
-    lost, zero = measurements.lost_and_zero(cells, measurement.log10)
-    keys = []
-    kinds = ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly zero"))
-    for where, colour, label in kinds:
-        colours[where] = to_rgba(colour)
-        if where.any():
-            keys.append(Patch(color=colour, label=label))
-    axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
-    axes.figure.colorbar(scale, cax=bar)
-    bar.minorticks_off()
-    if keys:
-        place = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
-        axes.figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **place)
+def pixels(figure: "Figure") -> UInt8[np.ndarray, "height width 3"]:
+    """A figure as an array of colours."""
+    canvas: Any = figure.canvas
+    canvas.draw()
+    return np.array(canvas.buffer_rgba())[..., :3]
 
 
 def _columns(

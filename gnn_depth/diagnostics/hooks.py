@@ -1,9 +1,15 @@
-"""Select a model's layers by name, and find where their hidden states enter."""
+"""Select a model's layers by name, find where their hidden states enter, and put hooks there.
+
+All private parts of PyTorch that measuring needs are touched in this file, and counters of
+versions in ``passes.py``.
+"""
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -161,3 +167,66 @@ def layer_numbers(names: Sequence[str]) -> list[int]:
     if not in_order:  # those of several lists, say: their numbers would clash
         return list(range(1, len(names) + 1))
     return places
+
+
+def in_backward() -> bool:
+    """True during a backward pass, in which layers are called only to recompute their states."""
+    return backward_number() != -1
+
+
+def backward_number() -> int:
+    """The number of the backward pass that is running; -1 if there is none."""
+    return torch._C._current_graph_task_id()  # what torch.utils.checkpoint asks too
+
+
+def keeps_graph() -> bool:
+    """True if the backward pass that is running keeps its graph for another one."""
+    return torch._C._autograd._get_current_graph_task_keep_graph()
+
+
+def at_end_of_backward(function: Callable[[], None]) -> None:
+    """Call a function at the end of the backward pass, after what others have queued there."""
+    # The engine has no public callback. The inner one comes after those that others queue.
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    queue(lambda: queue(function))
+
+
+def in_transform() -> bool:
+    """True inside a transform of ``torch.func`` or a trace, whose tensors must not outlive it."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # no public question for it
+        return True
+    return torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
+
+
+@contextmanager
+def copied_without_hooks(module: nn.Module, owner: type) -> Iterator[None]:
+    """Inside the context, copies and pickles of a module leave out the hooks that are methods of a
+    class."""
+    # Copy and pickle look it up on an instance too.
+    module.__dict__["__reduce_ex__"] = partial(_reduce_without_hooks, module, owner)
+    try:
+        yield
+    finally:
+        if not _hooks_of(owner, module._forward_pre_hooks):  # else another recorder is there
+            module.__dict__.pop("__reduce_ex__", None)
+
+
+def _hooks_of(owner: type, hooks: Any) -> list[Any]:
+    return [key for key, hook in hooks.items() if isinstance(getattr(hook, "__self__", 0), owner)]
+
+
+def _reduce_without_hooks(module: nn.Module, owner: type, protocol: int) -> tuple[Any, ...]:
+    reduced: Any = type(module).__reduce_ex__(module, protocol)
+    make, arguments, state, *rest = reduced
+    state = dict(state)  # a shallow copy: the module itself keeps its hooks
+    state.pop("__reduce_ex__", None)
+    for table in ("_forward_pre_hooks", "_forward_hooks"):
+        ours = _hooks_of(owner, state[table])
+        # PyTorch notes in tables of their own which hooks take keywords, or run after errors.
+        for of_hooks in (table, f"{table}_with_kwargs", f"{table}_always_called"):
+            if of_hooks in state:
+                kept = state[of_hooks].copy()
+                for key in ours:
+                    kept.pop(key, None)
+                state[of_hooks] = kept
+    return make, arguments, state, *rest

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,14 +16,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics import measures as pure
-from gnn_depth.diagnostics.calls import CallArguments
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
+from gnn_depth.diagnostics.states import CallArguments
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import MeasureValues
 from gnn_depth.registry import unknown
 
-Of = TypeVar("Of")  # a statistic of one matrix
-Whole = TypeVar("Whole")  # those of all layers, as measures take them
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
 
 
@@ -63,25 +61,25 @@ class Processes:
         return known
 
 
-class Statistic(ABC, Generic[Of, Whole]):
+class Statistic(ABC):
     """A statistic of a matrix's rows that merges over batches and processes."""
 
     needs_edges: bool = False
 
     @abstractmethod
-    def compute(self, x: Tensor, edges: Edges | None) -> Of:
+    def compute(self, x: Tensor, edges: Edges | None) -> Any:
         """The statistic of a matrix."""
 
     @abstractmethod
-    def merge(self, parts: Sequence[Of], device: torch.device | str) -> Of:
+    def merge(self, parts: Sequence[Any], device: torch.device | str) -> Any:
         """The statistic of all rows of several parts; without parts, that of no rows."""
 
     @abstractmethod
-    def gather(self, layers: Sequence[Of], processes: Processes) -> Whole:
+    def gather(self, layers: Sequence[Any], processes: Processes) -> Any:
         """The statistics of every layer over all processes, in the form that measures take."""
 
 
-class Moments(Statistic[RowMoments, RowMoments]):
+class Moments(Statistic):
     """Row moments."""
 
     def compute(self, x: Tensor, edges: Edges | None) -> RowMoments:
@@ -105,23 +103,21 @@ class Moments(Statistic[RowMoments, RowMoments]):
         return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
 
 
-class Totals(Statistic[Tensor, Tensor]):
+class Totals(Statistic):
     """A numerator and a denominator, which are both sums over nodes."""
 
     def __init__(
         self,
-        totals: Callable[[Tensor, Edges | None], tuple[Tensor, Tensor | int]],
+        totals: Callable[[Tensor, Any], tuple[Tensor, Tensor | int]],
         needs_edges: bool = False,
     ) -> None:
         self._totals = totals
         self.needs_edges = needs_edges
 
     def compute(self, x: Tensor, edges: Edges | None) -> Float[Tensor, "2"]:
-        if self.needs_edges and edges is None:
-            return torch.full((2,), torch.nan, dtype=torch.float64, device=x.device)
-        above, below = self._totals(x, edges)
-        both = x.new_empty(2, dtype=torch.float64)
-        both[0], both[1] = above, below
+        both = x.new_full((2,), torch.nan, dtype=torch.float64)
+        if edges is not None or not self.needs_edges:
+            both[0], both[1] = self._totals(x, edges)
         return both
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
@@ -136,7 +132,7 @@ class Totals(Statistic[Tensor, Tensor]):
         return totals
 
 
-class Triangles(Statistic[Tensor, list[Tensor]]):
+class Triangles(Statistic):
     """A triangular matrix with the same singular values."""
 
     def compute(self, x: Tensor, edges: Edges | None) -> Tensor:
@@ -151,37 +147,27 @@ class Triangles(Statistic[Tensor, list[Tensor]]):
         return pure.triangle(torch.cat(list(parts)))
 
     def gather(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
+        widths = [layer.shape[1] for layer in layers]
         if processes.count > 1:
-            layers = self._gathered(layers, processes)
+            widths = processes.agreed("channels of the layers", widths)
         found = []
-        for layer in layers:
-            if not layer.shape[1]:  # no process has rows: the rank is unknown, not zero
+        for layer, width in zip(layers, widths, strict=True):
+            if not width:  # no process has rows: the rank is unknown, not zero
                 layer = layer.new_full((1, 1), torch.nan)
+            elif processes.count > 1:
+                # Processes exchange squares: rows and columns of zeros keep singular values.
+                margins = (0, width - layer.shape[1], 0, width - len(layer))
+                square = nn.functional.pad(layer, margins)
+                layer = pure.triangle(processes.gather(square).flatten(0, 1))
             found.append(layer)
         return found
 
-    def _gathered(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
-        widths = processes.agreed("channels of the layers", [layer.shape[1] for layer in layers])
-        flat = []
-        # Processes exchange tensors of one size: rows of zeros do not change singular values.
-        for layer, width in zip(layers, widths, strict=True):
-            margins = (0, width - layer.shape[1], 0, width - len(layer))
-            flat.append(nn.functional.pad(layer, margins).flatten())
-        gathered = processes.gather(torch.cat(flat))
-        parts = torch.split(gathered, [width**2 for width in widths], dim=1)
-        found = []
-        for part, width in zip(parts, widths, strict=True):
-            found.append(pure.triangle(part.reshape(-1, max(width, 1))))
-        return found
 
-
-def _energy(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
-    assert edges is not None
+def _energy(x: Tensor, edges: Edges) -> tuple[Tensor, int]:
     return pure.total_squared_difference(x, edges[0]), edges[1]
 
 
-def _distance(x: Tensor, edges: Edges | None) -> tuple[Tensor, Tensor]:
-    assert edges is not None
+def _distance(x: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
     return pure.total_average_distance(x, edges[0])
 
 
@@ -227,7 +213,7 @@ class Measure:
     log10: bool = True
     reads: Literal["states", "gradients", "parameters", "updates"] | None = None
     compute: Callable[[Any], Tensor] | None = None
-    statistic: Statistic[Any, Any] = MOMENTS
+    statistic: Statistic = MOMENTS
     between: bool = False
     around_zero: bool = False
 
@@ -235,9 +221,15 @@ class Measure:
         assert self.log10 or not self.product, "only logarithms of products are sums"
 
     def values_in(self, steps: np.ndarray, values: np.ndarray, layers: np.ndarray) -> MeasureValues:
-        """Its values in some steps and layers, as files and pictures take them."""
+        """Its values in some steps and layers, as files and pictures take them: logarithms, where
+        these are shown, and no last layer if it compares each layer with the next."""
+        count = len(layers) - self.between
+        values = values[:, :count]
+        if self.log10:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = np.log10(values)
         return MeasureValues(
-            self.name, steps, values, self.unit, self.log10, layers, self.around_zero
+            self.name, steps, values, self.unit, self.log10, layers[:count], self.around_zero
         )
 
 
@@ -387,15 +379,15 @@ def measures_called(names: Sequence[str]) -> list[Measure]:
     Raises:
         ValueError: A name is unknown, or one name was given instead of several.
     """
-    if isinstance(names, str):
-        raise ValueError(f"measures must be a list of names: use measures=[{names!r}].")
-    if not isinstance(names, Sequence):
-        raise ValueError(f"measures must be a list of names, not {names!r}.")
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ValueError(
+            f"measures must be a list of names such as ['effective_rank'], not {names!r}."
+        )
+    if not names:
+        raise ValueError(f"measures is empty: name one at least, such as {next(iter(MEASURES))!r}.")
     for name in names:
         if name not in MEASURES:
             raise ValueError(unknown("measure", name, MEASURES))
-    if not names:
-        raise ValueError(f"measures is empty: name one at least, such as {next(iter(MEASURES))!r}.")
     return [MEASURES[name] for name in dict.fromkeys(names)]
 
 
@@ -412,7 +404,7 @@ def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, "
     return (torch.stack(changes).sum() / torch.stack(sizes).sum()).sqrt()
 
 
-def of_parameter_gradients(module: nn.Module, statistic: Statistic[Of, Any]) -> Of:
+def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
     """A statistic of the gradients of all parameters of a module, their entries as rows of one
     column."""
     device = next(module.parameters(), torch.empty(0)).device

@@ -3,8 +3,9 @@ folder."""
 
 import time
 from collections.abc import Sequence
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -16,40 +17,69 @@ from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout
 from gnn_depth.measurements import MeasureValues, save_values
 
-ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
+ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block moves to the host
 SAVE_SECONDS = 30.0  # between two writes of the files
 SAVE_SHARE = 0.02  # the share of time that writing may take
-MAX_CURVES, THINNED = 32, 16
 GROWTH = 1.25  # growth in steps from one picture to the next: each stays in the event file
 
 
-def curve_points(
-    measure: Measure, layers: np.ndarray, values: Float[np.ndarray, "layers"]
-) -> dict[str, float]:
-    """The points of a measure's curves in one step: those of the layers, and a summary of them."""
-    count = len(values)
-    # So many curves can still be told apart.
-    shown = np.arange(count)
-    if count > MAX_CURVES:
-        shown = np.linspace(0, count - 1, THINNED).round().astype(int)
-    points = {f"layer_{layers[place]:03d}": values[place] for place in shown}
-    points |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
-    finite = values[np.isfinite(values)]
-    if len(finite):
-        points |= {"min": finite.min(), "max": finite.max()}
-    if measure.product:
-        with np.errstate(invalid="ignore"):  # the product of zero and infinity
-            points["product"] = values.sum()
-    return {
-        f"{measure.tag}/{name}": float(value)
-        for name, value in points.items()
-        if np.isfinite(value)  # loggers draw no gap for NaN, or refuse it
-    }
+class StepValues:
+    """The values of some measures by step, on their device until the host asks for them: it waits
+    once a block."""
+
+    def __init__(self, measures: Sequence[Measure]) -> None:
+        self.measures = measures
+        self.steps: list[int] = []
+        self._rows: list[Any] = []  # tensors first, and arrays once they are on the host
+        self._moved, self._since = 0, time.monotonic()
+
+    def add(self, step: int, values: Float[Tensor, "measures layers *neurons"]) -> bool:
+        """Add the values of a step, not their logarithms; True if a block is full."""
+        self.steps.append(step)
+        self._rows.append(values)
+        is_late = time.monotonic() - self._since > SECONDS
+        return is_late or len(self._rows) - self._moved > ROWS
+
+    def rows(
+        self, layers: int, first: int = 0
+    ) -> Float[np.ndarray, "steps measures layers *neurons"]:
+        """The values of all steps from a place on; NaN where a step has fewer layers."""
+        if len(self._rows) > self._moved:
+            new: Any = self._rows[self._moved :]
+            if len({row.shape for row in new}) == 1:
+                new = torch.stack(new).cpu()  # the one wait for the device
+            self._rows[self._moved :] = [row.cpu().numpy() for row in new]
+        self._moved, self._since = len(self._rows), time.monotonic()
+        chosen = self._rows[first:]
+        if not chosen:
+            return np.empty((0, len(self.measures), layers))
+        shape = (len(chosen), len(self.measures), layers, *chosen[0].shape[2:])
+        whole = np.full(shape, np.nan, dtype=chosen[0].dtype)
+        for place, row in enumerate(chosen):
+            whole[place, :, : row.shape[1]] = row
+        return whole
+
+    def measurements(self, layers: np.ndarray, first: int = 0) -> list[MeasureValues]:
+        """The values of each measure in all steps from a place on, in layers of these numbers."""
+        rows, steps = self.rows(len(layers), first), np.array(self.steps[first:], dtype=int)
+        found = []
+        for place, measure in enumerate(self.measures):
+            found.append(measure.values_in(steps, rows[:, place], layers))
+        return found
+
+    def state_dict(self, layers: int) -> dict[str, Tensor]:
+        """All steps and values so far, for a resumed training."""
+        # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
+        return {"steps": torch.tensor(self.steps), "rows": torch.from_numpy(self.rows(layers))}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue after the steps of an earlier part of the training."""
+        self.steps, self._rows = state["steps"].tolist(), list(state["rows"].numpy())
+        self._moved = len(self._rows)
 
 
 class MeasureLog:
-    """Keeps measured values on their device and passes them on in blocks, so that the host waits
-    once per block.
+    """Passes measured values on to loggers and files, in blocks.
 
     Loggers get the values or their logarithms as ``TAG/layer_007``; if there are more than 32
     layers, 16 are shown. As a summary over the layers they get ``TAG/first``, ``middle``, ``last``,
@@ -74,88 +104,51 @@ class MeasureLog:
     def open(self, layers: Sequence[int]) -> None:
         """Begin a training with layers of these numbers."""
         self.layers = np.array(layers, dtype=int)
-        self._new: list[tuple[int, Tensor]] = []
-        self._steps: list[int] = []
-        self._rows: list[np.ndarray] = []
-        self._flushed = self._saved = time.monotonic()
-        self._passed = self._drawn = 0  # rows whose curves and pictures the loggers have
+        self._values = StepValues(self.measures)
+        self._saved = time.monotonic()
+        self._passed = self._drawn = 0  # steps whose curves and pictures the loggers have
         self._laid_out = False
 
     @property
     def last_step(self) -> int | None:
         """The last step with values, counting those of the training that this one resumes."""
-        if self._new:
-            return self._new[-1][0]
-        return self._steps[-1] if self._steps else None
+        return self._values.steps[-1] if self._values.steps else None
 
     def add(
         self, trainer: L.Trainer, step: int, values: Float[Tensor, "measures layers *neurons"]
     ) -> None:
         """Add the values of a step, not their logarithms."""
-        self._new.append((step, values))
-        now = time.monotonic()
-        if len(self._new) > ROWS or now - self._flushed > SECONDS:
-            self._flush(trainer)
-        if now - self._saved > self._wait:
+        if self._values.add(step, values):
+            self._show(trainer)
+        if time.monotonic() - self._saved > self._wait:
             self._save(trainer, GROWTH)
 
     def close(self, trainer: L.Trainer) -> None:
         """Pass on all remaining values."""
-        self._flush(trainer)
+        self._show(trainer)
         self._save(trainer, growth=1)
 
     def measurements(self) -> list[MeasureValues]:
         """The values so far; a logarithm of -inf is a zero."""
-        self._move()
-        rows = np.empty((0, len(self.measures), len(self.layers)))
-        if self._rows:
-            rows = np.stack(self._rows)
-        steps = np.array(self._steps, dtype=int)
-        found = []
-        for place, measure in enumerate(self.measures):
-            found.append(measure.values_in(steps, rows[:, place], self.layers))
-        return found
+        return self._values.measurements(self.layers)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All steps and values so far, for a resumed training."""
-        self._move()
-        # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
-        values = torch.from_numpy(np.stack(self._rows)) if self._rows else torch.empty(0)
-        return {"steps": torch.tensor(self._steps), "values": values}
+        return self._values.state_dict(len(self.layers))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue after the steps of an earlier part of the training."""
-        self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
-        self._passed = len(self._rows)  # the run before has logged them
+        self._values.load_state_dict(state)
+        self._passed = len(self._values.steps)  # the run before has logged them
 
-    def _move(self) -> None:
-        """Move the newest values to the host, and take logarithms where they are shown."""
-        if not self._new:
-            return
-        steps, values = zip(*self._new, strict=True)
-        rows: np.ndarray = torch.stack(values).cpu().numpy()  # the one wait for the device
-        log10 = [measure.log10 for measure in self.measures]
-        with np.errstate(divide="ignore"):
-            rows[:, log10] = np.log10(rows[:, log10])
-        self._steps += steps
-        self._rows += list(rows)
-        self._new = []
-
-    def _flush(self, trainer: L.Trainer) -> None:
-        self._flushed = time.monotonic()
-        self._move()
+    def _show(self, trainer: L.Trainer) -> None:
+        """Give the loggers the curves of the new steps."""
+        new = self._values.measurements(self.layers, self._passed)
+        self._passed = len(self._values.steps)
         if not self.shown:
             return
         self._lay_out(trainer)
-        passed, self._passed = self._passed, len(self._rows)
-        curves = []
-        for step, row in zip(self._steps[passed:], self._rows[passed:], strict=True):
-            points: dict[str, float] = {}
-            for measure, values in zip(self.measures, row, strict=True):
-                points |= curve_points(measure, self.layers, values)
-            curves.append((step, points))
-        if curves:
-            log_curves(trainer.loggers, curves)
+        log_curves(trainer.loggers, list(zip(self.measures, new, strict=True)))
 
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order the curves of all callbacks on one page; done by the first log of a training, once
@@ -169,30 +162,26 @@ class MeasureLog:
                 if isinstance(part, MeasureLog) and part.shown:
                     logs.append(part)
         if logs[:1] == [self]:  # a layout replaces the one before it: one log writes that of all
-            measures = chain.from_iterable(log.measures for log in logs)
-            log_layout(trainer.loggers, measures)
+            log_layout(trainer.loggers, [measure for log in logs for measure in log.measures])
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
         start = time.monotonic()
-        if trainer.is_global_zero and self._rows:
+        count = len(self._values.steps)
+        if trainer.is_global_zero and count:
             measured = self.measurements()
-            save_measurements(trainer, measured)
-            has_grown = len(self._rows) > self._drawn and len(self._rows) >= growth * self._drawn
-            if self.shown and has_grown:
-                tags = [measure.tag for measure in self.measures]
-                log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
-                self._drawn = len(self._rows)
+            _save_arrays(trainer, measured)
+            if self.shown and count > self._drawn and count >= growth * self._drawn:
+                log_heat_maps(trainer.loggers, list(zip(self.measures, measured, strict=True)))
+                self._drawn = count
         self._saved = time.monotonic()
         # All values are written anew each time, so a long training writes less often.
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
 
 
-def save_measurements(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> None:
+def _save_arrays(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> None:
     """Write values into the run's folder, if it has one: the recording callback's, or the first
     logger's."""
-    if not trainer.is_global_zero:
-        return
     owners = (*trainer.callbacks, *trainer.loggers)  # type: ignore[attr-defined]
     for name, owner in product(("folder", "log_dir"), owners):
         folder = getattr(owner, name, None)

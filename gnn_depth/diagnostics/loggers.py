@@ -2,15 +2,20 @@
 TensorBoard's layout."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
+from jaxtyping import Float
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
-from gnn_depth.diagnostics.heat_map import heat_map
+from gnn_depth.diagnostics.heat_map import heat_map, pixels
 from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.measurements import MeasureValues
 
+Measured: TypeAlias = Sequence[tuple[Measure, MeasureValues]]
+
+MAX_CURVES, THINNED = 32, 16  # so many curves can still be told apart
 # A chart shows every curve whose tag matches from its beginning, whichever LightningModule logged
 # it. Tags that begin with a tilde come last on TensorBoard's pages: those of the test set, final
 # results, counters, measures, pictures, and bands of a sweep.
@@ -24,31 +29,59 @@ SUMMARY = ("first", "middle", "last", "min", "max")
 SUMMARY_TITLE = "first, middle, last layer, min, max"
 
 
-def log_curves(
-    loggers: Iterable[Logger], curves: Iterable[tuple[int, Mapping[str, float]]]
-) -> None:
-    """Log the values of some steps; a :class:`CSVLogger` gets none, because each curve would be a
+def log_curves(loggers: Iterable[Logger], measured: Measured) -> None:
+    """Log the curves of some steps; a :class:`CSVLogger` gets none, because each curve would be a
     column."""
-    rows = list(curves)
+    steps = measured[0][1].steps if measured else np.empty(0)
+    if not len(steps):
+        return
+    rows: list[dict[str, float]] = [{} for _ in steps]
+    for measure, one in measured:
+        for row, values in zip(rows, one.values, strict=True):
+            row |= curve_points(measure, one.layers, values)
     for logger in loggers:
-        if not isinstance(logger, CSVLogger):
-            for step, values in rows:
-                if values:
-                    logger.log_metrics(dict(values), step)
-            logger.save()
+        if isinstance(logger, CSVLogger):
+            continue
+        for step, row in zip(steps.tolist(), rows, strict=True):
+            if row:
+                logger.log_metrics(row, step)
+        logger.save()
 
 
-def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, MeasureValues]]) -> None:
+def curve_points(
+    measure: Measure, layers: np.ndarray, values: Float[np.ndarray, "layers"]
+) -> dict[str, float]:
+    """The points of a measure's curves in one step: those of the layers, and a summary of them."""
+    count = len(values)
+    shown = np.arange(count)
+    if count > MAX_CURVES:
+        shown = np.linspace(0, count - 1, THINNED).round().astype(int)
+    points = {f"layer_{layers[place]:03d}": values[place] for place in shown}
+    points |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
+    finite = values[np.isfinite(values)]
+    if len(finite):
+        points |= {"min": finite.min(), "max": finite.max()}
+    if measure.product:
+        with np.errstate(invalid="ignore"):  # the product of zero and infinity
+            points["product"] = values.sum()
+    return {
+        f"{measure.tag}/{name}": float(value)
+        for name, value in points.items()
+        if np.isfinite(value)  # loggers draw no gap for NaN, or refuse it
+    }
+
+
+def log_heat_maps(loggers: Iterable[Logger], measured: Measured) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures; in TensorBoard as ``~heat_map/TAG``, behind the curves of the training."""
     writers: list[Any] = []
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image"):
             writers.append(logger)
-    if not writers:  # nothing is drawn for nobody
+    if not writers:  # drawing takes time
         return
-    for tag, measurement in measured:
-        name, picture, step = f"heat_map/{tag}", heat_map(measurement), int(measurement.steps[-1])
+    for measure, one in measured:
+        name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_image(f"~{name}", picture, step, dataformats="HWC")

@@ -1,11 +1,10 @@
 """Watch any module in a training loop of one's own: every layer's states, gradients and parameters,
 step by step."""
 
-import html
-import operator
 import warnings
 import weakref
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.driver import LayerDriver
-from gnn_depth.diagnostics.first_failure import first_failures, needed
-from gnn_depth.diagnostics.heat_map import heat_map_figure
+from gnn_depth.diagnostics.first_failure import EXAMINED, first_failures
+from gnn_depth.diagnostics.heat_map import heat_map
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import (
-    MEASURES,
-    Processes,
-    check_edges,
-    measures_called,
-)
-from gnn_depth.diagnostics.log import curve_points
+from gnn_depth.diagnostics.layer_statistics import Processes, check_edges, measures_called
+from gnn_depth.diagnostics.log import StepValues
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import MeasureValues, frame, save_values
-from gnn_depth.ranges import Range
 from gnn_depth.registry import unknown
 
 if TYPE_CHECKING:
@@ -45,8 +38,6 @@ DEFAULT = (
     "gradient_similarity_relative",
     "gradient_expansion",
 )
-FAILURES = "first failure"  # key, in a row, of the values from which failures are found
-BLOCK = 50  # steps after which values move to the host
 
 
 class watch:  # noqa: N801 - a context manager
@@ -104,7 +95,9 @@ class watch:  # noqa: N801 - a context manager
         scaler: torch.amp.GradScaler | None = None,
         shared: bool = False,
     ) -> None:
-        self._every = _whole_number("every", every)
+        if isinstance(every, bool) or not isinstance(every, int | Integral) or every < 1:
+            raise ValueError(f"every must be a positive whole number, not {every!r}.")
+        self._every = every
         if not isinstance(model, nn.Module):
             raise ValueError(f"watch needs a model, not {model!r}.")
         check_edges(edge_index)
@@ -113,6 +106,9 @@ class watch:  # noqa: N801 - a context manager
         model = unwrapped(model)
         found = layers_of(model, layers)
         self._measures = measures_called(measures)
+        reads_gradients = any(measure.reads == "gradients" for measure in self._measures)
+        # Findings come from values of the gradients: in rows of their own, after the measures.
+        self._examined = EXAMINED if reads_gradients else ()
         device = next(model.parameters(), torch.empty(0)).device
         count = 1
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -120,7 +116,7 @@ class watch:  # noqa: N801 - a context manager
         self._driver = LayerDriver(
             model,
             found,
-            self._measures,
+            (*self._measures, *self._examined),
             edge_index=edge_index,
             by_call=True,
             training_only=True,
@@ -128,14 +124,12 @@ class watch:  # noqa: N801 - a context manager
             scaler=scaler,
             automatic=True,
         )
-        self._reads = self._driver.reads
+        self._values = StepValues(self._driver.measures)
         self._layers = self._driver.layers
+        self._columns = len(self._layers)  # other processes may have called more layers
         self._notes: dict[str, str] = {}
         self._state = "new"  # then "open", then "ended"
         self._step = 0
-        self._steps: list[int] = []
-        # The values of each step: tensors first, and arrays once they are moved to the host.
-        self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> "watch":
         if self._state != "new":
@@ -156,7 +150,7 @@ class watch:  # noqa: N801 - a context manager
             )
         self._state = "ended"
         del self._driver  # so that nothing of the model is kept
-        self._move()
+        self._values.rows(self._columns)  # nor of the device
 
     def step(self) -> None:
         """End a step: call it once after each step of the optimizer."""
@@ -180,10 +174,8 @@ class watch:  # noqa: N801 - a context manager
     @torch.no_grad()
     def _measure(self) -> None:
         """Record the values of the step that ends."""
-        values, gradients = self._driver.end_step()
-        row: dict[str, Any] = values | self._driver.of_updates()
-        if gradients is not None:
-            row[FAILURES] = needed(gradients)
+        values = self._driver.end_step()
+        self._driver.add_updates(values)
         for kind, text in self._driver.notes.items():
             if kind == "called":
                 text = f"{text} {{where}}: call model.train() and run the model."
@@ -192,16 +184,9 @@ class watch:  # noqa: N801 - a context manager
         layers = self._driver.layers
         if len(layers) >= len(self._layers):
             self._layers = layers
-        self._steps.append(self._step)
-        self._rows.append(row)
-        if len(self._rows) % BLOCK == 0:
-            self._move()
-
-    def _move(self) -> None:
-        """Move the newest values to the host."""
-        for row in self._rows[-BLOCK:]:  # those before have been moved
-            for name, values in row.items():
-                row[name] = torch.as_tensor(values).cpu().numpy()
+        self._columns = max(self._columns, len(layers), values.shape[1])
+        if self._values.add(self._step, values):
+            self._values.rows(self._columns)
 
     def _note(self, kind: str, text: str) -> None:
         if kind not in self._notes:
@@ -220,36 +205,17 @@ class watch:  # noqa: N801 - a context manager
         as many numbers."""
         return dict(self._layers)
 
-    def _numbers(self) -> list[int]:
+    def _numbers(self) -> np.ndarray:
         """The number of each column's layer."""
-        counts = [len(self._layers)]
-        for measure in self._measures:
-            for row in self._rows:
-                counts.append(len(row.get(measure.name, ())) + measure.between)
-        if max(counts) == len(self._layers):
-            return list(self._layers)
-        # Other processes have more layers, whose names are not known here.
-        return list(range(1, max(counts) + 1))
+        numbers = list(self._layers)
+        if len(numbers) < self._columns:  # other processes have more, whose names are not known
+            numbers = list(range(1, self._columns + 1))
+        return np.array(numbers, dtype=int)
 
     def measurements(self) -> list[MeasureValues]:
         """The values of each measure in all measured steps so far, as logarithms for those that are
         shown as such."""
-        self._move()
-        steps = np.array(self._steps, dtype=int)
-        layers = np.array(self._numbers(), dtype=int)
-        count = len(layers)
-        found = []
-        for measure in self._measures:
-            values = np.full((len(steps), count), np.nan)
-            for row, of_step in zip(values, self._rows, strict=True):
-                of_layers = of_step.get(measure.name, np.empty(0))
-                row[: len(of_layers)] = of_layers
-            if measure.log10:
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    values = np.log10(values)
-            last = count - measure.between
-            found.append(measure.values_in(steps, values[:, :last], layers[:last]))
-        return found
+        return self._values.measurements(self._numbers())[: len(self._measures)]
 
     def frame(self) -> "pd.DataFrame":
         """All values in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
@@ -262,34 +228,26 @@ class watch:  # noqa: N801 - a context manager
         Raises:
             ValueError: No measure reads gradients.
         """
-        if "gradients" not in self._reads:
+        if not self._examined:
             raise ValueError(
                 "findings are about gradients: watch one of their measures, such as "
                 "gradient_similarity."
             )
-        self._move()
-        if not self._steps:
+        rows = self._values.rows(self._columns)[:, len(self._measures) :]
+        if not len(rows):
             return {}
-        layers = self._numbers()
-        rows = np.zeros((len(self._rows), 3, len(layers)))
-        for row, of_step in zip(rows, self._rows, strict=True):
-            row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
-        return first_failures(self._steps, rows, layers)
+        return first_failures(self._values.steps, rows, self._numbers().tolist())
 
     def __repr__(self) -> str:
         head = (
-            f"watch of {len(self._layers)} layers, {self._state}: {len(self._steps)} of "
+            f"watch of {len(self._layers)} layers, {self._state}: {len(self._values.steps)} of "
             f"{self._step} steps measured"
         )
         lines = [head]
-        if "gradients" in self._reads:
+        if self._examined:
             for finding in self.findings().values():
                 lines.append(finding["text"])
         return "\n  ".join([*lines, *self.notes])
-
-    def _repr_html_(self) -> str:
-        head, *lines = map(html.escape, repr(self).splitlines())
-        return f"<b>{head}</b><pre>{chr(10).join(lines)}</pre>"
 
     def plot(self, measure: str) -> "Figure":
         """A heat map of a measure over steps and layers, as a Matplotlib figure.
@@ -300,7 +258,7 @@ class watch:  # noqa: N801 - a context manager
         found = {one.name: one for one in self.measurements()}
         if measure not in found:
             raise ValueError(unknown("measure", measure, found))
-        if not self._steps:
+        if not self._values.steps:
             raise ValueError(
                 "no step has been measured: call watched.step() once after each step of the "
                 "optimizer."
@@ -308,7 +266,7 @@ class watch:  # noqa: N801 - a context manager
         if np.isnan(found[measure].values).all():
             why = " ".join(self.notes) or "its layers had none."
             raise ValueError(f"{measure} has no value in any step: {why}")
-        return heat_map_figure(found[measure])
+        return heat_map(found[measure])
 
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and
@@ -324,15 +282,11 @@ class watch:  # noqa: N801 - a context manager
 
             watched.log(WandbLogger(project="depth", offline=True))
         """
-        measured = [(MEASURES[one.name], one) for one in self.measurements()]
-        rows: list[dict[str, float]] = [{} for _ in self._steps]
-        for measure, one in measured:
-            for row, values in zip(rows, one.values, strict=True):
-                row |= curve_points(measure, one.layers, values)
-        log_curves(loggers, zip(self._steps, rows, strict=True))
-        if self._steps:
-            log_heat_maps(loggers, [(measure.tag, one) for measure, one in measured])
-        if "gradients" in self._reads:
+        if self._values.steps:
+            measured = list(zip(self._measures, self.measurements(), strict=True))
+            log_curves(loggers, measured)
+            log_heat_maps(loggers, measured)
+        if self._examined:
             log_findings(loggers, "FirstFailure", self.findings())
 
 
@@ -344,15 +298,3 @@ def _dropped(driver: LayerDriver) -> None:
         "watched:`, or keep what __enter__ returns and call __exit__.",
         stacklevel=2,
     )
-
-
-def _whole_number(name: str, value: Any) -> int:
-    """A positive integer; a ValueError for anything else."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number, not {value!r}.") from None
-    Range(1).check(name, number)
-    return number

@@ -183,7 +183,6 @@ def test_of_many_layers_some_are_shown_and_all_on_request(
     [
         (["--scale", "3"], "Did you mean 'scales'?"),
         (["--scales", "0"], "scales must be above 0, not 0."),
-        (["--html", "page.txt"], "--html page.txt: unknown suffix '.txt'. Available: .html."),
     ],
 )
 def test_what_does_not_exist_is_answered_as_for_a_fit(

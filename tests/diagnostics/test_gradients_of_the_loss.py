@@ -113,7 +113,7 @@ def test_a_state_that_needs_no_gradient_is_empty_with_a_note(frozen):
     frame = watched.frame()
     gradients = frame[frame.measure == "gradient_norm_hidden"].value
     assert gradients.isna().tolist() == [True] + [False] * (len(gradients) - 1)
-    assert any("needs no gradient" in note and "convs.0" in note for note in watched.notes)
+    assert any("takes no part in autograd" in note and "convs.0" in note for note in watched.notes)
 
 
 def test_a_state_that_is_passed_again_without_a_kept_graph_is_nan_with_a_note():
@@ -231,14 +231,14 @@ def test_given_edges_are_taken_for_a_layer_that_is_called_with_a_tuple():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": 1.5}, "every must be a whole number, not 1.5."),
-        ({"every": 0}, "every must be at least 1, not 0."),
-        ({"measures": "gradient_similarity"}, "use measures=['gradient_similarity']"),
+        ({"every": 1.5}, "every must be a positive whole number, not 1.5."),
+        ({"every": 0}, "every must be a positive whole number, not 0."),
+        ({"measures": "gradient_similarity"}, "not 'gradient_similarity'"),
         ({"measures": []}, "measures is empty"),
         ({"layers": []}, "layers is empty"),
         ({"layers": [3]}, "layers must be names, not 3."),
-        ({"every": True}, "every must be a whole number, not True."),
-        ({"measures": 3}, "measures must be a list of names, not 3."),
+        ({"every": True}, "every must be a positive whole number, not True."),
+        ({"measures": 3}, "list of names such as ['effective_rank'], not 3."),
         ({"edge_index": torch.rand(2, 3)}, "not torch.float32 of shape (2, 3)"),
         ({"edge_index": "edges"}, "edge_index must be a graph, integers"),
         ({"scaler": 3}, "scaler must be a GradScaler, not 3."),

@@ -5,7 +5,7 @@ from matplotlib.colors import to_rgba
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import heat_map as module
-from gnn_depth.diagnostics.heat_map import LOST, WIDTH, ZERO, heat_map, heat_map_figure
+from gnn_depth.diagnostics.heat_map import LOST, WIDTH, ZERO, heat_map, pixels
 from gnn_depth.measurements import MeasureValues
 
 
@@ -18,7 +18,7 @@ def measured(values, steps=None, log10=True, layers=(), around_zero=False):
 
 def cells(measurement):
     """The colours of the map: a row for each layer, the first one first."""
-    (image,) = heat_map_figure(measurement).axes[0].images
+    (image,) = heat_map(measurement).axes[0].images
     assert image.origin == "lower"
     return image.get_array()
 
@@ -50,7 +50,7 @@ def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_sa
     names = {
         value: [
             text.get_text()
-            for legend in heat_map_figure(measured([[0.0, value]])).legends
+            for legend in heat_map(measured([[0.0, value]])).legends
             for text in legend.get_texts()
         ]
         for value in (1.0, -np.inf, np.nan)
@@ -97,7 +97,7 @@ def test_columns_are_the_means_of_the_steps_that_they_meet():
     ],
 )
 def test_any_values_make_a_picture(values, log10):
-    picture = heat_map(measured(values, log10=log10))
+    picture = pixels(heat_map(measured(values, log10=log10)))
     assert picture.dtype == np.uint8
     assert picture.shape == (440, 540, 3)
     assert picture.min() < 100, "something is written"
@@ -115,7 +115,7 @@ def test_any_values_make_a_picture(values, log10):
 def test_colours_span_the_values_and_the_map_is_the_measures_own_whatever_they_are(
     values, around_zero, name, span
 ):
-    figure = heat_map_figure(measured(values, around_zero=around_zero))
+    figure = heat_map(measured(values, around_zero=around_zero))
     low, high = span
     expected = [colormaps[name]((value - low) / (high - low)) for value in values[0]]
     found = [colour(row) for row in figure.axes[0].images[0].get_array()]

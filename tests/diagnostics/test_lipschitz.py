@@ -66,15 +66,6 @@ def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(
     assert stretch.value <= expected * (1 + 1e-12)
 
 
-def test_the_direction_is_the_one_that_is_stretched_most():
-    weight = matrix([3.0, 2.0, 1.0])
-    stretch = local_lipschitz(
-        lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), tolerance=1e-10
-    )
-    assert stretch.direction.norm().item() == pytest.approx(1, rel=1e-12)
-    assert (weight @ stretch.direction).norm().item() == pytest.approx(3, rel=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
 def test_sizes_that_squared_leave_float32_are_measured(dtype, size):
@@ -99,29 +90,9 @@ def test_close_singular_values_take_far_fewer_rounds_than_power_iteration():
     assert (weight @ plain).norm() < 1 - 1e-4
 
 
-def test_an_earlier_direction_saves_most_of_the_work():
-    weight = matrix(torch.linspace(2, 1, 80).tolist())
-    x = torch.zeros(80, dtype=torch.float64)
-    first = local_lipschitz(lambda x: weight @ x, x)
-    moved = weight + 1e-4 * torch.randn(80, 80, dtype=torch.float64)
-    again = local_lipschitz(lambda x: moved @ x, x, first.direction.to(torch.bfloat16))
-    assert again.converged
-    assert again.iterations < first.iterations / 2
-    assert again.value == pytest.approx(torch.linalg.matrix_norm(moved, 2).item(), rel=1e-4)
-
-
-@pytest.mark.parametrize("start", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-def test_a_start_that_leads_nowhere_is_replaced(start):
-    weight = torch.diag(torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64))
-    stretch = local_lipschitz(
-        lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), torch.tensor(start)
-    )
-    assert stretch.value == pytest.approx(2, rel=1e-4)
-
-
 def test_a_function_that_does_not_move_has_constant_zero():
     stretch = local_lipschitz(lambda x: 0 * x + 3, torch.ones(4))
-    assert (stretch.value, stretch.direction, stretch.converged) == (0.0, None, True)
+    assert (stretch.value, stretch.converged) == (0.0, True)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +118,6 @@ def test_it_is_the_same_in_every_call_and_takes_no_random_numbers_of_others():
     state = torch.get_rng_state()
     first, second = (local_lipschitz(layer, x) for _ in range(2))
     assert first.value == second.value
-    assert torch.equal(first.direction, second.direction)
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -158,7 +128,6 @@ def test_parameters_get_no_gradients_and_keep_no_graph():
         torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4
     )
     assert layer.weight.grad is None
-    assert not stretch.direction.requires_grad
 
 
 def test_a_tolerance_below_that_of_the_type_is_the_types():

@@ -13,7 +13,7 @@ from torch import nn
 from gnn_depth import measurements
 from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.diagnostics.calls import CallArguments, RecordedCall, evaluating
+from gnn_depth.diagnostics.states import CallArguments, evaluating
 from gnn_depth.nn.functional import sparse_features
 from gnn_depth.nn.layers import GAT, SAGE
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
@@ -164,15 +164,21 @@ def test_batches_of_different_sizes_are_measured(make_trainer):
     assert np.isfinite(measured.values).all()
 
 
-def test_a_resumed_training_measures_no_step_twice(make_trainer, data, tmp_path):
-    trainer = make_trainer([LipschitzConstants(every_n_epochs=2)], max_epochs=2)
-    trainer.fit(classifier(), data)
-    trainer.save_checkpoint(tmp_path / "last.ckpt")
-    resumed = LipschitzConstants(every_n_epochs=2)
-    make_trainer([resumed], max_epochs=4).fit(
-        classifier(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=False
-    )
-    assert resumed.measure_log.measurements()[0].steps.tolist() == [0, 1, 2, 3]
+def test_a_resumed_training_has_the_constants_of_one_that_was_not_stopped(
+    make_trainer, data, tmp_path
+):
+    def fitted(epochs, path=None):
+        callback = LipschitzConstants(every_n_epochs=2)
+        trainer = make_trainer([callback], max_epochs=epochs)
+        trainer.fit(classifier(dropout=0.0), data, ckpt_path=path, weights_only=False)
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        return callback.measure_log.measurements()[0]
+
+    whole = fitted(6)
+    fitted(3)
+    resumed = fitted(6, tmp_path / "last.ckpt")
+    assert resumed.steps.tolist() == [0, 2, 4, 5]
+    assert np.array_equal(resumed.values, whole.values)
 
 
 def test_sparse_features_are_measured_as_what_they_are():
@@ -180,7 +186,7 @@ def test_sparse_features_are_measured_as_what_they_are():
     x[torch.arange(300), torch.arange(300) % 250] = 2.0
     seen = sparse_features(x)
     assert not isinstance(seen, torch.Tensor)
-    assert torch.equal(RecordedCall(CallArguments(nn.Identity(), (seen,), {})).x, x)
+    assert torch.equal(CallArguments(nn.Identity(), (seen,), {}).kept().x, x)
 
 
 def test_a_diverged_layer_is_not_a_number_and_stops_nothing(make_trainer):

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
-from gnn_depth.diagnostics.probe.charts import _limits
+from gnn_depth.diagnostics.first_failure import SMOOTHED
 from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, digits, find_problems
 from gnn_depth.diagnostics.probe.layer_values import LayerValues
-from gnn_depth.diagnostics.probe.remedies import RemedyProbe
-from gnn_depth.diagnostics.probe.report import Report, product_text
+from gnn_depth.diagnostics.probe.report import product_text
 
 WELL = LayerValues(
     1,
@@ -47,27 +45,6 @@ def test_of_a_stack_that_is_well_nothing_is_said():
     assert find_problems(stack()) == []
     assert find_problems([]) == []
     assert find_problems([LayerValues(1)]) == [], "nothing was measured"
-
-
-def test_a_page_has_titles_in_words_limits_and_the_best_remedies(tmp_path):
-    loud, quiet = stack(norm=lambda n: 2.0 * 9.0**n), stack()
-    trials = [
-        RemedyProbe("", loud, find_problems(loud)),
-        RemedyProbe("--model.skip rezero", quiet, []),
-    ]
-    Report("T", 1.0, loud, trials[0].findings, (), trials).html(tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    for words in (
-        "Size of the hidden state, ||X||",
-        ">limit<",
-        ">this model<",
-        ">skip rezero<",
-        "µ(G)",
-    ):
-        assert words in text
-    assert "mathdefault" not in re.sub("<!--.*?-->", "", text), "powers of ten are text"
-    assert list(_limits("||X||", loud)) == pytest.approx([18.0 / EXPANDED, 18.0 * EXPANDED])
-    assert list(_limits("rank(X)", loud)) == pytest.approx([1.5])
 
 
 def test_every_failure_mode_has_a_criterion_and_a_title():

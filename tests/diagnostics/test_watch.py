@@ -583,4 +583,3 @@ def test_a_watch_is_shown_with_its_steps_and_what_failed():
     assert "2 of 2 steps measured" in repr(watched)
     for finding in watched.findings().values():
         assert finding["text"] in repr(watched)
-    assert watched._repr_html_().startswith("<b>watch of 3 layers")

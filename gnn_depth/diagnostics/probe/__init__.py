@@ -17,7 +17,6 @@ from gnn_depth.diagnostics.probe.remedies import (
     Remedy,
     RemedyProbe,
     add_remedy,
-    missing_parts,
     proposed,
     tried,
 )
@@ -83,12 +82,11 @@ def probe(
         try_remedies: Probe a model with each remedy too.
 
     Returns:
-        The report: print it, read its ``findings``, get its numbers as a ``frame()``, or write a
-            page with
-        ``html(path)``. A notebook draws it.
+        The report: print it, read its ``findings``, or get its numbers as a ``frame()``.
 
     Raises:
-        ValueError: A scale is not positive, the loss is not known, or no module matches ``layers``.
+        ValueError: A scale is not positive, the loss is not known, no module matches ``layers``, or
+            a remedy is not registered.
     """
     Range(0, above=True).check("scales", list(scales))
 
@@ -102,7 +100,6 @@ def probe(
     probes: list[RemedyProbe] | None = None
     if build is not None:
         remedies = proposed(findings, options or {}, build)
-        notes += missing_parts()
         if try_remedies:
             unchanged = RemedyProbe("", found, findings)
             probes = tried(remedies, unchanged, build, lambda other: measure(other, scales=None)[1])

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnn_depth.diagnostics.balance import laws_of, size
-from gnn_depth.diagnostics.calls import Call, CallRecorder, evaluating
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.layer_statistics import (
@@ -21,21 +20,26 @@ from gnn_depth.diagnostics.layer_statistics import (
     edges_of,
     measures_called,
 )
-from gnn_depth.diagnostics.lipschitz import CannotLinearise, Guesses, layer_constant
+from gnn_depth.diagnostics.lipschitz import CannotLinearise, layer_constant
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank
+from gnn_depth.diagnostics.passes import BackwardPasses
+from gnn_depth.diagnostics.states import Call, evaluating
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
 
 WIDEST = 512  # the singular values of wider features would take seconds a layer
-TOLERANCE = 1e-2  # of the residual: enough for the three digits of a constant that are shown
-# The measures that a driver takes, by the attribute of LayerValues.
-MEASURED = {
-    "norm": "representation_norm",
-    "mu": "representation_similarity",
-    "gradient": "gradient_norm_hidden",
-    "gradient_mu": "gradient_similarity",
-    "weight_gradient": "gradient_norm_parameters",
-}
+TOLERANCE = 1e-3  # of the residual: more than the three digits of a constant that are shown
+# The measures that a driver takes: norm and mu of a state and of its gradient, and the norm of the
+# gradients of parameters.
+MEASURED = measures_called(
+    [
+        "representation_norm",
+        "representation_similarity",
+        "gradient_norm_hidden",
+        "gradient_similarity",
+        "gradient_norm_parameters",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class LayerValues:
 
     def value(self, symbol: str) -> float | None:
         """The value in a column of the report."""
-        found: float | None = getattr(self, COLUMNS[symbol][1])
+        found: float | None = getattr(self, COLUMNS[symbol])
         return found
 
     @property
@@ -102,22 +106,22 @@ class LayerValues:
         return self.gradient_mu / self.gradient
 
 
-#: The columns of a report: the title of its chart, and the attribute of a :class:`LayerValues`.
+#: The columns of a report, and the attributes of :class:`LayerValues` that they show.
 COLUMNS = {
-    "||X||": ("Size of the hidden state, ||X||", "norm"),
-    "||F(X)||": ("Size of the layer's output, ||F(X)||", "out"),
-    "mu(X)": ("Difference between nodes, µ(X)", "mu"),
-    "mu/||X||": ("Share of the difference, µ(X) / ||X||", "share"),
-    "E(X)": ("Dirichlet energy, E(X)", "energy"),
-    "rank(X)": ("Effective rank of X", "rank"),
-    "||G||": ("Size of the gradient, ||G||", "gradient"),
-    "mu(G)": ("Difference of gradients, µ(G)", "gradient_mu"),
-    "mu/||G||": ("Share of the difference, µ(G) / ||G||", "gradient_share"),
-    "||dW||": ("Gradient of the parameters, ||dW||", "weight_gradient"),
-    "constant": ("Lipschitz constant at X", "stretch"),
-    "bound": ("Bound of the Lipschitz constant", "bound"),
-    "|c|": ("Imbalance of the neurons, |c|", "imbalance"),
-    "delta": ("Violation of the balance law, delta", "defect"),
+    "||X||": "norm",
+    "||F(X)||": "out",
+    "mu(X)": "mu",
+    "mu/||X||": "share",
+    "E(X)": "energy",
+    "rank(X)": "rank",
+    "||G||": "gradient",
+    "mu(G)": "gradient_mu",
+    "mu/||G||": "gradient_share",
+    "||dW||": "weight_gradient",
+    "constant": "stretch",
+    "bound": "bound",
+    "|c|": "imbalance",
+    "delta": "defect",
 }
 
 
@@ -158,13 +162,12 @@ def measure_layers(
     check_edges(edge_index)
     model = unwrapped(model)
     found = layers_of(model, layers)
-    measures = measures_called(list(MEASURED.values()))
-    driver = LayerDriver(model, found, measures, by_call=True, keeps_calls=True)
+    driver = LayerDriver(model, found, MEASURED, by_call=True, keeps_calls=True)
     with (
         closing(driver),
         evaluating(model),
         _left_as_it_was(model),
-        CallRecorder.alone(driver.recorder),
+        BackwardPasses.only(driver.recorder.passes),
     ):
         driver.begin_step()
         driver.attach()
@@ -176,16 +179,14 @@ def measure_layers(
             driver.remove()
         driver.processes = Processes(device=loss.device)
         driver.end_backward()
-        measured, _ = driver.end_step()
+        measured = driver.end_step().t().tolist()
         modules = driver.modules()
         calls: list[Call | None] = []  # the first one of each column
         values = []
         several = []
-        for place, (number, column) in enumerate(
-            zip(driver.layers, driver.calls_by_column(), strict=True)
-        ):
+        columns = zip(driver.layers, driver.calls_by_column(), measured, strict=True)
+        for place, (number, column, of_layer) in enumerate(columns):
             call = column[0] if column else None
-            of_layer = {name: measured[one][place].item() for name, one in MEASURED.items()}
             values.append(_values_of(number, modules[place], call, of_layer))
             calls.append(call)
             if call is not None and call.returns_several:
@@ -234,17 +235,18 @@ def _batch_statistics(model: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def _values_of(
-    number: int, module: nn.Module, call: Call | None, measured: dict[str, float]
+    number: int, module: nn.Module, call: Call | None, measured: Sequence[float]
 ) -> LayerValues:
     """The values of a layer that need no further pass."""
     if call is None or call.recorded is None or call.x is None:
         return LayerValues(number, type(module).__name__)
-    known: dict[str, Any] = {"norm": measured["norm"], "mu": measured["mu"]}
+    norm, mu, gradient, gradient_mu, weight_gradient = measured
+    known: dict[str, Any] = {"norm": norm, "mu": mu}
     # A driver's NaN may be a value that is not finite: what cannot be measured is None here.
     if call.gradient is not None:
-        known |= {"gradient": measured["gradient"], "gradient_mu": measured["gradient_mu"]}
+        known |= {"gradient": gradient, "gradient_mu": gradient_mu}
     if any(parameter.requires_grad for parameter in module.parameters()):
-        known["weight_gradient"] = measured["weight_gradient"]
+        known["weight_gradient"] = weight_gradient
     # Not what the layer itself reads, which in a reversible block is a part of the state.
     x = call.x
     if x.numel():
@@ -263,8 +265,6 @@ def _with_constants(
 ) -> tuple[list[LayerValues], list[str]]:
     """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds;
     and say which constants cannot be measured."""
-    # Of each scale its own, as directions change with the scale where a layer is not linear.
-    guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
     failed: dict[str, list[int]] = {}
     for layer, call in zip(layers, calls, strict=True):
@@ -274,15 +274,13 @@ def _with_constants(
         recorded = call.recorded
         constants: dict[float, float] = {}
         try:
-            for scale, guess in guesses.items():
+            for scale in (1.0, *scales):
                 x = recorded.x if scale == 1 else scale * recorded.x
-                found = layer_constant(recorded, x, guess.of(recorded), tolerance=TOLERANCE)
-                guess.learn(found)
-                constants[scale] = found.value
+                constants[scale] = layer_constant(recorded, x, tolerance=TOLERANCE).value
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(layer.number)
             constants = {}
-        edges = edges_of(recorded.x, recorded.arguments, edge_index)
+        edges = edges_of(recorded.x, recorded, edge_index)
         if edges is not None:
             layer = replace(layer, energy=dirichlet_energy(call.x, edges[0]).item())
         stretch = constants.pop(1.0, None)

@@ -1,7 +1,8 @@
 """Remedies: a table of the parts that help against each failure mode, and their trials."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pydoc import locate
 from typing import Any, TypeAlias
 
@@ -144,7 +145,12 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
 
     ``options`` are as in the ``model`` section of a config; ``build`` raises a ValueError if they
     do not fit.
+
+    Raises:
+        ValueError: A remedy names a part that is not registered.
     """
+    for remedy in chain(*REMEDIES.values()):
+        registry.get(remedy.kind, remedy.name)  # an unknown name would never be proposed
     found = []
     for kind in KINDS:
         registered = registry.registered(kind)
@@ -239,13 +245,3 @@ def tried(
         return len(probe.findings), excess
 
     return [unchanged, *sorted(probes, key=problems)]
-
-
-def missing_parts() -> Iterator[str]:
-    """A note for each remedy that is not registered."""
-    for mode, parts in REMEDIES.items():
-        for part in parts:
-            names = registry.registered(part.kind)
-            if part.name not in names:
-                what = f"{part.kind} (a remedy against {mode})"
-                yield registry.unknown(what, part.name, names)

@@ -1,25 +1,18 @@
-"""The report of a probe: a table of the layers, the problems found and their remedies, as text and
-as a web page."""
+"""The report of a probe: a table of the layers, the problems found and their remedies, as text."""
 
-import html
 import math
-import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from lightning.pytorch.loggers import Logger
 
 from gnn_depth.diagnostics.loggers import log_findings
-from gnn_depth.diagnostics.probe.charts import charts
 from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, Finding, digits
 from gnn_depth.diagnostics.probe.layer_values import COLUMNS, LayerValues
 from gnn_depth.diagnostics.probe.remedies import Remedy, RemedyProbe
-from gnn_depth.web_page import web_page
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
 LEGEND = (
@@ -45,10 +38,9 @@ NO_PROBLEM = (
 )
 NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
-DRAWN = 5  # remedies in the charts of a page
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The result of a probe; ``print`` shows it, and so does a notebook.
 
@@ -70,7 +62,7 @@ class Report:
     tried: Sequence[RemedyProbe] | None = None
     notes: Sequence[str] = ()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text()
 
     def text(self, every: bool = False, width: int | None = None) -> str:
@@ -82,24 +74,20 @@ class Report:
         """
         width = width or shutil.get_terminal_size().columns
         shown = self.layers if every else self._some()
-        hidden = len(self.layers) - len(shown)
-        legend = self._legend()
-        if hidden:
-            legend.append(
+        notes = self._legend()
+        if len(shown) < len(self.layers):
+            notes.append(
                 f"{len(shown)} of {len(self.layers)} layers are shown; --layers all (in Python: "
                 "text(every=True)) shows the others too."
             )
         blocks = [
             self.title,
             self._table(shown).to_string(line_width=width),
-            _filled(legend, width),
+            _filled(notes, width),
             _filled(self._conclusions(), width, indent="   "),
         ]
         if self.tried:
-            blocks += [
-                self._trials().to_string(line_width=width),
-                _filled([TRIALS_LEGEND], width),
-            ]
+            blocks += [self._trials().to_string(line_width=width), _filled([TRIALS_LEGEND], width)]
         return "\n\n".join(blocks)
 
     def frame(self) -> pd.DataFrame:
@@ -112,11 +100,6 @@ class Report:
         frame = pd.DataFrame(rows, numbers, list(COLUMNS), dtype=float)
         return frame.dropna(axis=1, how="all")
 
-    def html(self, path: str | Path) -> None:
-        """Write a self-contained web page: the problems, charts with the best remedies, and the
-        table of all layers."""
-        Path(path).write_text(web_page(self.title, self._body()), encoding="utf-8")
-
     def log(self, *loggers: Logger) -> None:
         """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they
         have."""
@@ -125,23 +108,6 @@ class Report:
             # Numbered, as a mode may be found twice.
             findings[f"{number}_{finding.mode}"] = asdict(finding)
         log_findings(loggers, "probe", findings)
-
-    def _repr_html_(self) -> str:
-        """The contents of the page as HTML, which notebooks show."""
-        return f"<h3>{html.escape(self.title)}</h3>\n{self._body()}"
-
-    def _body(self) -> str:
-        models = [("this model", self.layers)]
-        legend = "Dashed: the limit beyond which a problem is reported."
-        if self.tried:
-            for trial in self.tried[1 : 1 + DRAWN]:
-                models.append((trial.arguments.replace("--model.", ""), trial.layers))
-            legend += " Colours: the remedies that leave the fewest problems."
-        body = [*map(_paragraph, self._conclusions()), charts(models), _paragraph(legend)]
-        if self.tried:
-            body += [_scrolled(self._trials()), _paragraph(TRIALS_LEGEND)]
-        body += [_scrolled(self._table(self.layers)), *map(_paragraph, self._legend())]
-        return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
         """The numbered problems, and the remedies of each."""
@@ -156,10 +122,9 @@ class Report:
         groups: dict[tuple[int, ...], list[str]] = {}
         for remedy in self.remedies:
             groups.setdefault(remedy.against, []).append(remedy.arguments.replace(" ", JOIN))
-        if groups and self.tried:
-            yield "Parts that are meant to help:"
-        elif groups:
-            yield "Parts that are meant to help; --try measures whether they do:"
+        if groups:
+            measures = "" if self.tried else "; --try measures whether they do"
+            yield f"Parts that are meant to help{measures}:"
         treated: set[int] = set()
         for against, arguments in groups.items():
             numbers = [str(place + 1) for place in against]
@@ -171,18 +136,16 @@ class Report:
 
     def _table(self, layers: Sequence[LayerValues]) -> pd.DataFrame:
         """A row for each layer, with the columns that have values."""
-        fields: dict[str, list[str]] = {}
+        # Which columns there are does not depend on the layers that are shown.
+        columns: dict[str, list[float | None]] = {}
         for head in COLUMNS:
-            # Which columns there are does not depend on the layers that are shown.
             if any(layer.value(head) is not None for layer in self.layers):
-                fields[head] = [digits(layer.value(head)) for layer in layers]
-        scales: dict[float, None] = {}
-        for layer in self.layers:
-            scales |= dict.fromkeys(dict(layer.scaled))
-        for scale in scales:
-            fields[f"at {scale:g} X"] = [digits(dict(layer.scaled).get(scale)) for layer in layers]
+                columns[head] = [layer.value(head) for layer in layers]
+        for scale in dict.fromkeys(scale for layer in self.layers for scale, _ in layer.scaled):
+            columns[f"at {scale:g} X"] = [dict(layer.scaled).get(scale) for layer in layers]
         numbers = [layer.number for layer in layers]
-        return pd.DataFrame(fields, index=numbers).rename_axis(columns="layer")
+        cells = {head: list(map(digits, values)) for head, values in columns.items()}
+        return pd.DataFrame(cells, numbers).rename_axis(columns="layer")
 
     def _legend(self) -> list[str]:
         lines = list(LEGEND)
@@ -199,14 +162,11 @@ class Report:
         if len(self.layers) <= MOST_ROWS:
             return self.layers
         last = len(self.layers) - 1
-        wanted = {0, last}
         failing = {finding.layer for finding in self.findings}
-        for place, layer in enumerate(self.layers):
-            if layer.number in failing:
-                wanted.add(place)
+        wanted = {place for place, layer in enumerate(self.layers) if layer.number in failing}
+        wanted |= {0, last}
         free = max(MOST_ROWS - len(wanted), 2)
-        for step in range(1, free + 1):
-            wanted.add(round(step * last / (free + 1)))
+        wanted.update(round(step * last / (free + 1)) for step in range(1, free + 1))
         return [self.layers[place] for place in sorted(wanted)]
 
     def _trials(self) -> pd.DataFrame:
@@ -248,17 +208,6 @@ def product_text(values: Sequence[float | None]) -> str:
 
 def _filled(lines: Iterator[str] | Sequence[str], width: int, indent: str = "") -> str:
     """Lines wrapped at a width; the words of an option stay together."""
-    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    wrapped = [textwrap.fill(line, width, subsequent_indent=indent, **options) for line in lines]
-    return "\n".join(wrapped).replace(JOIN, " ")
-
-
-def _paragraph(text: str) -> str:
-    """A paragraph in which options, joined by no-break spaces, are code that can be copied."""
-    option = re.compile(r"(?<!\S)--[^\s,]+(?:\xa0[^\s,]+)*")
-    marked = option.sub(r"<code>\g<0></code>", html.escape(text))
-    return f"<p>{marked.replace(JOIN, ' ')}</p>"
-
-
-def _scrolled(table: pd.DataFrame) -> str:
-    return f'<div class="scroll">{table.to_html(border=0)}</div>'
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=indent)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return "\n".join(map(wrapper.fill, lines)).replace(JOIN, " ")

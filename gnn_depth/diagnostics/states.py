@@ -1,32 +1,25 @@
-"""Record every call of a model's layers: the state that enters, and its gradient of the loss.
-
-All private parts of PyTorch that measuring needs are touched in this file.
-"""
+"""Record every call of a model's layers: the state that enters, and its gradient of the loss."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.hooks import uncompiled
+from gnn_depth.diagnostics.hooks import (
+    copied_without_hooks,
+    in_backward,
+    in_transform,
+    keeps_graph,
+    uncompiled,
+)
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
+from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.graph import Graph
-
-
-def in_backward() -> bool:
-    """True during a backward pass, in which layers are called only to recompute their states."""
-    return torch._C._current_graph_task_id() != -1  # what torch.utils.checkpoint asks too
-
-
-def in_transform() -> bool:
-    """True inside a transform of ``torch.func`` or a trace, whose tensors must not outlive it."""
-    if torch._C._functorch.peek_interpreter_stack() is not None:  # no public question for it
-        return True
-    return torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
 
 
 class CallArguments:
@@ -83,22 +76,40 @@ class CallArguments:
                 return item
         return None
 
-    def without_state(self) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The positional and the keyword arguments but the first."""
-        named = dict(self._named)
-        named.pop(self._keyword, None)
-        return self._args[1:], named
+    def kept(self) -> "CallArguments":
+        """The same with a dense copy of the state: models write into their states, and reversible
+        layers free them."""
+        same = CallArguments(self.module, self._args, self._named)
+        same.x = self.x.detach().clone() if isinstance(self.x, Tensor) else self.x.dense()
+        return same
 
-    def with_state(self, x: Tensor) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The positional and the keyword arguments with another state."""
+    def call(self, x: Tensor) -> Tensor:
+        """Call the layer again with another state; of a tuple of outputs, return the first."""
         first: object = x
         if self._place is not None:
             items = self._inside
             items[self._place] = x
             first = tuple(items)
         if self._keyword:
-            return (), self._named | {self._keyword: first}
-        return (first, *self._args[1:]), self._named
+            out = self.module(**self._named | {self._keyword: first})
+        else:
+            out = self.module(first, *self._args[1:], **self._named)
+        out = first_output(out)
+        if not isinstance(out, Tensor):
+            raise TypeError(f"{type(self.module).__name__} returns no tensor")
+        return out
+
+    @property
+    def bound(self) -> float | None:
+        """The layer's upper bound of its Lipschitz constant for its other arguments; None if it has
+        none."""
+        bound = getattr(self.module, "lipschitz_bound", None)
+        if bound is None:
+            return None
+        named = dict(self._named)
+        named.pop(self._keyword, None)
+        found: float | None = bound(*self._args[1:], **named)
+        return found
 
 
 def _is_state(item: object) -> bool:
@@ -124,40 +135,6 @@ def first_output(out: object) -> object:
     return out[0] if isinstance(out, tuple | list) and out else out
 
 
-class RecordedCall:
-    """A call with its arguments, which can be repeated at another state.
-
-    Attributes:
-        x: The state, dense, as it was when the layer was called.
-    """
-
-    def __init__(self, arguments: CallArguments) -> None:
-        self.arguments = arguments
-        self.module = arguments.module
-        x = arguments.x
-        # A copy: models write into their states, and reversible layers free them.
-        self.x: Tensor = x.detach().clone() if isinstance(x, Tensor) else x.dense()
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Call the layer again with another state; of a tuple of outputs, return the first."""
-        args, named = self.arguments.with_state(x)
-        out = first_output(self.module(*args, **named))
-        if not isinstance(out, Tensor):
-            raise TypeError(f"{type(self.module).__name__} returns no tensor")
-        return out
-
-    @property
-    def bound(self) -> float | None:
-        """The layer's upper bound of its Lipschitz constant for these arguments; None if it has
-        none."""
-        bound = getattr(self.module, "lipschitz_bound", None)
-        if bound is None:
-            return None
-        args, named = self.arguments.without_state()
-        found: float | None = bound(*args, **named)
-        return found
-
-
 class StateGradient:
     """The gradients of one state: a vector, or its statistics, for each backward pass.
 
@@ -171,6 +148,7 @@ class StateGradient:
         self.parts: dict[int, Any] = {}  # by the number of the backward pass
 
 
+@dataclass(eq=False)
 class Call:
     """One call of a layer.
 
@@ -181,31 +159,29 @@ class Call:
         state: The statistics of the state; None if there is none.
         gradient: Its gradients; None if the state takes no part in autograd.
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
-        is_input: True if autograd does not differentiate by the state, as by an input.
-        recorded: The layer's call with its arguments, if these are kept.
+        recorded: The layer's arguments, if these are kept.
         out_norm: Norm of the layer's output, if arguments are kept.
+        returns_several: True if the output is a tuple.
     """
 
-    def __init__(self, module: nn.Module, forward_pass: int) -> None:
-        self.module, self.forward_pass = module, forward_pass
-        self.x: Tensor | None = None
-        self.state: list[RowMoments | Tensor] | None = None
-        self.gradient: StateGradient | None = None
-        self.without_autograd = self.is_input = False
-        self.recorded: RecordedCall | None = None
-        self.out_norm: float | None = None
-        self.returns_several = False
+    module: nn.Module
+    forward_pass: int
+    x: Tensor | None = None
+    state: list[RowMoments | Tensor] | None = None
+    gradient: StateGradient | None = None
+    without_autograd: bool = False
+    recorded: CallArguments | None = None
+    out_norm: float | None = None
+    returns_several: bool = False
 
 
-class CallRecorder:
-    """Records the calls of some modules in the forward passes of a step, and the gradients of its
-    loss.
+class StateRecorder:
+    """Records the states that enter some modules in a step, and their gradients of the loss.
 
     The gradient of a state is the total one, of the loss that is minimised: several backward passes
-    through one state are added as vectors. A backward pass is one of the loss if it adds to the
-    ``grad`` of a parameter, or of an input of the model; ``torch.autograd.grad`` does not. Once the
-    layers' gradients are reset, the passes before do not count. Calls in the backward pass are
-    ignored, as they only recompute a state, and so are calls in transforms of ``torch.func``.
+    through one state are added as vectors, and only those of the loss count
+    (:class:`BackwardPasses`). Calls in the backward pass are ignored, as they only recompute a
+    state, and so are calls in transforms of ``torch.func``.
 
     Args:
         root: The model.
@@ -217,17 +193,12 @@ class CallRecorder:
         training_only: Calls count only while the model is in training mode.
 
     Attributes:
+        passes: The backward passes of this step.
         calls: The calls of this step, in order.
         unreadable: The modules that were called without a floating-point tensor.
         in_transform: True if a layer was called in a transform.
         half: True if a gradient was float16.
-        after_backward: Called once at the end of each backward pass of the loss: all gradients are
-            then complete, also with ``DistributedDataParallel``, and not yet clipped.
     """
-
-    # The only one that sees calls and gradients, if there is one: a probe inside a watched block
-    # runs the layers too, and its calls are no part of the training.
-    _alone: ClassVar[object] = None
 
     def __init__(
         self,
@@ -247,31 +218,24 @@ class CallRecorder:
         self._roots = _around(root, self._inputs)
         self._of_state, self._of_gradient = of_state, of_gradient
         self._keeps_calls = keeps_calls
-        self.after_backward: Callable[[], None] | None = None
+        self.passes = BackwardPasses(root, layers)
         self._attached = ExitStack()
         self._leaf_hooks = ExitStack()  # of a step; those on other tensors are freed with them
-        self._trained: list[nn.Parameter] = []
-        self._witnesses: list[nn.Parameter] = []
         self.clear()
 
     def clear(self) -> None:
         """Forget all calls, and begin a step."""
         self._leaf_hooks.close()
+        self.passes.clear()
         # New objects: an autograd graph that is kept beyond its step adds to those of that step.
         self.calls: list[Call] = []
         self.unreadable: set[nn.Module] = set()
         self.in_transform = self.half = False
         self._leaves: dict[tuple[nn.Module, int], StateGradient] = {}
-        self._running: list[int] = []  # backward passes, the innermost last
-        self._of_loss: set[int] = set()  # backward passes of the loss
-        self._saw_backward = False
-        self._superseded: set[int] = set()  # forward passes whose gradients were reset
-        # How often each gradient had been written when the last pass of the loss ended.
-        self._versions: dict[Tensor, int] = {}
-        self._passes = self._depth = 0  # forward passes so far, and calls of roots that are open
-        self._over = True  # the next call of a layer begins a forward pass
-
-    # Hooks
+        self._open: dict[nn.Module, Call] = {}  # the call of each layer that is not over
+        self._forward_passes = self._depth = 0  # so far, and calls of roots that are open
+        self._is_over = True  # the outermost call has ended
+        self._backwards = 0  # backward passes before this forward pass
 
     def attach(self) -> None:
         """Look at all calls until :meth:`remove`.
@@ -279,47 +243,21 @@ class CallRecorder:
         Compiled models then run uncompiled, as a compiled graph would skip hooks, or break at them.
         """
         self.remove()
-        self._trained = [p for p in self._root.parameters() if p.requires_grad]
-        of_layers: set[nn.Parameter] = set()
-        for layer in self._layers:
-            of_layers.update(layer.parameters())
-        # Whether gradients were reset shows in the layers' own: those of other parts of the model
-        # may be reset by themselves.
-        self._witnesses = [p for p in self._trained if p in of_layers] or self._trained
+        self.passes.attach()
         for module in self._inputs | self._layers | self._roots:
+            self._attached.enter_context(copied_without_hooks(module, StateRecorder))
             handle = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             self._attached.callback(handle.remove)
             if module in self._roots or (self._keeps_calls and module in self._layers):
                 handle = module.register_forward_hook(self._leave, always_call=True)
                 self._attached.callback(handle.remove)
-            # Looked up by copy and pickle, also on an instance: copies must not have our hooks.
-            module.__dict__["__reduce_ex__"] = partial(_reduce_without_hooks, module)
-        for parameter in self._trained:
-            of_parameter = parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
-            self._attached.callback(of_parameter.remove)
         self._attached.enter_context(uncompiled())
 
     def remove(self) -> None:
         """Remove all hooks."""
+        self.passes.remove()
         self._attached.close()
-        for module in self._inputs | self._layers | self._roots:
-            if not any(map(_is_ours, module._forward_pre_hooks.values())):
-                module.__dict__.pop("__reduce_ex__", None)
         self._leaf_hooks.close()
-
-    @staticmethod
-    @contextmanager
-    def alone(recorder: object) -> Iterator[None]:
-        """Let only one recorder see what happens inside the context; none for another object."""
-        before, CallRecorder._alone = CallRecorder._alone, recorder
-        try:
-            yield
-        finally:
-            CallRecorder._alone = before
-
-    @property
-    def _is_paused(self) -> bool:
-        return CallRecorder._alone is not None and CallRecorder._alone is not self
 
     # The forward pass
 
@@ -327,66 +265,64 @@ class CallRecorder:
         is_measured = module in self._inputs or module in self._layers
         if not is_measured and module not in self._roots:  # a copy that shares its hooks
             return
-        if self._is_paused or in_backward():
+        if self.passes.is_paused or in_backward():
             return
         if self._training_only and not self._root.training:
             return
         if in_transform():
             self.in_transform |= is_measured
             return
-        self._running.clear()  # a backward pass that failed does not end
+        self.passes.forget_failed()
         if module in self._roots:
             if self._depth == 0:
                 self._begin_pass(args)
             self._depth += 1
         if is_measured:
-            # A loop written by hand calls the layers of a ModuleList, whose forward never runs.
-            if self._over and self._depth == 0:
+            # A loop written by hand calls the layers of a ModuleList, whose forward never runs:
+            # only a backward pass ends its forward pass.
+            is_over = self._is_over or self.passes.started > self._backwards
+            if is_over and self._depth == 0:
                 self._begin_pass(())
             self._record(module, CallArguments(module, args, named))
 
     def _leave(self, module: nn.Module, args: object, out: object) -> None:
         if module in self._roots and self._depth and not in_backward():
             self._depth -= 1
-            self._over = self._over or self._depth == 0
-        if not self._keeps_calls or module not in self._layers or self._is_paused or in_backward():
+            self._is_over = self._is_over or self._depth == 0
+        if not self._keeps_calls or module not in self._layers:
             return
-        call = self._open_call(module)
+        if self.passes.is_paused or in_backward():
+            return
+        call = self._open.pop(module, None)
         first = first_output(out)
         if call is not None and call.recorded is not None and isinstance(first, Tensor):
             call.returns_several = first is not out
             call.out_norm = sum_of_squares(first.detach()).sqrt().item()
 
     def _begin_pass(self, args: tuple[object, ...]) -> None:
-        self._passes += 1
-        self._over = False
+        self._forward_passes += 1
+        self._is_over = False
+        self._backwards = self.passes.started
         # An input that is optimised, as adversarial examples are, makes a pass one of the loss.
         for x in args:
             if isinstance(x, Tensor) and x.is_leaf and x.requires_grad:
-                handle = x.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
-                self._leaf_hooks.callback(handle.remove)
-
-    def _open_call(self, layer: nn.Module) -> Call | None:
-        """The last call of a layer whose output is not known."""
-        for call in reversed(self.calls):
-            if self._layer_of[call.module] is layer and call.out_norm is None:
-                return call
-        return None
+                self._leaf_hooks.callback(self.passes.notice(x).remove)
 
     def _record(self, module: nn.Module, arguments: CallArguments) -> None:
         x = arguments.x
         if module in self._inputs:
-            call = Call(module, self._passes)
+            call = Call(module, self._forward_passes)
             self.calls.append(call)
+            self._open[self._layer_of[module]] = call
             if x is None:
                 self.unreadable.add(module)
             else:
                 self._measure(call, x, arguments)
         if self._keeps_calls and module in self._layers and x is not None:
             # The call of its block, which is noted already, or the one noted above.
-            of_layer = self._open_call(module)
+            of_layer = self._open.get(module)
             if of_layer is not None and of_layer.recorded is None:
-                of_layer.recorded = RecordedCall(arguments)
+                of_layer.recorded = arguments.kept()
 
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
         if self._of_state is not None or self._keeps_calls:
@@ -396,9 +332,7 @@ class CallRecorder:
             if self._keeps_calls:
                 call.x = state
         if not isinstance(x, Tensor) or not x.requires_grad:
-            # Two reasons, of which notes tell the one that holds.
             call.without_autograd = not torch.is_grad_enabled()
-            call.is_input = torch.is_grad_enabled()
             return
         known = self._leaves.get((call.module, id(x)))
         if known is not None:  # one tensor that enters again has one gradient
@@ -413,8 +347,7 @@ class CallRecorder:
     # The backward pass
 
     def _receive(self, gradient: StateGradient, value: Tensor) -> None:
-        number = self._in_pass()
-        self._over = True  # where no root is called, nothing else ends a forward pass
+        number = self.passes.current()
         if self._of_gradient is None:  # that it came says which forward passes are the loss's
             gradient.parts[number] = None
             return
@@ -422,78 +355,18 @@ class CallRecorder:
             value = value.detach()
         self.half |= value.dtype is torch.float16
         # Only a graph that is kept can be passed again. Leaves collect from several graphs.
-        is_kept = torch._C._autograd._get_current_graph_task_keep_graph()
-        if is_kept or gradient.leaf is not None or gradient.parts:
+        if keeps_graph() or gradient.leaf is not None or gradient.parts:
             gradient.parts[number] = value
         else:
             gradient.parts[number] = self._of_gradient(value)
 
-    def _accumulated(self, parameter: Tensor) -> None:
-        """A parameter has got its gradient: the pass, and the one around it, are of the loss."""
-        if self._is_paused:
-            return
-        number = self._in_pass()
-        around = self._running.index(number)
-        if self._running[0] not in self._of_loss:
-            self._forget_reset(parameter)
-        self._of_loss.update(self._running[: around + 1])
-
-    def _in_pass(self) -> int:
-        """The number of the backward pass that is running; see to it that its end is noticed."""
-        number = torch._C._current_graph_task_id()
-        if number not in self._running:
-            self._running.append(number)
-            self._saw_backward = True
-            # The engine has no public callback. The inner one comes after those that others queue.
-            queue = torch.autograd.Variable._execution_engine.queue_callback
-            queue(lambda: queue(partial(self._end_pass, number)))
-        return number
-
-    def _end_pass(self, number: int) -> None:
-        if number in self._running:
-            del self._running[self._running.index(number) :]
-        # Only the outermost pass completes the gradients: checkpoints run passes inside it.
-        if self._running or number not in self._of_loss:
-            return
-        self._over = True
-        self._versions = {p: p.grad._version for p in self._witnesses if p.grad is not None}
-        if self.after_backward is not None:
-            self.after_backward()
-
-    def _forget_reset(self, parameter: Tensor | None) -> None:
-        """Forget the passes before the gradients of the layers' parameters were set to zero.
-
-        ``parameter`` has got its gradient of the new pass already.
-        """
-        others = [p for p in self._versions if p is not parameter]
-        if not others or not all(map(self._was_reset, others)):
-            return
-        self._superseded |= self.reached()
-        self._of_loss.clear()
-        self._versions = {}
-
-    def _was_reset(self, parameter: Tensor) -> bool:
-        gradient = parameter.grad
-        if gradient is None:  # zero_grad(set_to_none=True), the default
-            return True
-        if gradient._version == self._versions[parameter]:
-            return False
-        values = gradient._values() if gradient.is_sparse else gradient
-        return not bool(values.any())
-
     # Results
-
-    def _counts(self, gradient: StateGradient) -> list[Any]:
-        """The gradients of a state in the backward passes of the loss."""
-        if not self._trained and not self._of_loss:  # nothing is trained: all passes are alike
-            return list(gradient.parts.values())
-        return [part for number, part in gradient.parts.items() if number in self._of_loss]
 
     def reached(self) -> set[int]:
         """The forward passes to which the loss's gradient has come."""
         found = set()
         for call in self.calls:
-            if call.gradient is not None and self._counts(call.gradient):
+            if call.gradient is not None and self.passes.those_that_count(call.gradient.parts):
                 found.add(call.forward_pass)
         return found
 
@@ -503,16 +376,16 @@ class CallRecorder:
         A pass that the loss's gradient left out, while it reached others, is not one of them.
         """
         reached = self.reached()
-        passes: dict[int, list[Call]] = {}
+        of_passes: dict[int, list[Call]] = {}
         for call in self.calls:
-            passes.setdefault(call.forward_pass, []).append(call)
+            of_passes.setdefault(call.forward_pass, []).append(call)
         found = []
-        for number, calls in passes.items():
-            left_out = number in self._superseded
+        for number, calls in of_passes.items():
+            gradients = [call.gradient for call in calls if call.gradient is not None]
+            left_out = any(self.passes.superseded & one.parts.keys() for one in gradients)
             if reached and not left_out:
-                # A pass in which no state needs a gradient, as behind frozen layers, is not.
-                left_out = all(call.without_autograd for call in calls)
-                left_out = left_out or any(call.gradient is not None for call in calls)
+                # A pass in which no state needs a gradient, as behind frozen layers, counts.
+                left_out = bool(gradients) or all(call.without_autograd for call in calls)
             if number in reached or not left_out:
                 found.append(calls)
         return found
@@ -520,12 +393,7 @@ class CallRecorder:
     @property
     def had_loss(self) -> bool:
         """True if there was a backward pass of the loss."""
-        return bool(self._of_loss) or bool(self.reached())
-
-    @property
-    def had_only_others(self) -> bool:
-        """True if there were backward passes, and none of the loss."""
-        return self._saw_backward and not self.had_loss
+        return bool(self.passes.of_loss) or bool(self.reached())
 
     def total(self, gradient: StateGradient) -> RowMoments | Literal["lost"] | None:
         """The statistics of a state's gradient, the sum over all backward passes of the loss.
@@ -533,18 +401,18 @@ class CallRecorder:
         None if the loss does not depend on the state so far, "lost" if a part is not kept.
         """
         assert self._of_gradient is not None
-        parts = self._counts(gradient)
+        parts = self.passes.those_that_count(gradient.parts)
         if not parts:
             return None
         vectors = [part for part in parts if isinstance(part, Tensor)]
         if len(vectors) == len(parts):
             return self._of_gradient(sum(vectors[1:], vectors[0]))
-        # Statistics of vectors do not tell those of their sum.
+        # The statistics of a sum do not follow from those of its terms.
         return parts[0] if len(parts) == 1 else "lost"
 
 
 def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:
-    """The model, and the modules inside it that contain all layers and are none."""
+    """The model and every submodule that contains all measured layers."""
     found = {root}
     inner: nn.Module | None = root
     while inner is not None:
@@ -554,28 +422,6 @@ def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:
                 found.add(child)
                 inner = child
     return found
-
-
-def _is_ours(hook: object) -> bool:
-    return isinstance(getattr(hook, "__self__", None), CallRecorder)
-
-
-def _reduce_without_hooks(module: nn.Module, protocol: int) -> tuple[Any, ...]:
-    """Reduce a module for copy and pickle, without the hooks of recorders."""
-    reduced: Any = type(module).__reduce_ex__(module, protocol)
-    make, arguments, state, *rest = reduced
-    state = dict(state)  # a shallow copy: the module itself keeps its hooks
-    state.pop("__reduce_ex__", None)
-    for table in ("_forward_pre_hooks", "_forward_hooks"):
-        ours = [key for key, hook in state[table].items() if _is_ours(hook)]
-        # PyTorch notes in tables of their own which hooks take keywords, or run after errors.
-        for of_hooks in (table, f"{table}_with_kwargs", f"{table}_always_called"):
-            if of_hooks in state:
-                kept = state[of_hooks].copy()
-                for key in ours:
-                    kept.pop(key, None)
-                state[of_hooks] = kept
-    return make, arguments, state, *rest
 
 
 @contextmanager
