@@ -78,24 +78,19 @@ class Resolver:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
 
-    def check(self, config: dict[str, Any]) -> None:
-        """Refuse a resolved config whose model cannot be built or trained."""
-        with explained():
-            RunRecorder(**config["run"])
-        self._model(config)
-
     def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
         """The validation metric that chooses the best epoch of a resolved config, and whether the
         lowest value is the best."""
-        task = self._model(config).task
+        task = self.check(config).task
         return f"val/{task.best}", task.lower_is_better
 
-    def _model(self, config: dict[str, Any]) -> NodeClassifier:
-        """The model of a resolved config; parts that need numbers get memory."""
+    def check(self, config: dict[str, Any]) -> NodeClassifier:
+        """The model of a resolved config; refuses one that cannot be built or trained."""
         given = self.data_of(config)[1]
         for device in ("meta", "cpu"):  # a part may need numbers, which nothing on "meta" has
             try:
                 with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
+                    RunRecorder(**config["run"])
                     model = build_model(config["model"], given)
                     check_training(config["trainer"], model)
                     return model
@@ -137,20 +132,7 @@ def plan_of(
         except AbsentDataError as error:
             raise AbsentDataError(f"{combination.group}: {error}") from error
         except UsageError as error:
-            hint = ""
-            if grid.search is None:
-                hint = "\nOr leave such runs out, by a rule with skip: true or with --subset."
-            raise PlanError(f"{combination.group}: {error}{hint}") from error
-
-    def words_of(combination: Combination) -> list[str]:
-        """The options of ``fit`` of a combination."""
-        line = line_of(combination, grid.base, folder, arguments)
-        words = []
-        for source in line.sources:
-            words += ["--config", source.name if source.is_file else json.dumps(source.data)]
-        for plugin in line.plugins:
-            words += ["--plugins", plugin]
-        return [*words, *line.argv]
+            raise PlanError(f"{combination.group}: {error}") from error
 
     runs_of = partial(planned_runs, grid, resolve, identity)
     store = Store(root, grid.name)
@@ -159,7 +141,7 @@ def plan_of(
             return make_plan(grid, runs_of, store, absent)
         from gnn_depth.sweeps.search import make_search_plan
 
-        return make_search_plan(grid, runs_of, store, absent, resolver.objective, words_of)
+        return make_search_plan(grid, runs_of, store, absent, resolver.objective)
 
 
 def line_of(

@@ -242,9 +242,8 @@ def run_plan(
             sweep.run()
         except PoolError as error:
             raise RunError(f"stopped: {error}") from error
-    state = plan.state(lambda record: record.status if record else "not started")
     head = "interrupted; the same command continues the sweep" if sweep.interrupted else "done"
-    print(f"{head}: {state}\ntable:  gnn-depth table {plan.store.folder}")
+    print(f"{head}: {plan.state()}\ntable:  gnn-depth table {plan.store.folder}")
     for line in plan.best():
         print(line)
     if sweep.interrupted:

@@ -1,7 +1,6 @@
 """Workers of a running Dask cluster: on other machines, under SLURM, or on this machine."""
 
 import asyncio
-import contextlib
 import logging
 import multiprocessing
 import os
@@ -17,10 +16,7 @@ from distributed import Client, KilledWorker
 from gnn_depth.sweeps.pool import FIRST, Pool, PoolError, call_in_fresh_process
 
 T = TypeVar("T")
-#: Seconds in which a scheduler must answer, and in which a killed worker should be back.
-PATIENCE = 10
-# Raised by Dask when a scheduler does not answer, or a worker has no nanny to restart it.
-FAILURES = (OSError, asyncio.TimeoutError, ValueError)
+PATIENCE = 10  # seconds in which a scheduler must answer
 
 
 class DaskPool(Pool):
@@ -28,8 +24,7 @@ class DaskPool(Pool):
 
     A call submitted while there are no workers waits for one. If a whole worker dies, Dask itself
     repeats its calls elsewhere, so a function must cope with being called again (a run of a sweep
-    is found as begun). Running calls can be stopped only where a nanny watches the worker, which is
-    the default of ``dask worker``.
+    is found as begun).
     """
 
     def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
@@ -53,7 +48,7 @@ class DaskPool(Pool):
         """Number of threads of all workers: each can run a call."""
         try:
             return max(1, sum(self._client.nthreads().values()))
-        except FAILURES as error:
+        except (OSError, asyncio.TimeoutError, ValueError) as error:
             raise self._lost from error
 
     def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
@@ -74,14 +69,8 @@ class DaskPool(Pool):
             future.set_result(inner.result())
 
     def stop(self, grace: float) -> None:
-        """Restart the workers that still run nothing but calls of this pool."""
-        if wait(self._calls, timeout=grace).not_done:
-            with contextlib.suppress(*FAILURES):
-                ours = set(self._client.futures)
-                busy = self._client.processing()
-                self._executor.shutdown(wait=False)  # cancels calls that have not begun
-                mine = [worker for worker, keys in busy.items() if keys and ours.issuperset(keys)]
-                self._client.restart_workers(mine, timeout=PATIENCE, raise_for_error=False)
+        """Wait some seconds for running calls; those that still run then come to their end."""
+        wait(self._calls, timeout=grace)
         self._client.close()
 
 

@@ -102,20 +102,18 @@ class Sweep:
             self._elsewhere.append(run)  # looked at later: the other process may die
             self._starts[identity] -= 1
             return
-        # A signal to its worker or a call of exit interrupts a run. After
-        # one death too many, the next worker only marks it as failed.
+        # A signal to its worker or a call of exit interrupts a run. After one death too many, the
+        # next worker only marks it as failed.
         if record.status in ("died", "interrupted") and self._starts[identity] <= self.retries + 1:
             say(f"{run.key.label} is started again: {record.reason}")
             self._waiting.appendleft(run)
             return
         self.records[identity] = record
         self.failed += not record.is_result
-        value = record.value(record.main_metric or "")
-        details = [record.status, record.reason, f"{record.seconds:.1f} s"]
-        if value is not None:
-            details[1] = f"{record.main_metric} {value:.4g}"
-        done = f"[{len(self.records)}/{self.plan.size}]"
-        say(f"{done} {run.key.label}: {', '.join(filter(None, details))}")
+        to_come = len(self._waiting) + len(self._running) + len(self._elsewhere)
+        count = f"[{len(self.plan.runs) - to_come}/{self.plan.size}]"
+        reason = f" ({record.reason})" if record.reason else ""
+        say(f"{count} {run.key.label}: {record.status} in {record.seconds:.1f} s{reason}")
 
     def _stop(self) -> None:
         """Let running runs save what they have, and mark those that were killed as interrupted."""

@@ -89,10 +89,6 @@ class SearchedOption:
     def settings(self, label: Label) -> Settings:
         return self.values.get(label, {self.name: label})
 
-    def __str__(self) -> str:
-        is_choice = type(self.distribution).__name__ == "CategoricalDistribution"
-        return f"{self.name}: {(', ' if is_choice else ' to ').join(map(as_written, self.values))}"
-
 
 @dataclass(frozen=True)
 class Search:
@@ -271,17 +267,18 @@ def _searched(name: Any, values: object, where: Where) -> SearchedOption:
         axis = _axis(name, values, where)
         return SearchedOption(name, axis, distributions.CategoricalDistribution(list(axis)))
     section = _section(values, RANGE_KEYS, where)
-    ends: list[Any] = [section.get("low"), section.get("high")]
-    is_whole = all(type(end) is int for end in ends)  # 0 to 0.8 are no whole numbers
+    kind: Any = distributions.FloatDistribution
+    if type(section.get("low")) is type(section.get("high")) is int:  # 0 to 0.8 are no integers
+        kind = distributions.IntDistribution
     try:
-        low, high = ends if is_whole else map(float, ends)
-        if low < high and math.isfinite(high - low):
-            kind = distributions.IntDistribution if is_whole else distributions.FloatDistribution
-            drawn = kind(low, high, log=section.get("log", False))
-            return SearchedOption(name, _axis(name, [low, high], where), drawn)
-    except (TypeError, ValueError) as error:  # no numbers, or a logarithm of zero
-        raise GridError(f"{name}: {error}", where) from error
-    raise GridError(f"{name} is searched from low to high, not from {ends[0]} to {ends[1]}.", where)
+        drawn = kind(**section)
+        if not math.isfinite(drawn.high - drawn.low):
+            raise ValueError("both are finite")
+    except (TypeError, ValueError) as error:
+        raise GridError(
+            f"{name} is searched in a list, or from low to high: {error}", where
+        ) from error
+    return SearchedOption(name, _axis(name, [drawn.low, drawn.high], where), drawn)
 
 
 def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:

@@ -71,10 +71,10 @@ class Plan:
         found = [records.get(run.key.identity) for run in self.runs]
         return [record for record in found if record]
 
-    def state(self, describe: Callable[[Record | None], str]) -> str:
+    def state(self) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
-        states = count_states(self.runs, self.store.records(), describe)
-        states[describe(None)] += self.size - len(self.runs)
+        states = self._states(self.runs)
+        states[pending(None)] += self.size - len(self.runs)
         return _written(states)
 
     def listing(self) -> str:
@@ -88,11 +88,14 @@ class Plan:
         groups: dict[str, list[PlannedRun]] = {}
         for run in self.runs:
             groups.setdefault(run.key.group, []).append(run)
-        records = self.store.records()
         width = max(map(len, groups), default=0)
         for name, runs in groups.items():
-            lines.append(f"  {name:<{width}}  {_written(count_states(runs, records, pending))}")
-        return "\n".join([*lines, f"in all: {self.state(pending)}"])
+            lines.append(f"  {name:<{width}}  {_written(self._states(runs))}")
+        return "\n".join([*lines, f"in all: {self.state()}"])
+
+    def _states(self, runs: Iterable[PlannedRun]) -> Counter[str]:
+        records = self.store.records()
+        return Counter(pending(records.get(run.key.identity)) for run in runs)
 
     def archive(self) -> None:
         """Archive the results of these runs, and those of other versions."""
@@ -121,16 +124,21 @@ def make_plan(grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] 
             runs += runs_of(combination, len(runs))
         except AbsentDataError as error:
             skip_missing_data(combination, error, absent)
+    check_distinct(runs)
+    return Plan(grid, runs, store)
+
+
+def check_distinct(runs: Iterable[PlannedRun]) -> None:
+    """Refuse runs that differ in their labels alone."""
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)
         if other is not run:
             raise PlanError(
-                f"{other.key.label!r} and {run.key.label!r} are the same run: "
-                "the difference between them has no effect. Exclude one of them by a rule with "
-                "skip: true."
+                f"{other.key.label!r} and {run.key.label!r} are the same run: the option in which "
+                "they differ has no effect, or is also set on the command line, under per_seed or "
+                "by a search. Exclude one of them by a rule with skip: true."
             )
-    return Plan(grid, runs, store)
 
 
 def skip_missing_data(
@@ -176,21 +184,10 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
         )
 
 
-def count_states(
-    runs: Iterable[PlannedRun],
-    records: Mapping[str, Record],
-    describe: Callable[[Record | None], str],
-) -> Counter[str]:
-    """The number of runs in each state, given their records by identity."""
-    return Counter(describe(records.get(run.key.identity)) for run in runs)
-
-
 def _written(states: Counter[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
 def pending(record: Record | None) -> str:
-    """The state of a run before a sweep: its result, or that it is to run."""
-    if record is None:
-        return "to run"
-    return record.status if record.is_result else f"to run again ({record.status})"
+    """The state of a run: that it is to run, or how it has ended."""
+    return "to run" if record is None else record.status

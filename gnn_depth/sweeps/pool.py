@@ -73,7 +73,8 @@ class LocalPool(Pool):
     cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone. If the driver is
     killed, running calls come to their end and nothing is left behind.
 
-    A process has one server, which ends with it: the first pool chooses what is imported.
+    A process has one server, which ends with it: the first pool chooses what is imported. Stopping
+    a pool kills all processes that were forked from the server.
     """
 
     def __init__(
@@ -88,7 +89,6 @@ class LocalPool(Pool):
         self._limits = threads(max(1, cores() // number))
         self._calls: list[Future[Any] | None] = [None] * number  # the last one of each worker
         self._gpus = gpus
-        self._children: list[Any] = []
         _start_server(preload, self._limits)
 
     @property
@@ -101,21 +101,18 @@ class LocalPool(Pool):
         if self._gpus:
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[free[0] % len(self._gpus)]
         _start_server(self._preload, self._limits)  # another one if it has died
-        before = multiprocessing.active_children()
         try:
             future = call_in_fresh_process(function, args, environment)
         except (OSError, EOFError) as error:  # no memory for it, for example
             future = Future()
             future.set_exception(BrokenProcessPool(f"no process could be started: {error}"))
-        started = [child for child in multiprocessing.active_children() if child not in before]
-        self._children = [child for child in self._children if child.is_alive()] + started
         self._calls[free[0]] = future
         return future
 
     def stop(self, grace: float) -> None:
         calls = [call for call in self._calls if call is not None]
         wait(calls, timeout=grace)
-        for child in self._children:
+        for child in multiprocessing.active_children():
             child.kill()
         wait(calls, timeout=KILL_SECONDS)
 

@@ -18,7 +18,7 @@ from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from gnn_depth.runs import digest, on_test_set
+from gnn_depth.runs import digest
 from gnn_depth.sweeps.grid import Combination, Grid, Search
 from gnn_depth.sweeps.plan import (
     AbsentDataError,
@@ -26,6 +26,7 @@ from gnn_depth.sweeps.plan import (
     PlanError,
     PlannedRun,
     RunsOf,
+    check_distinct,
     skip_missing_data,
 )
 from gnn_depth.sweeps.store import Record, Store
@@ -120,7 +121,6 @@ class SearchPlan(Plan):
 
     studies: list[Study]
     runs_of: RunsOf
-    words_of: Callable[[Combination], list[str]]  # a combination -> its options of fit
 
     @property
     def size(self) -> int:
@@ -179,26 +179,18 @@ class SearchPlan(Plan):
     def listing(self) -> str:
         has_begun = (self.store.folder / JOURNAL).exists()
         self.load(journal(self.store) if has_begun else InMemoryStorage())
-        searched = [f"  searched: {option}" for option in self.studies[0].search.options]
-        return "\n".join([*searched, super().listing()])
+        return super().listing()
 
     def best(self) -> list[str]:
-        records = self.store.records()
         lines = []
         for study in self.studies:
-            if not study.trials(TrialState.COMPLETE):
-                lines.append(f"{study.combination.group}: no trial has a validation metric yet.")
-                continue
-            best = study.optuna.best_trial
-            shown = []
-            for metric in (best_value(study.metric), on_test_set(study.metric)):
-                value = study.mean(best.number, records, metric)
-                shown.append(metric if value is None else f"{metric} {value:.4f}")
-            seed = self.grid.seeds[0]
-            words = self.words_of(self.grid.with_seed(study.combination_of(best), seed))
-            command = shlex.join(["gnn-depth", "fit", f"--seed_everything={seed}", *words])
-            count = f"{len(study.runs)} trials, mean of {len(self.grid.seeds)} seeds"
-            lines += [f"{study.combination.group}: best of {count}: {', '.join(shown)}", command]
+            line = f"{study.combination.group}: none of {len(study.runs)} trials has a value"
+            if study.trials(TrialState.COMPLETE):
+                trial = study.optuna.best_trial
+                folder = self.store.folder_of(study.runs[trial.number][0].key)
+                command = shlex.join(["gnn-depth", "fit", "--config", f"{folder}/config.yaml"])
+                line = f"best {best_value(study.metric)}: {trial.value:.4f}, {command}"
+            lines.append(line)
         return lines
 
 
@@ -208,7 +200,6 @@ def make_search_plan(
     store: Store,
     absent: dict[str, str] | None,
     objective: Objective,
-    words_of: Callable[[Combination], list[str]],
 ) -> SearchPlan:
     """Check the search of a grid before its first run.
 
@@ -222,27 +213,22 @@ def make_search_plan(
     assert search is not None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     studies = []
-    seen: dict[str, str] = {}
+    examples: list[PlannedRun] = []
     for combination in grid.combinations():
-        tried = [search.combined(combination, labels) for labels in search.examples()]
         try:
-            examples = [runs_of(example, 0)[0] for example in tried]
+            mine = []
+            for labels in search.examples():
+                mine.append(runs_of(search.combined(combination, labels), 0)[0])
         except AbsentDataError as error:
             skip_missing_data(combination, error, absent)
             continue
-        for run in examples:
-            other = seen.setdefault(run.key.identity, run.key.group)
-            if other != run.key.group:
-                raise PlanError(
-                    f"{other!r} and {run.key.group!r} are the same run: the option in which they "
-                    "differ has no effect, or is also set on the command line, under per_seed or "
-                    "by the search."
-                )
-        objectives = {objective(run.config) for run in examples}
+        examples += mine
+        objectives = {objective(run.config) for run in mine}
         if len(objectives) > 1:
             metrics = " and ".join(sorted(metric for metric, _ in objectives))
             raise PlanError(f"trials are compared by one metric, and the runs choose {metrics}.")
         # Another base, data set or range, or other seeds, make another study.
-        name = digest(f"{grid.seeds} {[run.key.identity for run in examples]}")
+        name = digest(f"{grid.seeds} {[run.key.identity for run in mine]}")
         studies.append(Study(search, combination, name, *objectives.pop()))
-    return SearchPlan(grid, [], store, studies, runs_of, words_of)
+    check_distinct(examples)
+    return SearchPlan(grid, [], store, studies, runs_of)

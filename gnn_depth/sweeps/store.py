@@ -14,7 +14,6 @@ from gnn_depth.runs import (
     FORMAT,
     RESULTS,
     digest,
-    on_test_set,
     read_result,
     remove_parts,
     write_result,
@@ -82,14 +81,6 @@ class Record:
         """Why it did not finish."""
         return self.result.get("reason", "")
 
-    @property
-    def main_metric(self) -> str | None:
-        """The metric of the test set that its task is judged by; None if it measured nothing."""
-        if not self.result.get("metrics"):
-            return None
-        monitor, metric = self.result.get("monitor", "val/acc"), self.result.get("metric", "acc")
-        return on_test_set(monitor, metric)
-
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""
         found = self.result.get("metrics", {}).get(metric)
@@ -136,17 +127,13 @@ class Store:
 
     def find(self, key: RunKey) -> Record | None:
         """The record of a run if it has been started, in any group."""
-        own = _record_in(self.folder_of(key))  # looking there is much cheaper than in every group
-        if own.is_result and own.identity == key.identity:
-            return own
-        begun = None
+        found = None
         for folder in sorted(self.folder.glob(f"*/seed_*-{key.identity[:8]}")):
             record = _record_in(folder)
-            if record.identity in ("", key.identity):
-                if record.is_result:
-                    return record
-                begun = begun or record
-        return begun
+            is_mine = record.identity in ("", key.identity)
+            if is_mine and (found is None or record.is_result):
+                found = record
+        return found
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:

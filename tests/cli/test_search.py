@@ -12,7 +12,6 @@ from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.cli.sweep import SEARCH
 from gnn_depth.sweeps.store import Store
-from gnn_depth.training.identity import identity
 from tests.cli.test_sweep import grid  # noqa: F401  (a fixture)
 
 pytest.importorskip("optuna")
@@ -33,7 +32,7 @@ def values(found):
 
 
 @pytest.mark.usefixtures("pool_here")
-def test_a_search_that_was_stopped_goes_on_and_its_best_setting_is_one_that_fit_takes(
+def test_a_stopped_search_goes_on_and_its_best_setting_is_a_command(
     gnn_depth,
     grid,  # noqa: F811
 ):
@@ -59,20 +58,13 @@ def test_a_search_that_was_stopped_goes_on_and_its_best_setting_is_one_that_fit_
         name = json.dumps(result["axes"])
         means[name] = means.get(name, 0) + result["metrics"]["val_acc_at_best_val"] / 2
     best = json.loads(max(means, key=means.get))
-    report, command = answer.out.splitlines()[-2:]
-    assert (
-        f"best of 2 trials, mean of 2 seeds: val_acc_at_best_val {max(means.values()):.4f}"
-        in report
-    )
-    assert "test_acc_at_best_val" in report
+    report, command = answer.out.splitlines()[-1].split(", ")
+    assert report == f"best val_acc_at_best_val: {max(means.values()):.4f}"
     words = shlex.split(command)
-    assert words[:2] == ["gnn-depth", "fit"]
-    resolver = Resolver([])
-    config = resolver.resolve(read_arguments(words[2:]))
-    of_best = [result for result in found if result["axes"] == best]
-    for result in of_best:
-        mine = config | {"seed_everything": result["seed"]}
-        assert identity(mine, resolver.data_of(config)[0]) == result["identity"]
+    assert words[:3] == ["gnn-depth", "fit", "--config"]
+    config = Resolver([]).resolve(read_arguments(words[2:]))
+    assert config["model"]["dropout"] == best["model.dropout"]
+    assert config["seed_everything"] == 0
 
     table = gnn_depth("table", "runs/grid", "--rows", "dropout", "--columns", "norm")
     assert table.code == 0, table.err
@@ -94,8 +86,7 @@ def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
         tried[result["axes"]["model.skip"]].append(result["axes"]["model.dropout"])
     assert tried["none"] == tried["residual"]
     assert len(set(tried["none"])) == 2
-    assert "skip=none: best of 2 trials" in answer.out
-    assert "skip=residual: best of 2 trials" in answer.out
+    assert answer.out.count("best val_acc_at_best_val: ") == 2
 
     again = gnn_depth("sweep", name, "--subset", "skip=none", "--force")
     assert again.code == 0, again.err
@@ -117,34 +108,7 @@ def test_settings_that_cannot_be_built_are_no_trials(
     assert answer.code == 0, answer.err
     assert "not tried: " in answer.err
     assert "4 finished" in answer.out
-    whole = values(results())
-    assert len(whole) == 4
-    again = gnn_depth("sweep", "grid.yaml")
-    assert again.code == 0
-    assert "not tried" not in again.err
-    assert values(results()) == whole
-
-    for trials in (1, 3, 4):  # stopped twice
-        grid(search=search | {"trials": trials})
-        assert gnn_depth("sweep", "grid.yaml", "--root", "parts").code == 0
-    assert values(results("parts")) == whole
-
-
-@pytest.mark.usefixtures("pool_here")
-def test_the_command_of_the_best_trial_is_that_of_its_first_run(gnn_depth, grid):  # noqa: F811
-    name = grid(
-        search={"trials": 2, "options": {"model.dropout": {"low": 0.1, "high": 0.5}}},
-        seeds=[7, 8],
-        per_seed={"data.seed": [5, 6]},
-    )
-    answer = gnn_depth("sweep", name)
-    assert answer.code == 0, answer.err
-    command = answer.out.splitlines()[-1]
-    resolver = Resolver([])
-    config = resolver.resolve(read_arguments(shlex.split(command)[2:]))
-    assert config["seed_everything"] == 7
-    found = [result["identity"] for result in results() if result["seed"] == 7]
-    assert identity(config, resolver.data_of(config)[0]) in found
+    assert len(results()) == 4
 
 
 def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # noqa: F811
@@ -153,7 +117,7 @@ def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # n
     name = grid(axes=axes, search={"trials": 2, "options": options})
     message = refused("sweep", name, "--dry-run")
     assert "are the same run" in message
-    assert "by the search" in message
+    assert "by a search" in message
 
 
 @pytest.mark.parametrize(
@@ -162,7 +126,7 @@ def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # n
         ({"model.drop": [0.1, 0.2]}, [], ["'model.drop'", "'model.dropout'"]),
         ({"model.dropout": {"low": 0, "high": 1.5}}, [], ["dropout=1.5"]),
         ({"model.norm": ["none", "par"]}, [], ["norm=par", "'pair'"]),
-        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml:5", "0.9 to 0.1"]),
+        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml:5", "low=0.9, high=0.1"]),
         ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["the search", "--subset"]),
         ({"model.best_metric": ["acc", "loss"]}, [], ["val/acc", "val/loss", "one metric"]),
     ],

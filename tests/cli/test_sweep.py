@@ -201,7 +201,7 @@ def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     assert "--root" in answer
 
 
-def test_dask_needs_an_address_and_its_extra_and_an_address_needs_dask(refused, grid, monkeypatch):
+def test_dask_needs_an_address_and_its_extra(refused, grid, monkeypatch):
     assert "--address" in refused("sweep", grid(), "--engine", "dask")
     assert "--engine dask" in refused("sweep", grid(), "--address", "tcp://localhost:1")
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -237,9 +237,7 @@ def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
 
 
-def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(
-    gnn_depth, grid, tmp_path
-):
+def test_an_axis_may_bring_a_plugin_from_the_folder_of_the_grid(gnn_depth, grid, tmp_path):
     (tmp_path / "of_an_axis.py").write_text(PLUGIN)
     name = grid(
         axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}}
@@ -247,9 +245,7 @@ def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(
     assert "in all: 2 to run" in gnn_depth("sweep", name, "--dry-run").out
 
 
-def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_refused(
-    gnn_depth, grid
-):
+def test_a_damaged_result_is_a_warning_and_one_of_another_version_refused(gnn_depth, grid):
     path = Path("runs/grid/all/seed_0-a/result.json")
     path.parent.mkdir(parents=True)
     path.write_text('{"for')

@@ -101,9 +101,7 @@ def test_a_run_whose_process_died_is_started_again_a_bounded_number_of_times(job
     assert "its process died 1 times" in outcome.reason
 
 
-def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(
-    job, tmp_path, monkeypatch
-):
+def test_a_run_stops_when_the_file_appears(job, tmp_path, monkeypatch):
     class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
             if trainer.current_epoch == 2:
@@ -173,7 +171,7 @@ def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
     assert "ends the program" in outcome.reason
 
 
-def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(job, bad, tmp_path):
+def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_path):
     planned = job(*bad("Leaves"))
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)

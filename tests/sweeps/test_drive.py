@@ -68,7 +68,7 @@ def sweep(tmp_path, monkeypatch):
     return run
 
 
-def test_a_call_that_cannot_be_made_fails_its_run_and_a_lost_pool_ends_the_sweep(sweep):
+def test_a_call_that_fails_fails_its_run_and_a_lost_pool_ends_the_sweep(sweep):
     pool = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"]})
     assert sweep(pool, 2) == {0: "failed", 1: "finished"}
     assert "Cannot allocate memory" in sweep.latest.records["0" * 64].reason
@@ -143,19 +143,6 @@ def test_ctrl_c_once_or_twice_marks_what_was_killed_as_interrupted(sweep, again)
     assert isinstance(sweep.latest.interrupted, KeyboardInterrupt)
     assert pool.stops == [0 if again else drive.GRACE_SECONDS]
     assert on_disk(sweep) == {1: "interrupted"}
-
-
-def test_a_run_that_cannot_be_marked_does_not_keep_others_from_it(sweep, monkeypatch):
-    marked = []
-
-    def mark(self, record, status, reason):
-        marked.append(record.result["seed"])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Store, "mark", mark)
-    begin(sweep, [0, 1])
-    sweep(Interrupted({}, workers=3), 3)
-    assert sorted(marked) == [0, 1]
 
 
 def test_a_run_that_another_process_works_on_is_not_marked(sweep):

@@ -35,7 +35,7 @@ def test_the_combinations_are_the_product_of_the_axes_without_those_that_a_rule_
     assert found == [(n, d, m) for n, d, m in product if (n, m) != ("lipschitz", "residual GCN")]
 
 
-def test_a_combination_has_the_options_of_its_labels_and_then_those_of_the_rules_that_are_for_it():
+def test_a_combination_has_the_options_of_its_labels_and_then_of_its_rules():
     for combination in grid(FULL).combinations():
         labels, settings = combination.labels, combination.settings
         depth = labels["depth"]
@@ -89,7 +89,7 @@ def test_seeds_without_options_of_their_own_are_refused():
         grid(PER_SEED).subset({}, 4)
 
 
-def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_and_options():
+def test_a_group_has_the_last_word_of_each_axis_and_a_parts_options():
     assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
     assert next(grid("{}").combinations()).group == "all"
     part = "{name: lipschitz, scale: 4, a: null, b: true}"

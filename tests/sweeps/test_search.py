@@ -36,7 +36,7 @@ def tried(tmp_path, value_of, storage=None, lower_is_better=False, **more):
     grid = read_grid({"search": {**yaml.safe_load(RANGES), **more}}, "file")
     (combination,) = grid.combinations()
     study = Study(grid.search, combination, "study", "val/acc", lower_is_better)
-    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of, list)
+    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
     plan.load(storage or optuna.storages.InMemoryStorage())
     records = {}
     waiting = list(plan.runs)
@@ -61,10 +61,10 @@ def tried(tmp_path, value_of, storage=None, lower_is_better=False, **more):
         ("{trials: 3, options: {a: []}}", ("options", "a"), "a.* has no values"),
         ("{trials: 3, options: {a: [1, 1]}}", ("options", "a"), "twice"),
         ("{trials: 3, options: {a: 0.5}}", ("options", "a"), "a mapping"),
-        ("{trials: 3, options: {a: {low: 0}}}", ("options", "a"), "None"),
-        ("{trials: 3, options: {a: {low: 1, high: x}}}", ("options", "a"), "'x'"),
-        ("{trials: 3, options: {a: {low: 0, high: .inf}}}", ("options", "a"), "to inf"),
-        ("{trials: 3, options: {a: {low: 2, high: 1}}}", ("options", "a"), "from 2 to 1"),
+        ("{trials: 3, options: {a: {low: 0}}}", ("options", "a"), "'high'"),
+        ("{trials: 3, options: {a: {low: 1, high: x}}}", ("options", "a"), "'str'"),
+        ("{trials: 3, options: {a: {low: 0, high: .inf}}}", ("options", "a"), "finite"),
+        ("{trials: 3, options: {a: {low: 2, high: 1}}}", ("options", "a"), "low=2, high=1"),
         ("{trials: 3, options: {a: {low: 0, high: 1, lg: true}}}", ("options", "a", "lg"), "'log'"),
         ("{trials: 3, options: {a: {low: 0, high: 1, log: true}}}", ("options", "a"), "log"),
         ("{trials: 3, options: {seed: [0, 1]}}", ("options", "seed"), "a column of that name"),

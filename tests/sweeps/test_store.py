@@ -1,5 +1,4 @@
 import errno
-import json
 import multiprocessing
 import os
 import signal
@@ -48,7 +47,7 @@ def test_a_claim_ends_with_its_process_even_if_that_is_killed(store, tmp_path):
         assert mine
 
 
-def test_an_archived_run_is_moved_and_not_changed_and_several_of_one_run_are_kept(store, tmp_path):
+def test_archived_runs_are_moved_and_not_changed(store, tmp_path):
     contents = []
     for number in range(3):
         folder = begin(store, number=number)
@@ -73,17 +72,6 @@ def test_a_damaged_result_is_named_and_counts_as_begun_but_not_done(store, text)
     assert not record.is_result
 
 
-def test_a_mark_keeps_what_the_result_says_already(store):
-    begin(store, axes={"depth": 2})
-    store.mark(store.find(PLACE), "interrupted", "why")
-    result = json.loads((store.folder_of(PLACE) / "result.json").read_text())
-    assert (result["status"], result["reason"], result["axes"]) == (
-        "interrupted",
-        "why",
-        {"depth": 2},
-    )
-
-
 def test_results_of_another_version_are_refused_with_both_versions_and_the_way_out(store):
     folder = begin(store, status="finished", packages={"gnn-depth": "0.0.9"})
     assert folder.exists()
@@ -94,9 +82,7 @@ def test_results_of_another_version_are_refused_with_both_versions_and_the_way_o
         store.check_version("1.0")
 
 
-def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their_processes(
-    store, monkeypatch
-):
+def test_a_file_system_without_locks_is_refused(store, monkeypatch):
     def missing(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
