@@ -110,7 +110,7 @@ def test_absent_data_is_counted_or_left_out(item, gnn_depth):
 def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--max-hours", "1e-9")
     assert answer.code == 0, answer.err
-    assert "8 not started" in answer.out
+    assert "8 to run" in answer.out
     assert "no run has ended, so there is nothing to show" in answer.out
     assert not list(Path().rglob("result.json"))
 
