@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "yaml_limits"},
-    "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
+    "testing": {"testing", "registry", "graph", "nn", "diagnostics"},
     "cli": {
         "cli",
         "nn",

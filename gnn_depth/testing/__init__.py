@@ -19,7 +19,6 @@ from gnn_depth.testing.checks import (
     check_layer,
     check_norm,
     check_skip,
-    check_task,
 )
 from gnn_depth.testing.suite import NotConforming
 
@@ -30,5 +29,4 @@ __all__ = [
     "check_layer",
     "check_norm",
     "check_skip",
-    "check_task",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +41,6 @@ from gnn_depth.testing.suite import (
     class_of,
     seeded,
 )
-from gnn_depth.training.tasks import Task
 
 #: Properties of every module.
 COMMON: list[Property[Subject]] = [
@@ -346,69 +345,3 @@ def check_graph_dropout(
     check_properties(
         "check_graph_dropout", cls, thinnings, [fewer, same_edges, graph_unchanged], except_for
     )
-
-
-class TaskBatch(NamedTuple):
-    """A task, outputs and targets."""
-
-    task: Task
-    out: Tensor
-    y: Tensor
-
-
-@as_property("loss", "Return the mean over the rows, computed by differentiable functions of out.")
-def loss(batch: TaskBatch) -> None:
-    """The loss is a finite mean over the rows, with a finite gradient."""
-    task, y = batch.task, batch.y
-    out = batch.out.clone().requires_grad_()
-    value = task.loss(out, y)
-    (gradient,) = torch.autograd.grad(value, out)
-    assert_finite({"the loss": value, "its gradient": gradient}, "20 rows")
-    # A mean does not change if every row comes twice; a sum doubles.
-    assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
-    assert_close(task.prediction(batch.out)[:, :0], batch.out[:, :0], "the prediction of 20 rows")
-
-
-@as_property(
-    "metrics", "Use metrics of torchmetrics, or subclasses, and name them in best and words."
-)
-def metrics(batch: TaskBatch) -> None:
-    """Two batches have the metrics of the whole; ``best`` and ``words`` name metrics."""
-    task, whole, parts = batch.task, batch.task.metrics(), batch.task.metrics()
-    names = task.metric_names()
-    assert {task.best, *task.words} <= {*names}, f"the metrics are {', '.join(names)}"
-    # Batches of 7 and 13 rows: a mean of batches would not be that of the rows.
-    for rows, updated in ((slice(None), whole), (slice(7), parts), (slice(7, None), parts)):
-        for metric in updated.values():
-            metric.update(*task.compared(batch.out[rows], batch.y[rows]))
-    for name, metric in whole.items():
-        assert_close(
-            parts[name].compute(), metric.compute(), f"metric {name!r} of 20 rows", tolerance=1e-5
-        )
-
-
-def check_task(
-    task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any
-) -> None:
-    """Check that a task with so many outputs has the properties of every one.
-
-    Properties: ``loss`` and ``metrics``. Arguments and errors are those of :func:`check_norm`;
-    ``options`` follow the number of outputs.
-    """
-    __tracebackhide__ = True
-    cls = class_of("task", task, Task)
-
-    def batches() -> list[TaskBatch]:
-        with seeded(0):
-            out = torch.randn(20, outputs, dtype=torch.float64)
-            labels = torch.randint(2, (20, outputs))
-        # One kind of target for each word that ``targets`` of a task may be.
-        y = {
-            "classes": torch.arange(20) % outputs,
-            "labels": labels,
-            "numbers": out.flip(0) + labels,
-        }
-        made = cls(outputs, **options)
-        return [TaskBatch(made, out, y[made.targets])]
-
-    check_properties("check_task", cls, batches, [loss, metrics], except_for)

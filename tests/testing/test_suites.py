@@ -5,11 +5,9 @@ import re
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
-from torchmetrics.classification import MulticlassAccuracy
 
-from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, Task, WeightNorm
+from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.functional.segments import graph_mean
 from gnn_depth.nn.parts import WeightChain
 from gnn_depth.testing import (
@@ -19,7 +17,6 @@ from gnn_depth.testing import (
     check_layer,
     check_norm,
     check_skip,
-    check_task,
     checks,
 )
 
@@ -381,25 +378,3 @@ def test_a_norm_with_all_properties_conforms_and_the_authors_random_numbers_are_
     check_norm(norm(centres))
     check_init("default")
     assert torch.equal(before, torch.get_rng_state())
-
-
-class Wrong(Task):
-    """Everything that a task must do is wrong here."""
-
-    targets = "classes"
-    best = "accuracy"
-
-    def loss(self, out, y):
-        return F.cross_entropy(out, y, reduction="sum")
-
-    def metrics(self):
-        return {"acc": MulticlassAccuracy(self.num_outputs)}
-
-
-def test_a_task_with_a_sum_for_a_loss_and_a_metric_that_is_none_does_not_conform():
-    assert fails(check_task, Wrong) == ["loss"]
-    Right = type("Right", (Wrong,), {"loss": lambda self, out, y: F.cross_entropy(out, y)})
-    assert fails(check_task, Right) == ["metrics"]
-    check_task(type("Named", (Right,), {"best": "acc"}), outputs=3)
-    with pytest.raises(ValueError, match="not a task"):
-        check_task(GraphDropout)
