@@ -145,11 +145,17 @@ class SearchPlan(Plan):
                 study.open(storage)
 
     def _add_runs(self, study: Study, trial: Any) -> list[PlannedRun]:
-        """Plan the runs of a trial, unless another one has them."""
+        """Plan the runs of a trial; one whose options do not go together, or that was tried before,
+        has failed."""
         place = sum(map(len, study.runs.values()))
-        runs = self.runs_of(study.combination_of(trial), place)
         known = {run.key.identity for run in self.runs}
-        if any(run.key.identity in known for run in runs):
+        try:
+            runs = self.runs_of(study.combination_of(trial), place)
+        except ValueError as error:
+            say(f"not tried: {error}")
+            runs = []
+        if not runs or any(run.key.identity in known for run in runs):
+            study.optuna.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
             return []
         study.runs[trial.number] = runs
         self.runs += runs
@@ -159,17 +165,8 @@ class SearchPlan(Plan):
         for study in self.studies:
             study.tell(records)
             while len(study.runs) < study.search.trials and study.refused < MOST_REFUSED:
-                trial = study.ask()
-                runs = []
-                try:
-                    runs = self._add_runs(study, trial)
-                except ValueError as error:  # its options do not go together
-                    say(f"not tried: {error}")
-                if not runs:
-                    study.optuna.tell(trial, state=TrialState.FAIL)
-                    study.refused += 1
-                    continue
-                study.refused = 0
+                runs = self._add_runs(study, study.ask())
+                study.refused = 0 if runs else study.refused + 1
                 study.tell(records)
                 pending = [run for run in runs if run.key.identity not in records]
                 if pending:

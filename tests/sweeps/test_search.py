@@ -142,3 +142,20 @@ def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them():
     assert study.mean(0, records, "test_acc_at_best_val") is None
     records["1"].result["metrics"][BEST] = float("nan")
     assert study.mean(0, records, BEST) is None
+
+
+def test_a_proposal_that_a_killed_sweep_left_unused_does_not_stop_the_next_one(tmp_path):
+    def refuse(combination, place):
+        if combination.labels["model.dropout"] < 0.6:
+            raise ValueError("it does not fit")
+        return runs_of(combination, place)
+
+    grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
+    (combination,) = grid.combinations()
+    storage = optuna.storages.InMemoryStorage()
+    for _ in range(2):
+        study = Study(grid.search, combination, "study", "val/acc", False)
+        plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], refuse)
+        plan.load(storage)
+        assert all(run.labels["model.dropout"] >= 0.6 for run in plan.next_runs({}))
+        study.ask()
