@@ -15,7 +15,7 @@ from torch_geometric.loader import DataLoader, RandomNodeLoader
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
 from gnn_depth.data.checks import MASKS
 from gnn_depth.data.features import lost_digits
-from tools.attack.numbers.entrances import ENTRANCES
+from tools.attack.numbers.graphs import ENTRANCES
 
 NAN, INF = float("nan"), float("inf")
 

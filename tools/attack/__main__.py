@@ -11,9 +11,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,12 @@ from tools.attack.stops import stops
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
-DRAWN = ("configs", "resume")  # groups of which one says how many are drawn
 NUMBERS = {
     "metrics and scikit-learn": scores.trials,
     "measures and autograd": layers.trials,
     "entrances of data": graphs.trials,
 }
-SHOWN = 110  # characters of a name
-LONGEST = 600  # characters of a difference
+SHOWN = 600  # characters of a difference
 FEW = 20  # differences of a part that are shown
 
 
@@ -41,8 +38,7 @@ class Hung(BaseException):  # not an Exception, which the command would catch an
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack came to: the exit code or what was raised, CPU seconds, and what was printed
-    to stderr."""
+    """The result of an attack: the exit code or the exception, CPU seconds, standard error."""
 
     code: int | str
     seconds: float
@@ -70,62 +66,51 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument(
         "--group",
-        choices=[*GROUPS, "numbers", *DRAWN],
-        help="by default all but configs and resume",
+        choices=[*GROUPS, "numbers", "configs", "resume"],
+        help="by default all but configs and resume, whose attacks are drawn",
     )
-    parser.add_argument(
-        "--examples", type=int, default=40, help="how many configs or stops are drawn"
-    )
+    parser.add_argument("--examples", type=int, default=40, help="number of drawn ones")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)
+    short = 0
     if given.group == "resume":
-        return _stops(given.examples, given.seed)
-    if given.group == "numbers":
-        return _numbers(given.seed)
-    if given.group == "configs":
-        return _attacks(configs.draw(given.examples, given.seed))
-    chosen = []
+        short += _stops(given.examples, given.seed)
+    elif given.group == "configs":
+        short += _attacks(configs.draw(given.examples, given.seed))
     for name, group in GROUPS.items():
         if given.group in (None, name):
-            chosen += group
-    short = _attacks(chosen)
-    if given.group is None:
-        short |= _numbers(given.seed)
-    return short
+            short += _attacks(group)
+    if given.group in (None, "numbers"):
+        short += _numbers(given.seed)
+    print(f"{short} fell short", flush=True)
+    return min(short, 1)
 
 
 def _attacks(chosen: list[Attack]) -> int:
-    counts, short = Counter[Any](), 0
+    short = 0
     for attack, outcome in run(chosen):
         fault = outcome.fault(attack)
-        counts[outcome.code] += 1
-        short += bool(fault)
-        print(
-            f"{attack.name[:SHOWN]} -> {outcome.code}, {outcome.seconds:.1f} s -> {fault or 'ok'}",
-            flush=True,
-        )
+        name = attack.name[:110]
+        print(f"{name} -> {outcome.code}, {outcome.seconds:.1f} s -> {fault or 'ok'}", flush=True)
         if fault:
-            for line in outcome.said.splitlines()[-6:]:
-                print(f"    {line[:200]}", flush=True)
-    by_code = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items(), key=str))
-    print(f"{len(chosen)} attacks ({by_code}), {short} fell short", flush=True)
-    return 1 if short else 0
+            short += 1
+            print(*outcome.said.splitlines()[-6:], sep="\n    ", flush=True)
+    return short
 
 
 def _numbers(seed: int) -> int:
     different = 0
     for name, trials in NUMBERS.items():
-        began, count, here = time.process_time(), 0, 0
+        count, here = 0, 0
         with quiet():
             for trial, difference in trials(seed):
                 count += 1
                 here += bool(difference)
                 if difference and here <= FEW:
-                    print(f"{trial} -> {difference[:LONGEST]}", flush=True)
-        seconds = time.process_time() - began
-        print(f"{name}: {count} trials in {seconds:.0f} s, {here} differ", flush=True)
+                    print(f"{trial} -> {difference[:SHOWN]}", flush=True)
+        print(f"{name}: {count} trials, {here} differ", flush=True)
         different += here
-    return 1 if different else 0
+    return different
 
 
 @contextlib.contextmanager
@@ -149,8 +134,7 @@ def _stops(count: int, seed: int) -> int:
                 print(f"{name} -> {result} -> {fault or 'ok'}", flush=True)
         finally:
             os.chdir(here)
-    print(f"{count} stops, {short} fell short")
-    return 1 if short else 0
+    return short
 
 
 def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
@@ -175,10 +159,9 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
                         content = content.encode()
                     Path(name).write_bytes(content)
                 outcome = call(attack.argv)
-                if attack.leaves and not (place / attack.leaves).exists():
-                    outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)
-                if attack.removes and (place / attack.removes).exists():
-                    outcome = Outcome(f"{attack.removes} is left", outcome.seconds, outcome.said)
+                for name, is_there in attack.after.items():
+                    if (place / name).exists() != is_there:
+                        outcome = replace(outcome, code=f"{name} is there or missing")
                 yield attack, outcome
                 os.chdir(top)  # an attack may have left its folder
                 shutil.rmtree(place)

@@ -67,8 +67,7 @@ class Attack:
         codes: Accepted exit codes.
         seconds: Longest CPU time.
         lines: Longest output on standard error.
-        leaves: A file that must exist afterwards.
-        removes: A file that must not exist afterwards.
+        after: Files that must exist afterwards (true) or must not (false).
     """
 
     name: str
@@ -77,8 +76,7 @@ class Attack:
     codes: tuple[int, ...] = (2,)
     seconds: float = 2.0
     lines: int = 24
-    leaves: str | None = None
-    removes: str | None = None
+    after: dict[str, bool] = field(default_factory=dict)
 
 
 def fit(*argv: str) -> list[str]:
@@ -212,7 +210,7 @@ OPTIONS = [
         {"p.py": AWAY},
         (0,),
         10,
-        leaves="r",
+        after={"r": True},
     ),
     Attack(
         "a part that leaves the folder",
@@ -220,7 +218,7 @@ OPTIONS = [
         {"leaves.py": LEAVES},
         (0,),
         10,
-        leaves="r",
+        after={"r": True},
     ),
 ]
 
@@ -232,7 +230,7 @@ FILES = [
         {PART: ""},
         (0,),
         10,
-        removes=PART,
+        after={PART: False},
     ),
     Attack("a checkpoint that is text", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": "x"}),
     Attack("an empty checkpoint", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": ""}),

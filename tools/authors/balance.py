@@ -1,13 +1,11 @@
 """The released code of the balanced initialisation: Mustafa, Bojchevski & Burkholz 2023."""
 
-import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tools.authors.curves import Curves
-from tools.authors.released import Released, run_script
+import pandas as pd
+
+from tools.authors.released import Numbers, Released, Training, from_curves, run_script
 
 RELEASED = Released(
     "RelationalML/GAT_Balanced_Initialization",
@@ -57,39 +55,30 @@ ADAM_RATES = {"2": 0.005, "5": 0.005, "10": 0.0005, "20": 0.0005}
 PUBMED_ADAM_RATES = {"2": 0.01, "5": 0.01, "10": 0.001, "20": 0.001}
 
 
-@dataclass(frozen=True)
-class Script:
-    """One of the two released scripts, which are nearly the same.
+class Script(NamedTuple):
+    """One of the two released scripts, which are nearly the same."""
 
-    Attributes:
-        path: The script, below the repository.
-        table: The table of settings that it reads.
-        results: The folder that it writes to.
-        rows: Its line that names the rows of the table.
-        runs: Its line that names the seeds.
-    """
-
-    path: str
-    table: str
-    results: str
-    rows: str
-    runs: str
+    path: str  # below the repository
+    table: str  # of settings, which it reads
+    results: str  # the folder that it writes to
+    rows: str  # its line that names the rows of the table
+    runs: str  # its line that names the seeds
 
 
 PLANETOID_SCRIPT = Script(
     "Code/runExpPlatenoid.py",
-    table="InitExpSettings.csv",
-    results="ExpResults",
-    rows="expIDs = range(1,2+1)",
-    runs="runIDs =[]",
+    "InitExpSettings.csv",
+    "ExpResults",
+    "expIDs = range(1,2+1)",
+    "runIDs =[]",
 )
 #: It ends when the training loss is below 0.001, the other one at 0.00001.
 HETEROPHILOUS_SCRIPT = Script(
     "Code/runExpOthers.py",
-    table="hetExp/initExpSettingsGATv2Het.csv",
-    results="hetExp/ExpResultsHetGATv2",
-    rows="expIDs =  range(178,186+1)",
-    runs="runIDs =[]# [0,1]#1]",
+    "hetExp/initExpSettingsGATv2Het.csv",
+    "hetExp/ExpResultsHetGATv2",
+    "expIDs =  range(178,186+1)",
+    "runIDs =[]# [0,1]#1]",
 )
 
 
@@ -104,7 +93,11 @@ def settings(at: Mapping[str, str]) -> dict[str, Any]:
     if init not in INITS:
         raise ValueError(f"{init!r} is not trained by this code: {', '.join(INITS)}.")
     optimizer = at.get("optimizer", "SGD")
-    rates = _rates(name, optimizer)
+    rates = SGD_RATES
+    if optimizer == "Adam":
+        rates = PUBMED_ADAM_RATES if name == "PubMed" else ADAM_RATES
+    elif name in HETEROPHILOUS:
+        rates = HETEROPHILOUS_SGD_RATES
     if depth not in rates:
         raise ValueError(f"the paper has no rate of {optimizer} for {depth} layers on {name}.")
     found = DEFAULTS | {"dataset": name, "numLayers": depth}
@@ -114,43 +107,28 @@ def settings(at: Mapping[str, str]) -> dict[str, Any]:
     return found | VARIATIONS[at.get("variation", "none")] | INITS[init]
 
 
-def _rates(name: str, optimizer: str) -> dict[str, float]:
-    if optimizer == "Adam":
-        return PUBMED_ADAM_RATES if name == "PubMed" else ADAM_RATES
-    return HETEROPHILOUS_SGD_RATES if name in HETEROPHILOUS else SGD_RATES
-
-
-def run(
-    folder: Path,
-    data: Path,
-    workdir: Path,
-    at: Mapping[str, str],
-    options: dict[str, Any],
-    seed: int,
-) -> Curves:
+def run(training: Training) -> Numbers:
     """Train once; the files of the data set are read from ``data``."""
-    name = options["dataset"]
+    name = training.options["dataset"]
     if name in HETEROPHILOUS:
         script = HETEROPHILOUS_SCRIPT
         here, there = f"hetExp/data/{name}.npz", f"heterophilous/{name.lower()}.npz"
     else:
         script = PLANETOID_SCRIPT
         here, there = f"data/Planetoid/{name}/raw", f"{name}/raw"
-    (workdir / here).parent.mkdir(parents=True)
-    (workdir / here).symlink_to(data / there)
-    (workdir / script.results).mkdir(parents=True)
-    row = {"expId": 1} | options
-    with (workdir / script.table).open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(row))
-        writer.writeheader()
-        writer.writerow(row)
+    (training.workdir / here).parent.mkdir(parents=True)
+    (training.workdir / here).symlink_to(training.data / there)
+    (training.workdir / script.results).mkdir(parents=True)
+    pd.DataFrame([{"expId": 1} | training.options]).to_csv(
+        training.workdir / script.table, index=False
+    )
     changes = [
         (script.rows, "expIDs = [1]"),
-        (script.runs, f"runIDs = [{seed}]"),
+        (script.runs, f"runIDs = [{training.seed}]"),
         # PyTorch Geometric returns the weights of attention only if it is asked for them; older
         # versions did so for False as well.
         ("recordAlphas = False", "recordAlphas = True"),
         ("getAttnCoef=False", "getAttnCoef=True"),
     ]
-    found = run_script(folder / script.path, [], workdir, changes)
-    return Curves(found["valAcc"].tolist(), found["testAcc"].tolist())
+    found = run_script(training.folder, script.path, training.workdir, changes=changes)
+    return from_curves(found["valAcc"].tolist(), found["testAcc"].tolist())

@@ -1,16 +1,19 @@
-"""A folder with a repository, and its scripts run with the fewest changes that they need here."""
+"""A clone of a repository, and its scripts run with the fewest changes that they need here."""
 
-import contextlib
 import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.authors import stand_ins
+
+#: The numbers of a run, without those that the released code does not tell.
+Numbers = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -20,24 +23,35 @@ class Released:
     name: str  # owner/name on GitHub
     commit: str
     paper: str
+    stopped: str = ""  # how long a training is; "as ours", or empty: as the authors' runs
 
     def check(self, folder: Path) -> None:
-        """Refuse a folder that is not a clone of this commit, or whose code was changed.
+        """Check that a folder is a clone of this commit with unchanged code.
 
         Raises:
-            ValueError: The folder is another repository, has another commit, or was changed.
+            ValueError: It is another repository, has another commit, or was changed.
         """
         found = _git(folder, "rev-parse", "HEAD")
         if found != self.commit:
             raise ValueError(
                 f"{str(folder)!r} is at commit {found or 'none'}, and the numbers come from "
-                f"{self.name} at {self.commit}. Check it out: git -C {folder} checkout "
-                f"{self.commit}"
+                f"{self.name}: git -C {folder} checkout {self.commit}"
             )
         # Data files may be absent: the data is ours.
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", "*.py")
         if changed:
             raise ValueError(f"{str(folder)!r} differs from its commit: {changed.splitlines()[0]}")
+
+
+class Training(NamedTuple):
+    """A training to run: the arguments of a script, and the folders it reads and writes."""
+
+    folder: Path  # a clone of the repository
+    data: Path  # raw files of our data sets
+    workdir: Path  # empty
+    at: Mapping[str, str]  # the cell
+    options: dict[str, Any]
+    seed: int
 
 
 def _git(folder: Path, *words: str) -> str:
@@ -48,60 +62,67 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def run_script(
-    path: Path,
-    arguments: Sequence[str],
+    folder: Path,
+    name: str,
     workdir: Path,
+    arguments: Sequence[str] = (),
     changes: Sequence[tuple[str, str]] = (),
     more: str = "",
     until: str = "",
-    root: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a script in ``workdir``, as if from the command line; returns its variables.
+    """Run a script as from the command line, without its output; returns its variables.
 
     Args:
-        path: The script; modules beside it can be imported.
-        arguments: Its command line.
+        folder: The clone.
+        name: The script in it; it imports from its own folder and from the clone.
         workdir: The folder that its relative paths start from.
+        arguments: Its command line.
         changes: Texts of the script and what replaces them; each must occur once.
         more: Code that follows the script.
-        root: The folder that it imports from, by default its own.
-        until: A text that occurs once, from which on the script is not run.
+        until: A text that occurs once; the script ends before it.
 
     Raises:
         ValueError: A text to be replaced does not occur exactly once.
     """
+    path = folder / name
     source = path.read_text(encoding="utf-8")
     for old in (*(old for old, _ in changes), until or source):
         if source.count(old) != 1:
-            raise ValueError(f"{path.name} has {source.count(old)} places with {old!r}, not one.")
+            raise ValueError(f"{name} has {source.count(old)} places with {old!r}, not one.")
     for old, new in changes:
         source = source.replace(old, new)
     if until:
         source = source.partition(until)[0]
-    source = f"{source}\n{more}\n"
+    program = compile(f"{source}\n{more}\n", str(path), "exec")
     variables: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    folder = root or path.parent
-    with _as_main(path, arguments, workdir, folder), stand_ins.installed(), _silent():
-        exec(compile(source, str(path), "exec"), variables)
+    argv, before, search = sys.argv, Path.cwd(), list(sys.path)
+    silent = io.StringIO()
+    try:
+        sys.argv = [str(path), *arguments]
+        sys.path[:0] = [str(path.parent), str(folder)]
+        os.chdir(workdir)
+        with stand_ins.installed(), redirect_stdout(silent), redirect_stderr(silent):
+            exec(program, variables)
+    finally:
+        sys.argv, sys.path[:] = argv, search
+        os.chdir(before)
     return variables
 
 
-@contextlib.contextmanager
-def _as_main(path: Path, arguments: Sequence[str], workdir: Path, root: Path) -> Iterator[None]:
-    """The command line, the folder and the import path of a script."""
-    argv, before, search = sys.argv, Path.cwd(), list(sys.path)
-    sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(root))
-    os.chdir(workdir)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-        sys.argv, sys.path[:] = argv, search
+def from_curves(val: Sequence[float], test: Sequence[float]) -> Numbers:
+    """The numbers of a run from its accuracies after each epoch, as fractions.
+
+    Of several best epochs the first counts.
+    """
+    best = max(range(len(val)), key=lambda epoch: (val[epoch], -epoch))
+    return {
+        "values": percent(test[best]),
+        "last": percent(test[-1]),
+        "largest": percent(max(test)),
+        "best_epochs": best + 1,
+        "epochs": len(test),
+    }
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Swallow what a script prints, progress bars included."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
+def percent(fraction: float) -> float:
+    return round(100 * float(fraction), 2)

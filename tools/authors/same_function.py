@@ -1,21 +1,20 @@
-"""Whether a network of the released code and ours are the same function: equal weights, equal
-outputs and gradients.
+"""Compare a network of the released code with ours: equal weights must give equal outputs and
+gradients.
 
 ::
 
     python -m tools.authors.same_function lipschitz LipschitzNorm
 
 Both networks get the same random weights, in float64 and without dropout, and compute the loss of
-Cora's training nodes, or of the nodes of some trees. Printed is the largest difference of the
+Cora's training nodes, or of the nodes of some trees. It prints the largest difference of the
 outputs, and of the gradients of all weights, each relative to the largest entry of all. Training
 noise plays no part, so this is stronger than equal accuracies: what remains are the initialisation,
 the optimizer and the protocol.
 """
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,227 +23,180 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN
-from gnn_depth.data import Planetoid, TreeNeighborsMatch
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.data import NodeBatch, Planetoid, TreeNeighborsMatch
 from tools.authors import balance, gcnii, lipschitz, trees
 from tools.authors.released import run_script
 
 WIDTH, HEADS, LAYERS = 16, 4, 4
 
 
-def cora() -> NodeBatch:
-    """Cora with raw features in float64."""
-    batch = Planetoid("Cora", normalize_features=False).batch
-    batch.x = batch.x.double()
-    return batch
-
-
-def difference(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
-    """The largest difference, relative to the largest entry of all."""
-    one = torch.cat([tensor.flatten() for tensor in ones])
-    other = torch.cat([tensor.flatten() for tensor in others])
-    return float((one - other).abs().max() / other.abs().max())
-
-
 def compare(
     theirs: nn.Module,
-    output: Callable[[nn.Module], Tensor],
+    inputs: Sequence[Any],
     ours: DeepGNN,
-    pairs: Mapping[str, tuple[str, Callable[[Tensor], Tensor]]],
+    names: Mapping[str, str],
     batch: NodeBatch,
+    transposed: Collection[str] = (),
 ) -> tuple[float, float]:
     """Copy their weights into ours, and compare log probabilities and gradients.
 
     Args:
-        theirs: Their network.
-        output: Computes its output, class scores or log probabilities.
+        theirs: Their network, which gives class scores or log probabilities, perhaps first of
+            several results.
+        inputs: What it is called with.
         ours: Our network.
-        pairs: For each of our parameters the name of theirs, and what maps theirs to ours.
+        names: For each of our parameters the name of theirs, which may have axes of size one more.
         batch: The graph.
+        transposed: Those of our parameters that are a matrix of theirs transposed.
     """
-    of_theirs = dict(theirs.named_parameters())
-    of_ours = dict(ours.named_parameters())
-    assert set(pairs) == set(of_ours), sorted(set(pairs) ^ set(of_ours))
-    assert {name for name, _ in pairs.values()} == set(of_theirs)
+    of_theirs = dict(theirs.double().named_parameters())
+    of_ours = dict(ours.double().named_parameters())
+    assert set(names) == set(of_ours), sorted(set(names) ^ set(of_ours))
+    assert set(names.values()) == set(of_theirs)
+
+    def as_ours(name: str, value: Tensor) -> Tensor:
+        if name in transposed:
+            value = value.T
+        return value.reshape(of_ours[name].shape)
+
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in of_theirs.values():  # biases as well, which start at zero
             scale = parameter.shape[-1] ** -0.5
             parameter.copy_(scale * torch.randn(parameter.shape, generator=draw))
-        for name, (other, mapping) in pairs.items():
-            of_ours[name].copy_(mapping(of_theirs[other]))
+        for name, parameter in of_ours.items():
+            parameter.copy_(as_ours(name, of_theirs[names[name]]))
     results = []
-    for network in (theirs, ours):
-        network.eval()
-        scores = output(theirs) if network is theirs else ours(batch.x, batch.graph)
+    for network, given in ((theirs, inputs), (ours, (batch.x, batch.graph))):
+        scores = network.eval()(*given)
+        if isinstance(scores, tuple):
+            scores = scores[0]
         found = torch.log_softmax(scores, dim=1)
-        loss = nn.functional.nll_loss(found[batch.train_mask], batch.y[batch.train_mask])
-        loss.backward()
+        nn.functional.nll_loss(found[batch.train_mask], batch.y[batch.train_mask]).backward()
         results.append(found.detach())
     gradients_of_ours, gradients_of_theirs = [], []
-    for name, (other, mapping) in pairs.items():
-        of_their, of_our = of_theirs[other].grad, of_ours[name].grad
-        assert of_their is not None
-        assert of_our is not None
-        gradients_of_ours.append(of_our)
-        gradients_of_theirs.append(mapping(of_their))
-    gradient = difference(gradients_of_ours, gradients_of_theirs)
-    return difference([results[1]], [results[0]]), gradient
+    for name, parameter in of_ours.items():
+        gradients_of_ours.append(parameter.grad.flatten())
+        gradients_of_theirs.append(as_ours(name, of_theirs[names[name]].grad).flatten())
+    gradient = difference(torch.cat(gradients_of_ours), torch.cat(gradients_of_theirs))
+    return difference(results[1], results[0]), gradient
 
 
-def same(tensor: Tensor) -> Tensor:
-    return tensor
+def difference(one: Tensor, other: Tensor) -> float:
+    """The largest difference, relative to the largest entry of all."""
+    return float((one - other).abs().max() / other.abs().max())
 
 
-def linear(ours: str, theirs: str) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
-    return {f"{ours}.{part}": (f"{theirs}.{part}", same) for part in ("weight", "bias")}
+def linear(ours: str, theirs: str) -> dict[str, str]:
+    return {f"{ours}.{part}": f"{theirs}.{part}" for part in ("weight", "bias")}
 
 
-#: By network of LipschitzNorm's code the names of our parameters of a layer and of theirs.
-LIPSCHITZ_PAIRS: dict[str, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
-    "gat": {
-        "lin.weight": ("lin_l.weight", same),
-        "bias": ("bias", same),
-        "att_src": ("att_l", lambda tensor: tensor[0]),
-        "att_dst": ("att_r", lambda tensor: tensor[0]),
-    },
-    "transformer": linear("lin_query", "lin_query")
-    | linear("lin_key", "lin_key")
-    | linear("lin_value", "lin_value")
-    | linear("lin_root", "lin_skip"),
-}
+def in_layers(theirs: str, of_layer: Mapping[str, str]) -> dict[str, str]:
+    """The names of the parameters of all layers, from those of one."""
+    found = {}
+    for number in range(LAYERS):
+        for one, other in of_layer.items():
+            found[f"blocks.{number}.layer.{one}"] = f"{theirs}.{number}.{other}"
+    return found
 
 
-def of_lipschitz(folder: Path) -> Iterator[tuple[str, float, float]]:
+def cora() -> tuple[NodeBatch, int, int]:
+    """Cora with raw features in float64, and the numbers of its features and classes."""
+    batch = Planetoid("Cora", normalize_features=False).batch
+    batch.x = batch.x.double()
+    return batch, batch.x.shape[1], int(batch.y.max()) + 1
+
+
+Compared = Iterator[tuple[str, float, float]]  # name, differences of outputs and of gradients
+
+
+def of_lipschitz(folder: Path) -> Compared:
     """The GAT and the graph transformer (GT) without a norm, with LipschitzNorm and PairNorm."""
-    batch = cora()
-    features, classes = batch.x.shape[1], int(batch.y.max()) + 1
+    batch, features, classes = cora()
     released = {"name": "lipschitz", "form": "released"}
-    pair = {"norm": "pair", "norm_after_skip": True}
-    norms: dict[str, dict[str, dict[str, Any]]] = {
-        "gat": {
-            "none": {},
-            "lipschitznorm": {"norm": released | {"per_head": False}},
-            "lipschitznorm-si": {"norm": released},
-            "pairnorm": pair,
-        },
-        "transformer": {"none": {}, "lipschitznorm": {"norm": released}, "pairnorm": pair},
+    norms = {
+        "none": {},
+        "lipschitznorm": {"norm": released},
+        "pairnorm": {"norm": "pair", "norm_after_skip": True},
     }
-    theirs = {
-        "gat": ("deepgat.py", "DeepGAT({features}, {width}, {classes}, {heads}, {layers}, {norm})"),
-        "transformer": (
-            "deepgt.py",
-            "DeepGT({features}, {width}, {classes}, {layers}, {heads}, {norm})",
-        ),
+    gat_norms = norms | {
+        "lipschitznorm": {"norm": released | {"per_head": False}},
+        "lipschitznorm-si": {"norm": released},
     }
+    gat = {"lin.weight": "lin_l.weight", "bias": "bias", "att_src": "att_l", "att_dst": "att_r"}
+    transformer = linear("lin_root", "lin_skip")
+    for name in ("lin_query", "lin_key", "lin_value"):
+        transformer |= linear(name, name)
+    networks = [
+        ("gat", "deepgat.py", "DeepGAT", (HEADS, LAYERS), gat, gat_norms),
+        ("transformer", "deepgt.py", "DeepGT", (LAYERS, HEADS), transformer, norms),
+    ]
     data = Data(x=batch.x, edge_index=batch.graph.edge_index)
-    for name, (script, call) in theirs.items():
-        pairs = linear("encoder", "lin") | linear("decoder", "fc1")
-        for layer in range(LAYERS):
-            for ours_of, (of_theirs, mapping) in LIPSCHITZ_PAIRS[name].items():
-                of_layer = f"layers.{layer}.{of_theirs}"
-                pairs[f"blocks.{layer}.layer.{ours_of}"] = (of_layer, mapping)
-        for norm, options in norms[name].items():
-            network = call.format(
-                features=features,
-                width=WIDTH,
-                classes=classes,
-                heads=HEADS,
-                layers=LAYERS,
-                norm=repr(norm),
-            )
-            more = f"import torch\nnetwork = {network}.double()\n"
-            found = run_script(folder / "models" / script, [], folder, [], more, root=folder)
+    for name, script, network, sizes, of_layer, with_norms in networks:
+        found = run_script(folder, f"models/{script}", folder)
+        names = linear("encoder", "lin") | linear("decoder", "fc1") | in_layers("layers", of_layer)
+        for norm, options in with_norms.items():
+            theirs = found[network](features, WIDTH, classes, *sizes, norm)
+            layer_options = {"name": name, "heads": HEADS}
             ours = DeepGNN(
-                features,
-                classes,
-                {"name": name, "heads": HEADS},
-                LAYERS,
-                WIDTH,
-                activation="elu",
-                **options,
-            ).double()
-            title = f"{name}, {norm}"
-            yield title, *compare(found["network"], lambda one: one(data), ours, pairs, batch)
+                features, classes, layer_options, LAYERS, WIDTH, activation="elu", **options
+            )
+            yield f"{name}, {norm}", *compare(theirs, [data], ours, names, batch)
 
 
-def of_gcnii(folder: Path) -> Iterator[tuple[str, float, float]]:
+def of_gcnii(folder: Path) -> Compared:
     """GCNII with the authors' alpha and lambda, and their normalised adjacency matrix."""
-    import scipy.sparse as sp
-
-    batch = cora()
-    classes = int(batch.y.max()) + 1
-    pairs = linear("encoder", "fcs.0") | linear("decoder", "fcs.1")
-    for layer in range(LAYERS):
-        pairs[f"blocks.{layer}.layer.lin.weight"] = (f"convs.{layer}.weight", lambda one: one.T)
-    more = (
-        "from utils import *\n"
-        f"network = GCNII({batch.x.shape[1]}, {LAYERS}, {WIDTH}, {classes}, 0.6, 0.5, 0.1, False)\n"
-    )
-    found = run_script(folder / "model.py", [], folder, [], more)
+    batch, features, classes = cora()
+    names = linear("encoder", "fcs.0") | linear("decoder", "fcs.1")
+    convolutions = in_layers("convs", {"lin.weight": "weight"})
+    found = run_script(folder, "model.py", folder, more="from utils import *")
     nodes = batch.graph.num_nodes
     source, target = batch.graph.edge_index.numpy()
-    adjacency = sp.coo_matrix(([1.0] * len(source), (source, target)), (nodes, nodes))
+    adjacency = found["sp"].coo_matrix(([1.0] * len(source), (source, target)), (nodes, nodes))
     normalised = found["sys_normalized_adjacency"](adjacency)
-    indices = torch.from_numpy(normalised.nonzero()[0]), torch.from_numpy(normalised.nonzero()[1])
-    values = torch.from_numpy(normalised.tocsr()[normalised.nonzero()]).flatten()
-    sparse = torch.sparse_coo_tensor(torch.stack(indices).long(), values, (nodes, nodes))
-    network = found["network"].double()
+    sparse = torch.from_numpy(normalised.toarray()).to_sparse()
+    theirs = found["GCNII"](features, LAYERS, WIDTH, classes, 0.6, 0.5, 0.1, False)
     ours = DeepGNN(
-        batch.x.shape[1],
-        classes,
-        "gcnii",
-        LAYERS,
-        WIDTH,
-        first_activation=True,
-        last_activation=True,
-    ).double()
-    yield "GCNII", *compare(network, lambda one: one(batch.x, sparse), ours, pairs, batch)
+        features, classes, "gcnii", LAYERS, WIDTH, first_activation=True, last_activation=True
+    )
+    inputs = batch.x, sparse
+    yield "GCNII", *compare(theirs, inputs, ours, names | convolutions, batch, convolutions)
 
 
-def of_trees(folder: Path) -> Iterator[tuple[str, float, float]]:
+def of_trees(folder: Path) -> Compared:
     """Three networks on trees, with residual connections and LayerNorm; the class scores of all
     nodes are compared, with a bias that theirs lack."""
-    trees_of_data = TreeNeighborsMatch(3, batch_size=16)
-    trees_of_data.prepare_data()
-    few = next(iter(trees_of_data.train_dataloader()))
-    classes = trees_of_data.num_classes + 1  # as theirs count them
-    draw = torch.Generator().manual_seed(1)
-    nodes = len(few.x)
-    everywhere = torch.ones(nodes, dtype=torch.bool)
-    y = torch.randint(classes, (nodes,), generator=draw)
+    data_set = TreeNeighborsMatch(3, batch_size=16)
+    data_set.prepare_data()
+    few = next(iter(data_set.train_dataloader()))
+    classes = data_set.num_classes + 1  # as theirs count them
+    everywhere = torch.ones(len(few.x), dtype=torch.bool)
+    y = torch.randint(classes, (len(few.x),), generator=torch.Generator().manual_seed(1))
     batch = NodeBatch(few.x, y, few.graph, everywhere, everywhere, everywhere)
     data = Data(x=few.x.long(), edge_index=few.graph.edge_index, root_mask=everywhere)
-    pairs_of: dict[str, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
-        "GAT": {
-            "lin.weight": ("lin.weight", same),
-            "bias": ("bias", same),
-            "att_src": ("att_src", lambda one: one[0]),
-            "att_dst": ("att_dst", lambda one: one[0]),
-        },
-        "GCN": {"lin.weight": ("lin.weight", same), "bias": ("bias", same)},
-        "GGNN": {"lin.weight": ("weight", lambda one: one[0])},
-    }
+    gcn = {"lin.weight": "lin.weight", "bias": "bias"}
+    ggnn = {"lin.weight": "weight"}
     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-        pairs_of["GGNN"][f"gru.{part}"] = (f"rnn.{part}", same)
-    layers: dict[str, Any] = {
-        "GAT": {"name": "gat", "heads": HEADS, "split_heads": True},
-        "GCN": "gcn",
-        "GGNN": "ggnn",
-    }
-    for kind, layer in layers.items():
+        ggnn[f"gru.{part}"] = f"rnn.{part}"
+    gat = gcn | {"att_src": "att_src", "att_dst": "att_dst"}
+    networks = [
+        ("GAT", {"name": "gat", "heads": HEADS, "split_heads": True}, gat),
+        ("GCN", "gcn", gcn),
+        ("GGNN", "ggnn", ggnn),
+    ]
+    found = run_script(folder, "experiment.py", folder, more="from common import GNN_TYPE")
+    for kind, layer, of_layer in networks:
         # GGNN has neither, as in their scripts.
         has_activation = has_residual = kind != "GGNN"
-        more = (
-            "from common import GNN_TYPE\n"
-            f"network = GraphModel(GNN_TYPE.{kind}, {LAYERS}, {classes - 1}, {WIDTH}, "
-            f"{classes - 1}, False, False, True, {has_activation}, {has_residual}).double()\n"
-        )
-        network = run_script(folder / "experiment.py", [], folder, [], more)["network"]
-        _join_tables(network, classes)
-        skip, activation = ("residual", "relu") if has_residual else ("none", "identity")
+        sizes = LAYERS, classes - 1, WIDTH, classes - 1
+        flags = False, False, True, has_activation, has_residual
+        theirs = found["GraphModel"](found["GNN_TYPE"][kind], *sizes, *flags)
+        _join_tables(theirs, classes)
+        skip, activation = "none", "identity"
+        if has_residual:
+            skip, activation = "residual", "relu"
         ours = DeepGNN(
-            trees_of_data.num_features,
+            data_set.num_features,
             classes,
             layer,
             LAYERS,
@@ -255,62 +207,41 @@ def of_trees(folder: Path) -> Iterator[tuple[str, float, float]]:
             norm="layer",
             norm_after_skip=True,
             last_activation=has_activation,
-        ).double()
-        pairs = linear("decoder", "out_layer") | {"encoder.weight": ("table", same)}
+        )
+        names = linear("decoder", "out_layer") | {"encoder.weight": "table"}
+        names |= in_layers("layers", of_layer)
         for number in range(LAYERS):
-            block = f"blocks.{number}"
-            norm = next(name for name in ours.state_dict() if f"{block}.norms" in name)
-            pairs |= linear(norm.removesuffix(".weight"), f"layer_norms.{number}")
-            for one, (other, mapping) in pairs_of[kind].items():
-                pairs[f"{block}.layer.{one}"] = (f"layers.{number}.{other}", mapping)
-        yield kind, *compare(network, lambda one: one(data), ours, pairs, batch)
+            norm = f"blocks.{number}.norms_after_skip.0.norm"
+            names |= linear(norm, f"layer_norms.{number}")
+        yield kind, *compare(theirs, [data], ours, names, batch)
 
 
 def _join_tables(network: nn.Module, classes: int) -> None:
     """One table for both columns of the features, as ours has it, and a bias of the scores."""
-    table = torch.empty(2 * classes, WIDTH, dtype=torch.float64)
-    network.table = nn.Parameter(table)
+    network.table = nn.Parameter(torch.empty(2 * classes, WIDTH))
     del network.layer0_keys, network.layer0_values
     network.layer0_keys = lambda key: network.table[key]
     network.layer0_values = lambda value: network.table[classes + value]
-    network.out_layer = nn.Linear(WIDTH, classes).double()
+    network.out_layer = nn.Linear(WIDTH, classes)
 
 
-def of_balance(folder: Path) -> Iterator[tuple[str, float, float]]:
+def of_balance(folder: Path) -> Compared:
     """GATv2 with shared weights, and with unshared ones."""
-    batch = cora()
-    classes = int(batch.y.max()) + 1
-    found = run_script(
-        folder / "Code" / "runExpPlatenoid.py",
-        [],
-        folder,
-        [("getAttnCoef=False", "getAttnCoef=True")],
-        until="expSetting = pd.read_csv",
-    )
-    dims = [batch.x.shape[1], *[WIDTH] * (LAYERS - 1), classes]
-    edges = batch.graph.edge_index
+    batch, features, classes = cora()
+    changes = [("getAttnCoef=False", "getAttnCoef=True")]
+    script = folder, balance.PLANETOID_SCRIPT.path, folder
+    found = run_script(*script, changes=changes, until="expSetting = pd.read_csv")
+    widths = [features, *[WIDTH] * (LAYERS - 1), classes]
     concat = [True] * (LAYERS - 1) + [False]
-    for shared in (True, False):
-        network = found["GATv2"](LAYERS, dims, [1] * (LAYERS + 1), concat, shared).double()
-        pairs = {}
-        for layer in range(LAYERS):
-            ours, theirs = f"blocks.{layer}.layer", f"GATv2Convs.{layer}"
-            pairs[f"{ours}.lin_src.weight"] = (f"{theirs}.lin_l.weight", same)
-            pairs[f"{ours}.att"] = (f"{theirs}.att", lambda tensor: tensor[0])
-            if not shared:
-                pairs[f"{ours}.lin_dst.weight"] = (f"{theirs}.lin_r.weight", same)
-        layer_options = {"name": "gatv2", "share_weights": shared, "bias": False}
-        ours = DeepGNN(
-            batch.x.shape[1],
-            classes,
-            layer_options,
-            LAYERS,
-            WIDTH,
-            encoder="none",
-            decoder="none",
-        ).double()
-        name = "GATv2" if shared else "GATv2, unshared weights"
-        yield name, *compare(network, lambda one: one(batch.x, edges, True)[0], ours, pairs, batch)
+    inputs = batch.x, batch.graph.edge_index, True
+    of_layer = {"lin_src.weight": "lin_l.weight", "att": "att"}
+    unshared = {"lin_dst.weight": "lin_r.weight"}
+    for name, more in (("GATv2", {}), ("GATv2, unshared weights", unshared)):
+        theirs = found["GATv2"](LAYERS, widths, [1] * (LAYERS + 1), concat, not more)
+        names = in_layers("GATv2Convs", of_layer | more)
+        options = {"name": "gatv2", "share_weights": not more, "bias": False}
+        ours = DeepGNN(features, classes, options, LAYERS, WIDTH, encoder="none", decoder="none")
+        yield name, *compare(theirs, inputs, ours, names, batch)
 
 
 CODE = {
@@ -322,17 +253,11 @@ CODE = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.authors.same_function",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.authors.same_function")
     parser.add_argument("code", choices=list(CODE))
     parser.add_argument("folder", type=Path, help="a clone of the repository")
     given = parser.parse_args()
     released, comparisons = CODE[given.code]
-    if "GNN_DEPTH_DATA" not in os.environ:
-        parser.error("set GNN_DEPTH_DATA to the folder with the data.")
     released.check(given.folder)
     for name, output, gradient in comparisons(given.folder.resolve()):
         print(f"{released.name}, {name}: outputs {output:.1e}, gradients {gradient:.1e}")

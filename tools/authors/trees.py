@@ -1,17 +1,16 @@
 """Tree-NeighborsMatch's released code: Alon & Yahav 2021."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from tools.authors.curves import BestAccuracy
-from tools.authors.released import Released, run_script
+from tools.authors.released import Numbers, Released, Training, percent, run_script
 
 RELEASED = Released(
-    "tech-srl/bottleneck", "bfe83b4a6dd7939ddb19cabea4f1e072f3c35432", "Alon & Yahav 2021"
+    "tech-srl/bottleneck",
+    "bfe83b4a6dd7939ddb19cabea4f1e072f3c35432",
+    "Alon & Yahav 2021",
+    stopped="as ours",
 )
-
-
 #: What the scripts run-*-2-8.py set for each network.
 NETWORKS: dict[str, dict[str, Any]] = {
     "GAT": {"no_activation": True},
@@ -23,8 +22,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
 #: has 50,000; and passes of one look at the accuracy, which the learning rate follows. With depth 2
 #: both end when they have learned everything.
 PASSES = {2: (2000, 100), 3: (200, 10), 4: (75, 5), 5: (10, 5)}
-#: What a claim says of the length of its training.
-STOPPED = "as ours"
 
 
 def settings(at: Mapping[str, str]) -> dict[str, Any]:
@@ -40,22 +37,15 @@ def settings(at: Mapping[str, str]) -> dict[str, Any]:
     return found | NETWORKS[at["method"]]
 
 
-def run(
-    folder: Path,
-    data: Path,
-    workdir: Path,
-    at: Mapping[str, str],
-    options: dict[str, Any],
-    seed: int,
-) -> BestAccuracy:
+def run(training: Training) -> Numbers:
     """Train once; the number is the best training accuracy of one look."""
-    given = options | {"type": options["type"]}
     more = (
         "import main\n"
-        f"given = main.get_fake_args(**{given!r})\n"
+        f"given = main.get_fake_args(**{training.options!r})\n"
         "given.type = main.GNN_TYPE.from_string(given.type)\n"
         "best_train_acc, _, _ = Experiment(given).run()\n"
     )
-    changes = [("seed = 11", f"seed = {seed}")]
-    found = run_script(folder / "experiment.py", [], workdir, changes, more)
-    return BestAccuracy(found["best_train_acc"])
+    changes = [("seed = 11", f"seed = {training.seed}")]
+    script = training.folder, "experiment.py", training.workdir
+    found = run_script(*script, changes=changes, more=more)
+    return {"values": percent(found["best_train_acc"])}

@@ -13,7 +13,7 @@ Trial: TypeAlias = tuple[str, str]
 
 
 class TrialInput:
-    """What is drawn for a trial, and the words for what is special about it."""
+    """A trial's random numbers, and the words for what is special about it."""
 
     def __init__(self, seed: Any) -> None:
         self.random = np.random.default_rng(seed)
@@ -26,6 +26,12 @@ class TrialInput:
     def say(self, words: str) -> None:
         """Call the trial by these words, too."""
         self._said[words] = None
+
+    def one_of(self, *words: str) -> str:
+        """One of several words, by which the trial is called."""
+        word = str(self.random.choice(words))
+        self.say(word)
+        return word
 
     def chance(self, probability: float, words: str) -> bool:
         """True with a probability; then the trial is called by these words, too."""
