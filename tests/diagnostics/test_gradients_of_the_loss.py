@@ -234,14 +234,10 @@ def test_given_edges_are_taken_for_a_layer_that_is_called_with_a_tuple():
         ({"every": 1.5}, "every must be a positive whole number, not 1.5."),
         ({"every": 0}, "every must be a positive whole number, not 0."),
         ({"measures": "gradient_similarity"}, "not 'gradient_similarity'"),
-        ({"measures": []}, "measures is empty"),
-        ({"layers": []}, "layers is empty"),
         ({"layers": [3]}, "layers must be names, not 3."),
-        ({"every": True}, "every must be a positive whole number, not True."),
         ({"measures": 3}, "list of names such as ['effective_rank'], not 3."),
         ({"edge_index": torch.rand(2, 3)}, "not torch.float32 of shape (2, 3)"),
         ({"edge_index": "edges"}, "edge_index must be a graph, integers"),
-        ({"scaler": 3}, "scaler must be a GradScaler, not 3."),
     ],
 )
 def test_wrong_arguments_of_a_watch_are_refused_in_words(options, message):

@@ -1,5 +1,4 @@
 import re
-import time
 
 import numpy as np
 import pytest
@@ -59,13 +58,6 @@ def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, 
     monkeypatch.setattr(loggers, "pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
     measure(logger=board, max_epochs=18)
     assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
-
-
-def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monkeypatch):
-    monkeypatch.setattr(loggers, "heat_map", lambda one: time.sleep(0.35))
-    monkeypatch.setattr(loggers, "pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
-    callback = measure(logger=board)
-    assert callback.measure_log._wait >= 0.7 / log.SAVE_SHARE
 
 
 def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gnn_depth.diagnostics.first_failure import SMOOTHED
-from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, digits, find_problems
+from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, find_problems
 from gnn_depth.diagnostics.probe.layer_values import LayerValues
 from gnn_depth.diagnostics.probe.report import product_text
 
@@ -158,16 +158,6 @@ def test_a_criterion_measures_by_how_many_powers_of_ten_its_limit_is_exceeded():
     assert dying.excess(stack(norm=lambda n: 5.0 if n < 10 else 5e-5)) == pytest.approx(2)
     assert dying.excess(stack()) == pytest.approx(-3)
     assert dying.worst_value([LayerValues(1)]) is None
-
-
-def test_numbers_are_said_in_three_digits_and_powers_of_ten_in_two():
-    assert [digits(value) for value in (None, 0.0, 1.2345, 1234.0, 1.2345e-9)] == [
-        "-",
-        "0",
-        "1.23",
-        "1.2e+03",
-        "1.2e-09",
-    ]
 
 
 def test_the_product_of_all_layers_is_told_at_any_size():

@@ -210,22 +210,6 @@ def test_hooks_are_there_in_measured_steps_alone_and_nothing_is_left_after_the_b
     assert [one() for one in forgotten] == [None] * len(forgotten)
 
 
-def test_an_exception_in_the_block_leaves_the_model_as_it_was_and_the_values_before_it():
-    model = loop()
-    watched = gnn_depth.watch(model)
-
-    def interrupted():
-        with watched:
-            train(model, 2, watched)
-            square(features(), graph())(model)
-            raise RuntimeError("mine")
-
-    with pytest.raises(RuntimeError, match="mine"):
-        interrupted()
-    assert hooks_of(model) == 0
-    assert set(watched.frame().step) == {0, 1}
-
-
 def test_several_backward_passes_are_parts_of_one_batch():
     def one_graph(parts):
         x = torch.cat([x for x, _ in parts]).detach().requires_grad_()
@@ -571,15 +555,3 @@ def test_every_callback_of_layers_has_a_frame(make_trainer):
     assert failure.frame().loc["expanded"].to_dict() == {
         name: value for name, value in failure.findings()["expanded"].items() if name != "text"
     }
-
-
-def test_a_watch_is_shown_with_its_steps_and_what_failed():
-    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
-    with gnn_depth.watch(model, layers="*") as watched:
-        for _ in range(2):
-            model(torch.rand(5, 8, requires_grad=True)).sum().backward()
-            watched.step()
-    assert "3 layers" in repr(watched)
-    assert "2 of 2 steps measured" in repr(watched)
-    for finding in watched.findings().values():
-        assert finding["text"] in repr(watched)
