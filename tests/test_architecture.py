@@ -183,7 +183,7 @@ BUDGETS = {
     "training": 29_300,
     "diagnostics": 31_900,
     "testing": 8_100,
-    "sweeps": 11_200,
+    "sweeps": 10_600,
     "reports": 14_600,
     "cli": 24_100,
     "the files beside the rooms": 19_900,

@@ -82,8 +82,10 @@ class Study:
             if not identities <= set(records):
                 continue
             value = self.mean(trial.number, records, best_value(self.metric))
+            state = TrialState.COMPLETE
             # A pruned trial ranks below all others: the sampler avoids settings that diverge.
-            state = TrialState.PRUNED if value is None else TrialState.COMPLETE
+            if value is None:
+                state = TrialState.PRUNED
             self.optuna.tell(trial.number, value, state=state)
 
     def ask(self) -> Any:
@@ -174,8 +176,10 @@ class SearchPlan(Plan):
         return []
 
     def listing(self) -> str:
-        has_begun = (self.store.folder / JOURNAL).exists()
-        self.load(journal(self.store) if has_begun else InMemoryStorage())
+        storage: Any = InMemoryStorage()
+        if (self.store.folder / JOURNAL).exists():
+            storage = journal(self.store)
+        self.load(storage)
         return super().listing()
 
     def best(self) -> list[str]:
