@@ -34,7 +34,6 @@ MODULES = [
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b[Oo]urs?\b")
 # These do nothing, draw as PyTorch Geometric does, or are the user's own: there is nobody to name.
 NOBODYS = {
-    "data PartitionedGraph",
     "layer mean",
     "norm none",
     "skip none",

@@ -18,8 +18,6 @@ RUNS = {
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the predictions for every node or graph to a file.",
     "inspect": "Show what would be read of your files: gnn-depth inspect NODES EDGES.",
-    "partition": "Write the graph of a run as files, of which each process of strategy graph reads "
-    "its part.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; "
     "makes no run folder.",
 }

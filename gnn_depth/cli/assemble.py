@@ -69,7 +69,7 @@ class CommandLineInterface:
             trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
         self._options = self._merged(arguments, base)
-        if command not in ("partition", "inspect"):
+        if command != "inspect":
             # For last, auto and a folder, the file that was found.
             self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
         self.resolved = resolved_config(self._options, self.known)

@@ -13,7 +13,7 @@ from gnn_depth.builder import PartIndex
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.part_specs import Option, imported_parts, meanings, option_of, options_of
-from gnn_depth.ranges import Count, Positive, Range
+from gnn_depth.ranges import Positive, Range
 
 DEFAULT_DATA = "SyntheticCitation"
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
@@ -26,7 +26,6 @@ CKPT_HELP = (
     "do without. fit resumes from it in a new folder, and takes `auto` too: the newest run with "
     "the same model, data, seed and code."
 )
-NODES_HELP = "Division of the nodes: contiguous, metis, or a .npy file with the part of each node."
 SCALES_HELP = (
     "Factors by which to scale each layer's input for further measurements of its Lipschitz "
     "constant."
@@ -68,7 +67,7 @@ def options_of_run(command: str) -> dict[str, Option]:
 
 def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
     """The options that only some commands have."""
-    if command not in ("partition", "inspect"):
+    if command != "inspect":
         yield "ckpt_path", _own(str | None, None, CKPT_HELP)
     if command in ("validate", "test", "predict"):
         about = "Use a checkpoint of a model that has diverged."
@@ -76,10 +75,6 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
     if command == "predict":
         about = f"File for the predictions; {PREDICTIONS_TEXT} by its suffix."
         yield "output", _own(str | None, None, about)
-    if command == "partition":
-        yield "parts", _own(Count, 2, "Number of parts.")
-        yield "nodes", _own(str, "contiguous", NODES_HELP)
-        yield "output", _own(str | None, None, "A new folder for the files.")
     if command == "probe":
         yield "scales", _own(list[Positive], [], SCALES_HELP, nargs="+")
         about = "Layers to show in the table, `some` or `all`; every layer is measured."

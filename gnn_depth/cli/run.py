@@ -1,4 +1,4 @@
-"""``gnn-depth fit | validate | test | predict | partition | probe``: parse, build, run."""
+"""``gnn-depth fit | validate | test | predict | probe``: parse, build, run."""
 
 import os
 import signal
@@ -14,12 +14,10 @@ from torch import Tensor, distributed
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.errors import UsageError, explained
+from gnn_depth.cli.errors import explained
 from gnn_depth.cli.process import prepare_for_training
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.partitioned import write_partition
-from gnn_depth.data.shards import division
 from gnn_depth.runs import Origin
 from gnn_depth.signals import defer_signals
 from gnn_depth.training.divergence import check_parts
@@ -61,8 +59,6 @@ def _inspect(cli: CommandLineInterface) -> int:
 
 def _answer(command: str, cli: CommandLineInterface) -> str:
     """Run a command, and return what it prints; only the first process prints."""
-    if command == "partition":
-        return f"{_partition(cli)}\n"
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 
@@ -151,34 +147,6 @@ def _measure(command: str, cli: CommandLineInterface) -> str:
     measured = rows({"": result[0]}, model)
     model_of = options["ckpt_path"] or "untrained"
     return f"{title(model, data)}, {model_of}\n  {data.about}\n{measured}\n"
-
-
-def _partition(cli: CommandLineInterface) -> str:
-    """Write the parts of a run's graph, and return what was written, in words."""
-    data, parts = cli.datamodule, cli.resolved["parts"]
-    if not cli.resolved["output"]:
-        raise UsageError("partition needs a new folder for its files: --output DIR.")
-    # Before writing parts that this model could not train on.
-    cli.model.stack.check_shards()
-    data.prepare_data()
-    data.setup("fit")
-    if not isinstance(data.train_dataloader(), FullBatch):
-        raise DataError(
-            f"{type(data).__name__} gives mini-batches: only one graph can be divided among "
-            "processes."
-        )
-    batch: NodeBatch = data.predict_dataloader().batch  # in the order of the data
-    folder = Path(cli.resolved["output"])
-    part = division(cli.resolved["nodes"], batch, parts)
-    write_partition(data, batch, part, folder)
-    sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
-    sizes = part.bincount()
-    return (
-        f"{parts} parts of {sizes.min():,} to {sizes.max():,} nodes; {sent:,} of "
-        f"{batch.graph.num_edges:,} edges lead from one part to another\n"
-        f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} "
-        f"--trainer.strategy graph --trainer.devices {parts}"
-    )
 
 
 def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:

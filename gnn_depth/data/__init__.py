@@ -6,10 +6,9 @@ from gnn_depth.data.generated import ContextualSBM, Minesweeper
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
-from gnn_depth.data.long_range import GraphTransfer, KHopEccentricity
+from gnn_depth.data.long_range import GraphTransfer
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
-from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG
 from gnn_depth.data.source import GraphRecord, GraphSource, RawGraphs, UserGraph
@@ -29,13 +28,11 @@ __all__ = [
     "GraphSource",
     "GraphTransfer",
     "HeterophilousGraphs",
-    "KHopEccentricity",
     "Minesweeper",
     "MiniBatches",
     "MissingFeatures",
     "NodeBatch",
     "NodeDataModule",
-    "PartitionedGraph",
     "Planetoid",
     "PyG",
     "RawGraphs",

@@ -1,12 +1,12 @@
 """Sets of many graphs: pooled targets, batches of graphs, generated graphs, and PyTorch
 Geometric's data sets."""
 
-import itertools
 import json
 
-import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
@@ -16,17 +16,11 @@ from gnn_depth.data import (
     DataError,
     GraphSource,
     GraphTransfer,
-    KHopEccentricity,
     MiniBatches,
     PyG,
 )
-from gnn_depth.data.draws import Draws
 from gnn_depth.data.graph_sets import subset
-from gnn_depth.data.long_range import (
-    delaunay_edges,
-    road_features,
-    transfer_edges,
-)
+from gnn_depth.data.long_range import transfer_edges
 from gnn_depth.graph import Graph
 
 
@@ -184,8 +178,8 @@ def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():
 @pytest.mark.parametrize("shape", ["line", "ring", "crossed_ring"])
 def test_the_target_is_at_the_asked_distance_and_knows_nothing_itself(shape):
     edges, size = transfer_edges(shape, 5)
-    roads = {tuple(edge): 1.0 for edge in (*edges.T.tolist(), *edges.flip(0).T.tolist())}
-    assert shortest_roads(size, roads)[0][5] == 5
+    roads = csr_array((torch.ones(edges.shape[1]), edges.numpy()), shape=(size, size))
+    assert dijkstra(roads, directed=False, indices=0)[5] == 5
     batch = GraphTransfer(shape, 5, num_classes=3, num_graphs=10).batch
     x, y = batch.x.view(10, size, 3), batch.y.view(10, size)
     assert torch.equal(x[:, 0].argmax(1), y[:, 5])
@@ -219,62 +213,3 @@ def test_the_parts_of_a_data_set_are_its_split(per_graph):
         size * (1 if per_graph else 3) for size in (3, 1, 2)
     ]
     assert data.batch.train_mask[: 3 if per_graph else 9].all()
-
-
-def shortest_roads(count, roads):
-    """The shortest path between all pairs of nodes, by Floyd and Warshall."""
-    length = [[0.0 if a == b else float("inf") for b in range(count)] for a in range(count)]
-    for (a, b), road in roads.items():
-        length[a][b] = road
-    for middle in range(count):
-        for a in range(count):
-            for b in range(count):
-                length[a][b] = min(length[a][b], length[a][middle] + length[middle][b])
-    return length
-
-
-@pytest.mark.parametrize("hops", [1, 2, 9])
-def test_a_label_is_the_group_of_the_longest_shortest_path_inside_the_ball(hops):
-    count, classes = 18, 3
-    batch = KHopEccentricity(count, hops, num_classes=classes).batch
-    points = Draws(0, "points").uniform(2 * count).reshape(count, 2)
-    pairs = [tuple(pair) for pair in batch.graph.edge_index.T.tolist()]
-    steps = shortest_roads(count, dict.fromkeys(pairs, 1.0))
-    far = []
-    for node in range(count):
-        ball = {other for other in range(count) if steps[node][other] <= hops}
-        roads = {}
-        for a, b in pairs:
-            if a in ball and b in ball:
-                roads[a, b] = float(np.hypot(*(points[a] - points[b])))
-        inside = shortest_roads(count, roads)[node]
-        far.append(max(inside[other] for other in ball))
-    order = sorted(range(count), key=lambda node: far[node])
-    expected = torch.zeros(count, dtype=torch.long)
-    for place, node in enumerate(order):
-        expected[node] = place * classes // count
-    assert torch.equal(batch.y, expected)
-
-
-def test_the_roads_are_a_delaunay_triangulation():
-    points = Draws(3, "points").uniform(60).reshape(30, 2)
-    edges = {tuple(pair) for pair in delaunay_edges(points).T.tolist()}
-    assert edges == {(b, a) for a, b in edges}
-    empty = set()  # sides of triangles whose circumscribed circle holds no other point
-    for a, b, c in itertools.combinations(range(30), 3):
-        p, q, r = points[[a, b, c]]
-        centre = np.linalg.solve(2 * np.array([q - p, r - p]), [q @ q - p @ p, r @ r - p @ p])
-        radius = np.linalg.norm(centre - p)
-        others = np.delete(points, [a, b, c], axis=0)
-        if (np.linalg.norm(others - centre, axis=1) > radius).all():
-            empty |= set(itertools.permutations((a, b, c), 2))
-    assert edges == empty
-
-
-def test_roads_give_their_nodes_degree_and_lengths():
-    edges = torch.tensor([[0, 1, 1, 2, 0, 2], [1, 0, 2, 1, 2, 0]])
-    length = np.array([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
-    expected = torch.tensor([[2, 1, 2.5, 4], [2, 1, 1.5, 2], [2, 2, 3, 4]], dtype=torch.double)
-    expected = expected - expected.mean(0)
-    expected[:, 1:] /= expected[:, 1:].std(0, correction=0)
-    torch.testing.assert_close(road_features(edges, length, 3), expected.float())

@@ -37,7 +37,7 @@ def test_transforms_by_name_equal_those_of_pytorch_geometric():
 
 
 def test_every_data_set_takes_transforms_unless_it_wraps_another_or_makes_trees():
-    without = {"MiniBatches", "MissingFeatures", "PartitionedGraph", "TreeNeighborsMatch"}
+    without = {"MiniBatches", "MissingFeatures", "TreeNeighborsMatch"}
     for part in parts_of("data").values():
         if part.path.startswith("gnn_depth."):
             assert ("transforms" in part.options) is (part.class_name not in without), part

@@ -8,7 +8,7 @@ import numpy as np
 
 #: The options that each method sets, by section of a config; a GCN where no layer is named.
 #: Defaults that make a method what it is are written out. virgo, rebalance, half_hop, fosr, sdrf
-#: and borf need ``pip install ./tools/remedies``.
+#: and borf, and the set eccentricity, need ``pip install ./tools/remedies``.
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
     "residual": {"model": {"skip": "residual"}},

@@ -1,5 +1,6 @@
 """Published remedies for depth, as parts for gnn_depth: importing them registers them."""
 
+from gnn_depth_remedies.eccentricity import KHopEccentricity
 from gnn_depth_remedies.rebalance import Rebalance, rebalance
 from gnn_depth_remedies.reverse_process import ReverseProcess
 from gnn_depth_remedies.rewiring import BORF, SDRF, FoSR, HalfHop, Rewiring
@@ -11,6 +12,7 @@ __all__ = [
     "SDRF",
     "FoSR",
     "HalfHop",
+    "KHopEccentricity",
     "Rebalance",
     "ReverseProcess",
     "Rewiring",
