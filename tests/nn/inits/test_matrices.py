@@ -91,6 +91,16 @@ def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
         assert weight.abs().max() <= largest * deviation
 
 
+@pytest.mark.parametrize("distribution", ["normal", "uniform"])
+def test_the_gain_of_xavier_is_a_factor_on_every_matrix(distribution):
+    stacks = []
+    for gain in (1.0, 3.0):
+        torch.manual_seed(0)
+        stacks.append(DeepGNN(10, 4, GCN, init=Xavier(distribution, gain)))
+    for once, more in zip(stacks[0].linear_maps(), stacks[1].linear_maps()):
+        torch.testing.assert_close(more.weight, 3 * once.weight)
+
+
 @pytest.mark.parametrize("layer", [GATv2, GIN, Transformer])
 def test_each_matrix_is_drawn_once(layer):
     drawn = []
