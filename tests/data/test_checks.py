@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import NodeBatch, NodeDataModule
-from gnn_depth.data.checks import DataError, check_finite, check_nodes, match_choice, num_outputs_of
+from gnn_depth.data.checks import DataError, check_finite, check_nodes, num_outputs_of
 from gnn_depth.data.source import GraphSource
 from gnn_depth.graph import Graph
 
@@ -53,16 +53,12 @@ def test_features_and_classes_are_refused_at_the_first_fault(node, value, large)
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ({"x": torch.ones(NODES)}, r"x .*\(8,\)"),
-        ({"x": torch.ones(NODES, 2, dtype=torch.long)}, r"x .*torch.int64"),
         ({"x": torch.ones(NODES - 1, 2)}, "x has 7 rows.* 8"),
-        ({"y": torch.zeros(NODES, 1, 1)}, r"y .*\(8, 1, 1\)"),
         ({"y": torch.zeros(NODES - 1)}, r"y .*\(7,\)"),
         ({"y": torch.tensor([0.0, NAN, *[0.0] * 6])}, r"y\[1\] .*nan"),
         ({"y": torch.tensor([[0, 1]] * 7 + [[0, 2]])}, r"y\[7\] .*\[0, 2\]"),
         ({"masks": (mask(0), mask(1), mask(2)[:-1])}, r"test_mask .*\(7,\)"),
         ({"masks": (mask(1, 6, 7), mask(2), mask(6, 7))}, "node 6 .*train_mask.*test_mask"),
-        ({"masks": (mask(1), mask(2, 5), mask(5, 7))}, "node 5 .*val_mask.*test_mask"),
         ({"masks": (mask(), mask(0), mask(1))}, "train_mask is empty"),
         ({"num_nodes": 0}, "no nodes"),
     ],
@@ -103,12 +99,6 @@ def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_th
         data = Given(y=y, masks=(mask(0, 1), mask(2), mask(3)))
         assert (data.task, data.batch.y is y) == (task, True)
     assert [num_outputs_of(y) for y in given.values()] == [3, 3, 1]
-
-
-def test_options_are_among_their_choices_in_any_case():
-    assert match_choice("split", "FULL", ["public", "full"]) == "full"
-    with pytest.raises(ValueError, match=r"'fulll'.*'full'.*full, public"):
-        match_choice("split", "fulll", ["public", "full"])
 
 
 class Given(NodeDataModule):

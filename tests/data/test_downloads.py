@@ -109,34 +109,6 @@ def test_a_file_that_is_not_the_published_one_is_refused_by_name_and_left_alone(
     assert server.requests == []
 
 
-def test_offline_three_lines_name_path_address_and_variable(tmp_path):
-    # Port 9 of this computer: nobody answers there.
-    file, address = tmp_path / "ind.cora.x", "http://127.0.0.1:9/ind.cora.x"
-    with pytest.raises(DataError) as caught:
-        read_verified(file, address)
-    path, url, variable = str(caught.value).split("\n")
-    assert str(file) in path
-    assert address in url
-    assert "GNN_DEPTH_DATA" in variable
-    assert "root" in variable
-    # Lightning and the command line print the chain of causes.
-    assert caught.value.__suppress_context__
-    assert names(tmp_path) == set()
-
-
-def test_a_file_the_publisher_does_not_have_is_named(published, server):
-    server.files.clear()
-    with pytest.raises(DataError, match=r"data\.bin.*Not Found"):
-        read_verified(*published)
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, server):
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(DataError, match=r"ind\.cora\.x.*cannot be read or downloaded: "):
-        read_verified(tmp_path / "file" / "ind.cora.x", f"{server.url}/ind.cora.x")
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("scheme", ["http", "ftp"])
 def test_https_leads_to_https_alone(scheme):
     asked, follow = (

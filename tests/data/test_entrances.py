@@ -1,10 +1,8 @@
 """Every entrance of a graph gives the same record, and the same answer to the same mistake."""
 
-import logging
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader, RandomNodeLoader
 
-from gnn_depth.data import DataError, GraphSource, SyntheticCitation, UserGraph
+from gnn_depth.data import DataError, GraphSource, UserGraph
 from gnn_depth.data.checks import MASKS
 from gnn_depth.data.features import lost_digits
 from tools.attack.numbers.graphs import ENTRANCES
@@ -125,7 +123,6 @@ LARGE = np.arange(20) % 3 + 1_700_000_000.0
 FIRST = {"train_mask": np.arange(20) == 0, "val_mask": np.arange(20) == 1}
 NOTES = {
     "no masks": (random_graph(), {}, "drawn at random with seed 0"),
-    "val_share": (changed(val_mask=None), {"val_share": 0.2}, r"validate \(val_share\)"),
     "-1": (random_graph(y="unlabelled"), {}, "5 of 20 rows have no target"),
     "NaN": (random_graph(y="some numbers"), {}, "4 of 20 rows have no target"),
     "a class without training rows": (
@@ -146,12 +143,6 @@ NOTES = {
         {},
         "20 splits: the first",
     ),
-    "masks and a split": (
-        changed(),
-        {"split": {"train": [0, 1], "val": [2], "test": [3]}},
-        "masks of the data are not used",
-    ),
-    "an array that is not read": (changed(train_idx=np.arange(5)), {}, "not read: train_idx"),
     "a part without a target": (
         changed(y=np.array([-1, 0, 1, 2] * 5)),
         {"split": {"train": [1, 2, 3], "val": [0, 4], "test": [5]}},
@@ -226,23 +217,14 @@ def with_parts(**parts) -> dict:
     [
         (side_by_side(x=None), "graph 1 has no x, and graph 0 has one"),
         (side_by_side(val_mask=None), "graph 1 has no val_mask, and graph 0"),
-        (side_by_side(edge_attr=None), "graph 1 has no edge_attr, and graph 0"),
         (side_by_side(y=None), "graph 1 has no y"),
         (side_by_side(x=torch.ones(5, 2)), r"x of graph 1 has shape \(5, 2\)"),
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), "1 rows of targets"),
         (hetero(), r"HeteroData.*to_homogeneous\(\)"),
-        ([hetero()], "item 0 is a HeteroData"),
-        (pd.DataFrame({"a": [1]}), r"DataFrame is not a graph: .*Tables\(nodes, edges"),
-        ((ONE.x, ONE.edge_index), "item 0 is a Tensor"),
-        (3, "int is not a graph.*networkx"),
         (RandomNodeLoader(ONE, num_parts=2), r"RandomNodeLoader.*loader\.data"),
-        (with_parts(x=ONE.x * 1j), "x is complex"),
-        (with_parts(y=np.array([{}] * 20)), "y must have numbers"),
-        (with_parts(edge_index=ONE.edge_index > 3), "edge_index must be integers"),
         (with_parts(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
         (with_parts(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
-        (with_parts(y=torch.tensor([[0, 2]] * 20)), "labels of 0 and 1"),
         (with_parts(train_mask=torch.full((20,), 2)), "train_mask must be true or false"),
     ],
 )
@@ -270,11 +252,6 @@ def test_dense_sparse_and_plain_containers_are_read_equally():
         dict(as_dict, edge_index=ONE.edge_index.T),
     ):
         assert facts(GraphSource(same)) == wanted
-
-
-def test_features_of_edges_are_left_out_on_request_only():
-    assert GraphSource(ONE).batch.graph.edge_channels == 2
-    assert GraphSource(ONE, edge_features=False).batch.graph.edge_channels == 0
 
 
 def test_lost_digits_are_found_beside_missing_numbers():
@@ -307,25 +284,3 @@ def test_files_that_would_run_code_or_are_damaged_are_refused(tmp_path, capfd):
         with pytest.raises(DataError, match="not loaded"):
             _ = UserGraph(str(tmp_path / name)).batch
     assert "unpickled" not in capfd.readouterr().out
-    (tmp_path / "lfs.npz").write_text("version https://git-lfs.github.com/spec/v1\n")
-    (tmp_path / "g.csv").write_text("id\n1\n")
-    with pytest.raises(DataError, match="git lfs pull"):
-        UserGraph(str(tmp_path / "lfs.npz"))
-    with pytest.raises(DataError, match="does not exist"):
-        UserGraph(str(tmp_path / "away.npz"))
-    with pytest.raises(DataError, match=r"fit nodes\.csv edges\.csv"):
-        _ = UserGraph(str(tmp_path / "g.csv")).batch
-
-
-def test_notes_are_logged_once_when_data_is_read(caplog):
-    with caplog.at_level(logging.WARNING):
-        data = GraphSource(ONE)
-        _ = data.batch, data.batch, data.notes
-    assert [record.message for record in caplog.records] == data.notes
-
-
-def test_a_data_set_of_this_package_is_its_own_source_and_has_its_own_split():
-    data = SyntheticCitation()
-    assert GraphSource.of(data) is data
-    with pytest.raises(ValueError, match="split and batch_size .*SyntheticCitation"):
-        GraphSource.of(data, batch_size=3)

@@ -58,9 +58,3 @@ def test_features_of_the_block_model_tell_the_classes_only_below_phi_one():
 def test_a_degree_too_small_for_the_asked_signal_is_refused():
     with pytest.raises(ValueError, match=r"mean_degree .*3"):
         ContextualSBM(mean_degree=3.0, phi=1.0)
-
-
-@pytest.mark.parametrize("fractions", [(0.6, -0.2), (-0.5, 0.8), (0.7, 0.4)])
-def test_fractions_that_are_no_split_are_refused(fractions):
-    with pytest.raises(ValueError, match="_fraction .*must be from 0 to 1"):
-        ContextualSBM(train_fraction=fractions[0], val_fraction=fractions[1])

@@ -97,15 +97,6 @@ def test_the_publishers_file_has_no_fixed_split_and_is_downloaded_and_checked(
         _ = Amazon("Photo", root=str(tmp_path / "third")).batch
 
 
-def test_wrong_names_splits_and_numbers_are_refused_at_construction():
-    with pytest.raises(ValueError, match="Did you mean 'Photo'"):
-        Amazon("Foto")
-    with pytest.raises(ValueError, match="Did you mean 'Physics'"):
-        Coauthor("Physic")
-    with pytest.raises(ValueError, match="split_index of split 'fixed'"):
-        Amazon("Photo", "fixed", split_index=1)
-
-
 # Nodes, features, undirected edges and classes of each graph.
 SIZES = {
     (Amazon, "Photo"): (7650, 745, 119081, 8),

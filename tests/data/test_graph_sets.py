@@ -188,12 +188,6 @@ def test_the_target_is_at_the_asked_distance_and_knows_nothing_itself(shape):
     assert sum(batch.masks).view(10, size)[:, 5].all()
 
 
-def test_a_crossed_ring_has_more_edges_than_a_ring_and_none_twice():
-    edges, _ = transfer_edges("crossed_ring", 4)
-    pairs = {tuple(sorted(pair)) for pair in edges.T.tolist()}
-    assert len(pairs) == edges.shape[1] == 8 + 4
-
-
 class InParts(list):
     """A data set that is divided into parts, as ZINC is: graphs of three nodes."""
 

@@ -50,12 +50,6 @@ def test_a_pickle_is_not_loaded_even_where_its_checksum_is_right(tiny_texas, mon
     assert not mark.exists()
 
 
-def test_a_wrong_name_is_refused_at_construction():
-    with pytest.raises(ValueError, match="Did you mean 'squirrel'"):
-        HeterophilousGraphs("squirel")
-    assert HeterophilousGraphs("Roman-empire").name == "roman_empire"
-
-
 # Nodes, undirected edges, features and classes of each set.
 SIZES = {
     "actor": (7600, 26659, 932, 5),

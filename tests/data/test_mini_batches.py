@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gnn_depth import DeepGNN
-from gnn_depth.data import FullBatch, MiniBatches, MissingFeatures, NodeBatch, NodeDataModule
+from gnn_depth.data import MiniBatches, MissingFeatures, NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.mini_batches import induced_subgraph, sample_neighbors
 from gnn_depth.graph import Graph
@@ -168,31 +168,6 @@ def test_processes_take_turns_and_have_equally_many_batches(method):
         shares.append(data.train_dataloader())
     assert [len(share) for share in shares] == [PARTS // 2] * 2
     assert [plain(batch) for batch in chain(*zip(*shares))] == alone
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"chunks": 3}, "chunks .*partition.*random"),
-        ({"neighbors": [5]}, "neighbors .*neighbor.*random"),
-        ({"method": "neighbor", "neighbors": []}, "neighbors is empty"),
-        ({"parts": 24}, "24.* 23 training nodes.* 23 parts"),
-        ({"method": "partition", "parts": 24, "chunks": 2}, "24.* chunks with training nodes"),
-        ({"method": "partition", "parts": 20, "chunks": 4}, "20 x chunks 4 .*60"),
-    ],
-)
-def test_options_of_another_method_and_more_parts_than_can_be_trained_on_are_refused(
-    options, words
-):
-    with pytest.raises(ValueError, match=words):
-        MiniBatches(Ring(), **options).train_dataloader()
-
-
-def test_evaluation_and_predictions_see_the_whole_graph_of_the_source():
-    data = mini()
-    for loader in (data.val_dataloader(), data.test_dataloader(), data.predict_dataloader()):
-        assert isinstance(loader, FullBatch)
-        assert loader.batch is data.source.batch
 
 
 def test_what_is_known_of_the_source_is_known_of_its_parts():

@@ -180,11 +180,6 @@ def test_several_graphs_keep_their_order_and_refuse_another(monkeypatch):
         data.train_dataloader()
 
 
-def test_an_unknown_order_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match=r"node_order .*'auto' or 'given' or 'rcm', not 'metis'"):
-        GraphSource(path(), node_order="metis")
-
-
 def test_wrapped_data_is_ordered_after_features_are_erased_and_parts_are_of_the_given_graph():
     source = GraphSource(path(), node_order="rcm")
     erased = MissingFeatures(source, rate=0.5)
@@ -257,14 +252,3 @@ def test_a_training_in_another_order_has_the_losses_metrics_measures_and_predict
     numbers = [name for name in wanted if name.startswith("class_")]
     np.testing.assert_allclose(table[numbers], wanted[numbers], rtol=1e-10)
     assert moved.result["identity"] != given.result["identity"]
-
-
-def test_predictions_are_the_outputs_of_the_model_for_the_data_as_given(tmp_path):
-    run = trained(tmp_path, "rcm")
-    given = path()
-    scores = run.model(given.x.double(), given.edge_index).softmax(1)
-    names = [name for name in run.predict() if name.startswith("class_")]
-    np.testing.assert_allclose(run.predict()[names], scores.detach(), rtol=1e-5)
-    batch = run.data.ordered_batch
-    in_training = run.model(batch.x.double(), batch.graph).softmax(1)
-    np.testing.assert_allclose(in_training.detach(), scores[batch.order].detach(), rtol=1e-5)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_depth.data import DataError, Planetoid, planetoid
+from gnn_depth.data import DataError, Planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 from gnn_depth.data.draws import random_split
 from gnn_depth.data.planetoid import unpickle
-from tests.data.conftest import CLASSES, EDGES, FEATURES, NODES, TEST, trust, write
+from tests.data.conftest import CLASSES, EDGES, NODES, TEST, write
 
 
 def nodes(mask: torch.Tensor) -> list[int]:
@@ -72,33 +72,6 @@ def test_a_geom_gcn_split_is_the_files(tiny_cora, monkeypatch):
     batch = Planetoid("Cora", split="geom-gcn", split_index=3, root=str(tiny_cora)).batch
     for name, mask in masks.items():
         assert getattr(batch, name).tolist() == mask.tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"name": "Coraa"}, "'Coraa'.*'Cora'"),
-        ({"name": "Cora", "split": "ful"}, "'ful'.*'full'.*geom-gcn"),
-        ({"name": "Cora", "split": "geom-gcn", "split_index": 10}, "split_index.*0 to 9, not 10"),
-        ({"name": "Cora", "split": "random", "split_index": -1}, "split_index.*at least 0, not -1"),
-        ({"name": "Cora", "split_index": 1}, "'public'.*0 to 0, not 1"),
-    ],
-)
-def test_a_wrong_option_is_refused_at_construction(options, words):
-    with pytest.raises(ValueError, match=words):
-        Planetoid(**options)
-
-
-def test_missing_files_are_downloaded(tiny_files, server, monkeypatch, tmp_path):
-    trust(monkeypatch, tiny_files)
-    monkeypatch.setattr(planetoid, "URL", server.url)
-    monkeypatch.delenv("GNN_DEPTH_DATA", raising=False)
-    server.files = {f"ind.cora.{part}": content for part, content in tiny_files.items()}
-    for _ in range(2):
-        assert Planetoid("Cora").batch.x.shape == (NODES, FEATURES)
-    # `y` repeats the first rows of `ally`, and nobody reads it.
-    assert sorted(server.requests) == sorted(server.files.keys() - {"ind.cora.y"})
-    assert (tmp_path / "cache" / "gnn_depth" / "Cora" / "raw" / "ind.cora.x").is_file()
 
 
 def test_a_tampered_file_is_refused_before_it_is_read(tiny_cora, payload):

@@ -115,17 +115,3 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
     assert int(sizes.max() - sizes.min()) <= 1
     assert torch.bincount(batch.y[batch.train_mask], minlength=classes).tolist() == [1] * classes
     assert batch.x.any(1).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"num_nodes": 1639}, "1639.* 1640"),
-        ({"num_edges": 10_000_000}, "num_edges 10000000"),
-        ({"num_features": 6}, "num_features .*7, not 6"),
-        ({"num_classes": 1}, "edges across classes"),
-    ],
-)
-def test_sizes_that_no_graph_has_are_refused_at_construction(options, words):
-    with pytest.raises(ValueError, match=words):
-        SyntheticCitation(**options)

@@ -9,7 +9,7 @@ from torch_geometric.transforms import BaseTransform
 
 import gnn_depth.data  # registers the data sets
 from gnn_depth import registry
-from gnn_depth.builder import PartError, build, resolved, select, to_config
+from gnn_depth.builder import build, resolved
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation
 from gnn_depth.part_specs import parts_of
 
@@ -53,19 +53,6 @@ def test_transforms_are_part_of_the_config_in_every_way_of_naming_them():
     assert small().checksum != small(transforms=[T.AddSelfLoops()]).checksum
 
 
-@pytest.mark.parametrize(
-    ("transforms", "words"),
-    [
-        (["NormalizeFeature"], "Did you mean 'NormalizeFeatures'"),
-        ([{"name": "AddRandomWalkPE", "walk_lenght": 3}], "Did you mean 'walk_length'"),
-        (["AddRandomWalkPE"], "needs walk_length"),
-    ],
-)
-def test_a_transform_or_option_that_does_not_exist_is_refused_with_the_nearest(transforms, words):
-    with pytest.raises(PartError, match=words):
-        small(transforms=transforms)
-
-
 def test_nodes_that_a_transform_drops_take_their_ids_targets_and_masks_along():
     edges = torch.tensor([[0, 1, 3, 4, 5], [1, 0, 4, 5, 3]])
     y = np.array(["a", "b", "a", "b", "a", ""], object)
@@ -104,19 +91,6 @@ def test_each_of_several_graphs_is_transformed_alone():
     assert data.batch.graph.graph_sizes.flatten().tolist() == [5, 4, 6, 7]
     assert data.batch.graph.num_edges == 2 * (5 + 4 + 6 + 7)
     assert data.batch.y.tolist() == [1, 0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("transforms", "words"),
-    [
-        (["Cartesian"], "Cartesian fails"),
-        (["ToSparseTensor"], "no edge_index"),
-        (["VirtualNode"], "add nodes"),
-    ],
-)
-def test_a_transform_that_leaves_no_graph_with_targets_is_refused_by_name(transforms, words):
-    with pytest.raises(DataError, match=words):
-        _ = small(transforms=transforms).batch
 
 
 class WeightByFeature(BaseTransform):
@@ -186,15 +160,3 @@ def test_a_plugin_registers_a_transform_of_its_own(monkeypatch):
     )
     assert data.batch.graph.num_edges == 3
     assert data.transforms == [{"name": "first_edges", "count": 3}]
-
-
-def test_options_without_a_name_change_the_transform_that_was_named_last():
-    listed = select("transform", ["AddSelfLoops", "HalfHop"])
-    changed = select("transform", {"p": 0.3}, current=listed)
-    assert to_config(changed)[1]["init_args"] == {"alpha": 0.5, "p": 0.3}
-    assert to_config(changed)[0] == to_config(listed)[0]
-    assert len(select("transform", {"name": "HalfHop", "p": 0.2}, current=listed)) == 1
-    with pytest.raises(PartError, match="transform 'HalfHop' has no option 'steps'"):
-        select("transform", {"steps": 3}, current=listed)
-    with pytest.raises(PartError, match="a transform needs its name"):
-        select("transform", {"steps": 3})

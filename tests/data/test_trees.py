@@ -97,40 +97,12 @@ def test_the_examples_are_those_of_every_machine_and_differ_by_depth_seed_and_sp
     assert len({TreeNeighborsMatch(**option).checksum for option in options}) == 4
 
 
-def test_the_graph_of_a_size_is_built_once():
-    data = TreeNeighborsMatch(depth=2, batch_size=40)
-    first, second = [[batch.graph for batch in data.train_dataloader()] for _ in range(2)]
-    assert [len(graph.node_to_graph) for graph in first] == [7 * 40, 7 * 36]
-    assert all(one is other for one, other in zip(first, second, strict=True))
-
-
 def test_the_roots_of_a_batch_read_the_levels_below_them_one_by_one():
     graph = TreeNeighborsMatch(depth=3).graph(6)
     sources = 6
     for nodes in (3, 7, 15, 15):
         sources = graph.prefix(sources).num_sources
         assert sources == 6 * nodes
-
-
-def test_the_features_are_columns_of_as_many_values_as_are_said():
-    data = TreeNeighborsMatch(depth=3)
-    batch = next(iter(data.val_dataloader()))
-    assert tuple(batch.x.max(0).values + 1) == data.num_features == (9, 9)
-    assert (data.num_classes, int(batch.y.max()) + 1, data.task) == (8, 8, "multiclass")
-
-
-def test_each_loader_gives_the_examples_of_its_set():
-    data = TreeNeighborsMatch(depth=2, batch_size=50)
-    loaders = (
-        data.train_dataloader(),
-        data.val_dataloader(),
-        data.test_dataloader(),
-        data.predict_dataloader(),
-    )
-    for loader, which in zip(loaders, (0, 1, 2, 2), strict=True):
-        for batch in loader:
-            wanted = torch.arange(3)[:, None].expand(3, len(batch.y)) == which
-            assert torch.equal(torch.stack(batch.masks), wanted)
 
 
 def of_process(rank, processes, **options):
@@ -145,18 +117,6 @@ def test_each_process_predicts_all_that_is_held_out():
     together = [batch.y for batch in data.predict_dataloader()]
     assert torch.equal(torch.cat(together), torch.cat(alone))
     assert sum(len(batch.y) for batch in data.test_dataloader()) < sum(map(len, together))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"train_fraction": 1.0}, "train_fraction 1.0 .*0.001 to 0.999"),
-        ({"depth": 2, "train_fraction": 0.01}, "train_fraction 0.01 of the 24 .*train on"),
-    ],
-)
-def test_what_no_set_of_trees_has_is_refused_at_construction(options, words):
-    with pytest.raises(ValueError, match=words):
-        TreeNeighborsMatch(**options)
 
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 60))
