@@ -127,15 +127,14 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
 
 def paired_test(cell: Cell, base: Cell, ratio: float) -> PairedTest:
     """The corrected t-test over the seeds that two cells share."""
-    ours, theirs = cell.by_seed, base.by_seed
-    seeds = sorted(ours.keys() & theirs.keys())
-    first = np.array([ours[seed].value for seed in seeds])
-    second = np.array([theirs[seed].value for seed in seeds])
-    differences = first - second
-    data = {theirs[seed].data for seed in seeds}
+    ours, theirs = cell.counting.dropna(subset="seed"), base.counting.dropna(subset="seed")
+    pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
+    first, second = pairs[cell.metric].to_numpy(), pairs[f"{cell.metric} of base"].to_numpy()
+    data = set(map(base.runs.attrs["data"].get, pairs["folder of base"]))
     if len(data) == 1 and None not in data:
-        ratio = 0.0  # all have the same split
+        ratio = 0.0  # one split for all
+    differences = first - second
     # Metrics are float32: differences that are equal but for its rounding cannot be tested.
-    if len(seeds) > 1 and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
-        return PairedTest(float(differences.mean()), math.nan, len(seeds), math.nan)
+    if len(pairs) > 1 and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
+        return PairedTest(float(differences.mean()), math.nan, len(pairs), math.nan)
     return corrected_t_test(differences, ratio)

@@ -5,8 +5,9 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,59 +32,41 @@ def t_half_width(deviation: float | np.ndarray, n: int | np.ndarray) -> float | 
     return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
 
-class CellRun(NamedTuple):
-    """One run of a cell."""
-
-    seed: int | None
-    status: str
-    value: float  # NaN where it has none
-    data: str | None = None  # checksum of its data, if it is known
-
-    @property
-    def counts(self) -> bool:
-        """True if the value enters the mean.
-
-        Diverged runs count with what they reached before, unfinished ones never.
-        """
-        return self.status in RESULTS and math.isfinite(self.value)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """Runs that differ only in their seed, whatever their status."""
 
-    runs: tuple[CellRun, ...]
-    settings: Mapping[str, str]  # axes and hyperparameters that they share -> value as text
+    runs: pd.DataFrame
+    metric: str
 
-    @property
-    def values(self) -> list[float]:
-        """The metric of every run that counts."""
-        return [run.value for run in self.runs if run.counts]
+    @cached_property
+    def counting(self) -> pd.DataFrame:
+        """The runs that enter the mean.
 
-    @property
-    def by_seed(self) -> dict[int, CellRun]:
-        """The runs that count and have a seed, by seed."""
-        return {run.seed: run for run in self.runs if run.counts and run.seed is not None}
+        Diverged runs count with what they reached before, unfinished ones never.
+        """
+        is_result = self.runs["status"].isin(RESULTS)
+        return self.runs[is_result & np.isfinite(self.runs[self.metric].astype(float))]
 
     @property
     def n(self) -> int:
         """Number of runs that count."""
-        return len(self.values)
+        return len(self.counting)
 
-    @property
+    @cached_property
     def statuses(self) -> Counter[str]:
         """Number of runs of each status."""
-        return Counter(run.status for run in self.runs)
+        return Counter(self.runs["status"])
 
     @property
     def results(self) -> int:
         """Number of runs that finished or diverged, with or without a value."""
-        return sum(self.statuses[status] for status in RESULTS)
+        return sum(map(self.statuses.__getitem__, RESULTS))
 
     @property
     def mean(self) -> float:
         """Mean over the runs that count; NaN without any."""
-        return statistics.fmean(self.values or [math.nan])
+        return statistics.fmean(self.counting[self.metric].tolist() or [math.nan])
 
     def half_width(self, spread: Spread) -> float | None:
         r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`.
@@ -92,10 +75,18 @@ class Cell:
         """
         if self.n < 2:
             return None
-        deviation = statistics.stdev(self.values)
+        deviation = statistics.stdev(self.counting[self.metric].tolist())
         if spread == "std":
             return deviation
         return float(t_half_width(deviation, self.n))
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Axes and hyperparameters with their values as text: those of all runs, since these
+        differ only in their seed."""
+        first = self.runs.iloc[:1]
+        known = {name: label(value) for name in settings.settings(first) for value in first[name]}
+        return {name: text for name, text in known.items() if text != ABSENT}
 
 
 @dataclass(frozen=True)
@@ -158,16 +149,13 @@ def tabulate(
     row_labels = settings.in_order(labels[:count] for labels in groups)
     column_labels = settings.in_order(labels[count:] for labels in groups)
     cells = {}
-    listed = []
     for row, column in product(row_labels, column_labels):
-        cells[row, column] = Cell((), {})  # of a combination that nobody ran
-        runs = groups.get((*row, *column))
-        if runs is not None:
-            cells[row, column] = _cell(runs, metric)
-            listed.append(runs)
+        # Without runs: a combination that nobody ran.
+        cells[row, column] = Cell(groups.get((*row, *column), frame.iloc[:0]), metric)
     own = ["seed", "status", metric, "folder"]
     shown = [name for name in dict.fromkeys([*frame.attrs["axes"], *names]) if name not in own]
     # Int64, as a run without a seed would make floats of all of them.
+    listed = [cell.runs for cell in cells.values() if len(cell.runs)]
     runs = pd.concat(listed, ignore_index=True)[[*shown, *own]].astype({"seed": "Int64"})
     runs[shown] = runs[shown].map(label, na_action="ignore")
     return ResultTable(
@@ -181,21 +169,6 @@ def tabulate(
         tuple(frame.attrs["axes"]),
         runs,
     )
-
-
-def _cell(runs: pd.DataFrame, metric: str) -> Cell:
-    found = []
-    columns = runs[["seed", "status", metric, "folder"]]
-    for seed, status, value, folder in columns.itertuples(index=False, name=None):
-        seed = None if pd.isna(seed) else int(seed)  # of a training by other code
-        found.append(CellRun(seed, status, float(value), runs.attrs["data"].get(folder)))
-    # Runs of a cell differ only in their seed: the first one's settings are those of all.
-    shared = {}
-    for name in settings.settings(runs):
-        text = label(runs[name].iloc[0])
-        if text != ABSENT:
-            shared[name] = text
-    return Cell(tuple(found), shared)
 
 
 def arrange(

@@ -1,9 +1,10 @@
 """Folders of runs for the tests of tables."""
 
+import pandas as pd
 import pytest
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.table import Cell, CellRun, tabulate
+from gnn_depth.reports.table import Cell, tabulate
 from tests.reports.made import METRIC, make_run
 
 
@@ -47,15 +48,10 @@ def run(runs):
     return write
 
 
-def cell(*values, first_seed=0, **settings):
+def cell(*values):
     """A cell of finished runs with consecutive seeds."""
-    return Cell(
-        tuple(
-            CellRun(seed, "finished", value, "folder")
-            for seed, value in enumerate(values, start=first_seed)
-        ),
-        settings,
-    )
+    columns = {"seed": range(len(values)), "status": "finished", METRIC: values}
+    return Cell(pd.DataFrame(columns), METRIC)
 
 
 @pytest.fixture

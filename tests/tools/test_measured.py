@@ -4,12 +4,13 @@ import json
 import random
 import statistics
 
+import pandas as pd
 import pytest
 
 from gnn_depth.cli.reproduce import load_item
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.reports.published import PublishedNumber, agreement_of
-from gnn_depth.reports.table import Cell, CellRun
+from gnn_depth.reports.table import Cell
 from tools import measured, verify_numbers
 from tools.measured import PAGE, ROOT, Claim, load, page, save, take
 
@@ -48,8 +49,8 @@ def test_every_claim_is_of_one_combination_and_has_a_commit_and_a_value_for_each
 @pytest.mark.parametrize("spread", ["std", "ci"])
 def test_a_claim_is_compared_as_a_cell_of_the_same_runs(spread):
     values = [81.0, 79.5, 80.1, 82.2, 80.4]
-    runs = [CellRun(seed, "finished", value / 100, "") for seed, value in enumerate(values)]
-    cell = Cell(tuple(runs), {})
+    runs = pd.DataFrame({"status": "finished", "acc": [value / 100 for value in values]})
+    cell = Cell(runs, "acc")
     half_width = cell.half_width(spread)
     assert Claim({"values": values}, "std").half_width(spread) == pytest.approx(half_width)
     stated = Claim({"mean": 100 * cell.mean, "spread": 100 * half_width, "n": 5}, spread)
