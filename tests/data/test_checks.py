@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import NodeBatch, NodeDataModule
-from gnn_depth.data.checks import DataError, check_finite, check_nodes, num_outputs_of
+from gnn_depth.data.checks import (
+    DataError,
+    check_finite,
+    check_fractions,
+    check_nodes,
+    num_outputs_of,
+)
 from gnn_depth.data.source import GraphSource
 from gnn_depth.graph import Graph
 
@@ -65,6 +71,19 @@ def test_features_and_classes_are_refused_at_the_first_fault(node, value, large)
 )
 def test_shapes_and_masks_that_do_not_fit_are_refused(fault, words):
     refused(parts(**fault), words)
+
+
+def test_a_class_of_minus_one_and_more_rows_than_nodes_are_refused():
+    y = torch.arange(NODES) % 3
+    y[2] = -1
+    refused(parts(y=y), r"y\[2\] is -1")
+    refused(parts(x=torch.ones(NODES + 1, 2)), "x has 9 rows")
+
+
+def test_fractions_to_train_and_validate_on_are_at_most_one_together():
+    check_fractions(0.58, 0.42)
+    with pytest.raises(ValueError, match="val_fraction"):
+        check_fractions(0.6, 0.5)
 
 
 def test_one_node_no_edges_and_no_test_set_are_legal():
