@@ -2,9 +2,6 @@
 
 import importlib
 import inspect
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +21,8 @@ class PyG(CheckedGraphs):
     TUDataset``.
 
     Targets are one for each node or one for each graph; the task follows from their type and shape.
-    The split is that of the data set (its masks, or its parts ``train``, ``val`` and ``test``),
-    that of a file, or a random one. PyTorch Geometric unpickles files, which can run code in them:
+    The split is that of the data set (its masks, or its parts ``train``, ``val`` and ``test``), the
+    given one, or random. PyTorch Geometric unpickles files, which can run code in them:
     ``--trusted-only`` refuses configs with this class.
 
     Fey & Lenssen, *Fast Graph Representation Learning with PyTorch Geometric*, ICLR workshop 2019.
@@ -36,9 +33,9 @@ class PyG(CheckedGraphs):
         options: Its other arguments.
         root: Folder for its files, in a folder of its name. By default $GNN_DEPTH_DATA, else
             ``~/.cache/gnn_depth``.
-        split: JSON file with the numbers of the nodes or graphs under ``train``, ``val`` and
-            ``test``; the number of a column of the masks, where these have several; or shares to
-            train and validate on, such as [0.6, 0.2].
+        split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``; the number of a
+            column of the masks, where these have several; or shares to train and validate on, such
+            as [0.6, 0.2].
         val_share: Part of the training rows to validate on, where the data has train_mask and
             test_mask only.
         batch_size: Graphs in a training batch, over all processes; None for all.
@@ -63,13 +60,10 @@ class PyG(CheckedGraphs):
         name: str | None = None,
         options: dict[str, Any] | None = None,
         root: FilePath | None = None,
-        split: FilePath | Natural | list[float] | None = None,
+        split: dict[str, Any] | Natural | list[float] | None = None,
         **options_of_source: Any,
     ) -> None:
-        divided: Any = split
-        if isinstance(split, str):
-            divided = _read_split(split)
-        super().__init__(divided, **options_of_source)
+        super().__init__(split, **options_of_source)
         self.dataset = dataset
         self.name = name
         self._cls = _class(dataset)
@@ -124,18 +118,3 @@ def _class(dataset: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise DataError(f"dataset {dataset!r} cannot be imported: {error}.") from error
-
-
-def _read_split(path: str) -> Mapping[str, Sequence[int]]:
-    file = Path(path).expanduser()
-    if file.exists() and not file.is_file():  # a pipe would be waited for
-        raise DataError(f"split {path!r} is not a file.")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"split {path!r} cannot be read: {error}.") from error
-    if not isinstance(content, dict):
-        raise DataError(
-            f"split {path!r} must be a JSON object with lists called train, val and test."
-        )
-    return content

@@ -9,8 +9,7 @@ import pandas as pd
 
 from gnn_depth.data.array_files import existing_file
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
-from gnn_depth.data.node_order import NodeOrder
-from gnn_depth.data.schema import Column, Schema, Unknown
+from gnn_depth.data.schema import Column, Unknown
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.table_reader import encoded, read_graph, read_table
 from gnn_depth.data.transforms import Transforms
@@ -32,13 +31,13 @@ class Tables(CheckedGraphs):
     the types and roles of all columns.
 
     Args:
-        nodes: The table of nodes, one a row: a CSV file, in Python also a DataFrame.
-        edges: The table of edges, one a row.
+        nodes: The table of nodes, one a row, with their ids in the first column: a CSV file, in
+            Python also a DataFrame.
+        edges: The table of edges, one a row, with the ids of source and target in the first two
+            columns.
         label: Column of the classes. A node with an empty label is in no set, but gets a
             prediction.
         targets: Columns of numbers to predict, instead of a label.
-        id: Column of the ids that the table of edges uses; the first one by default.
-        ends: The source column and the target column of the edges; the first two by default.
         split: Column with train, val or test, empty for a node in none of them; or shares to train
             and validate on. By default the shares [0.6, 0.2].
         features: Columns of features; by default all columns without another role.
@@ -54,7 +53,6 @@ class Tables(CheckedGraphs):
         scale_target: Standardise numbers to predict for the loss; metrics and predictions stay in
             the units of the table.
         transforms: Transforms of PyTorch Geometric, by name, applied to the graph.
-        node_order: Order of the nodes in memory: ``auto``, ``given`` or ``rcm``.
 
     Raises:
         ValueError: A file does not exist, or an option does not fit its type.
@@ -66,8 +64,6 @@ class Tables(CheckedGraphs):
         edges: FilePath,
         label: str | None = None,
         targets: list[str] = [],  # noqa: B006  (read only)
-        id: str | None = None,
-        ends: list[str] = [],  # noqa: B006
         split: str | list[float] | None = None,
         features: list[str] | None = None,
         dates: list[str] = [],  # noqa: B006
@@ -79,7 +75,6 @@ class Tables(CheckedGraphs):
         seed: Natural = 0,
         scale_target: bool = False,
         transforms: Transforms = (),
-        node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(
             split,
@@ -87,7 +82,6 @@ class Tables(CheckedGraphs):
             standardize=True,
             scale_target=scale_target,
             transforms=transforms,
-            node_order=node_order,
         )
         self.nodes, self.edges = nodes, edges
         for name, table in (("nodes", nodes), ("edges", edges)):
@@ -102,8 +96,6 @@ class Tables(CheckedGraphs):
         self.targets = targets
         self._label = (label,) if label is not None else tuple(targets)
         self.split_column = split if isinstance(split, str) else None
-        self.id = id
-        self.ends = ends
         self.features = features
         self.dates = dates
         self.edge_weight = edge_weight
@@ -153,32 +145,30 @@ class Tables(CheckedGraphs):
         Raises:
             DataError: The edges have no source and target.
         """
-        known = self.adopted or Schema(
-            0,
-            "",
-            (),
-            id=next(iter(nodes), ""),
-            ends=tuple(edges.columns[:2]),
-            edge_weight=self.edge_weight,
-            directed=self.directed,
-        )
-        # The next table may call its ids and its targets otherwise; all else is the model's.
-        ends = tuple(self.ends) or known.ends
-        if len(ends) != 2:
-            raise DataError(f"ends are a source and a target column, not {', '.join(ends)}.")
+        trained = self.adopted
+        if trained is not None:
+            return {
+                "id": trained.id,
+                "ends": trained.ends,
+                "label": self._label or trained.label,  # the next table may name it otherwise
+                "edge_weight": trained.edge_weight,
+                "directed": trained.directed,
+            }
+        if len(edges.columns) < 2:
+            raise DataError("the edges need two columns, the ids of source and target.")
         return {
-            "id": self.id or known.id,
-            "ends": ends,
-            "label": self._label or known.label,
-            "edge_weight": known.edge_weight,
-            "directed": known.directed,
+            "id": nodes.columns[0],
+            "ends": tuple(edges.columns[:2]),
+            "label": self._label,
+            "edge_weight": self.edge_weight,
+            "directed": self.directed,
         }
 
     def feature_names(self, nodes: pd.DataFrame) -> list[str]:
         """The columns of features: those that are named, or all without another role."""
         if self.features is not None:
             return self.features
-        others = {self.id or nodes.columns[0], *self._label, self.split_column}
+        others = {nodes.columns[0], *self._label, self.split_column}
         return [name for name in nodes if name not in others]
 
     def column(self, values: pd.Series) -> Column:

@@ -169,25 +169,12 @@ def _of_labels(values: Tensor) -> Targets:
     """Labels of 0 and 1, in two dimensions."""
     # Only a row of -1 has no target; a row with some of its labels missing is refused.
     labelled = ~(values == -1).all(1)
-    wrong = (((values < 0) | (values > 1)).any(1) & labelled).nonzero()
-    if len(wrong):
-        row = int(wrong[0])
-        raise DataError(
-            f"y[{row}] is {values[row].tolist()}: in two dimensions y has labels of 0 and 1, or "
-            "floats."
-        )
     return Targets(values.masked_fill(~labelled[:, None], 0), labelled, None)
 
 
 def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str] | None) -> Targets:
     """Numbers to predict, in one dimension or two."""
     rows = values.reshape(len(values), -1)
-    infinite = rows.isinf().any(1).nonzero()
-    if len(infinite):
-        row = int(infinite[0])
-        raise DataError(
-            f"y[{row}] is {values[row].tolist()}: targets must be finite, or NaN for none."
-        )
     labelled = ~rows.isnan().any(1)
     y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
     note = lost_digits("y", rows, "scale_target true (--data.scale_target true) keeps the digits")

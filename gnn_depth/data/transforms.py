@@ -142,9 +142,6 @@ def _apply(transform: Any, graph: Any) -> Any:
     except Exception as error:  # of many kinds, as each transform needs other attributes
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         raise DataError(f"{name} fails on this graph: {reason}") from error
-    if type(changed) is not type(graph):
-        kind = type(changed).__name__
-        raise DataError(f"{name} makes a {kind} of the graph, not a Data.")
     return changed
 
 

@@ -256,11 +256,6 @@ def _targets(value: Any) -> Any:
         y = y[None]
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim > 2:
-        raise DataError(
-            "y must be classes (integers or text, shape (rows,)), labels of 0 and 1 (shape (rows, "
-            f"labels)), or numbers (floats), not of shape {tuple(y.shape)}."
-        )
     return y
 
 

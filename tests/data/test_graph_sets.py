@@ -1,8 +1,6 @@
 """Sets of many graphs: pooled targets, batches of graphs, generated graphs, and PyTorch
 Geometric's data sets."""
 
-import json
-
 import pytest
 import torch
 from scipy.sparse import csr_array
@@ -111,27 +109,6 @@ def test_classes_are_numbered_anew_and_keep_their_values_as_names():
     )
     assert data.class_names == ["2", "5", "7"]
     assert data.batch.y.tolist() == [1, 0, 1, 0, 2]
-
-
-def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_path):
-    nodes = drawn(0, torch.arange(5) % 2, nodes=5)
-    masks = torch.eye(5, dtype=torch.bool)
-    nodes.train_mask, nodes.val_mask, nodes.test_mask = masks[:2].T, masks[2:4].T, masks[[4, 0]].T
-    first, second = GraphSource(nodes), GraphSource(nodes, split=1)
-    assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (
-        0,
-        1,
-    )
-    rows = {"train": [3, 4], "val": [5], "test": [0, 1]}
-    batch = GraphSource(graphs, split=rows).batch
-    assert [mask.nonzero().flatten().tolist() for mask in batch.masks] == list(rows.values())
-    drawn_masks = GraphSource(graphs, seed=1).batch.masks
-    assert [int(mask.sum()) for mask in drawn_masks] == [7, 3, 2]
-    assert not torch.equal(drawn_masks[0], GraphSource(graphs, seed=2).batch.train_mask)
-    (tmp_path / "split.json").write_text(json.dumps(rows))
-    options = {"num_graphs": 12, "avg_num_nodes": 5, "task": "graph"}
-    of_file = PyG("FakeDataset", options=options, split=str(tmp_path / "split.json")).batch
-    assert [mask.nonzero().flatten().tolist() for mask in of_file.masks] == list(rows.values())
 
 
 @pytest.mark.parametrize(

@@ -285,20 +285,6 @@ def test_a_model_of_columns_takes_no_arrays_and_a_model_of_arrays_no_tables(trai
         predictions_of(model, Tables(nodes, edges))
 
 
-def test_the_next_table_may_call_its_ids_otherwise_if_it_says_so(trained):
-    model, expected = trained
-    nodes, edges = tables()
-    data = Tables(
-        nodes.rename(columns={"id": "key"}),
-        edges.rename(columns={"from": "src"}),
-        id="key",
-        ends=["src", "to"],
-    )
-    pd.testing.assert_frame_equal(
-        predictions_of(model, data), expected, check_dtype=False, rtol=1e-5
-    )
-
-
 def test_a_schema_is_the_same_after_it_was_a_file(trained):
     schema = trained[0].schema
     assert Schema.from_dict(schema.as_dict()) == schema

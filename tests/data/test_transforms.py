@@ -7,11 +7,8 @@ import torch_geometric.transforms as T
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-import gnn_depth.data  # registers the data sets
-from gnn_depth import registry
 from gnn_depth.builder import build, resolved
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation
-from gnn_depth.part_specs import parts_of
 
 
 def small(**changes) -> SyntheticCitation:
@@ -34,13 +31,6 @@ def test_transforms_by_name_equal_those_of_pytorch_geometric():
     torch.testing.assert_close(made.x, wanted)
     assert torch.equal(made.y, plain.y)
     assert small(transforms=given).num_features == 33
-
-
-def test_every_data_set_takes_transforms_unless_it_wraps_another_or_makes_trees():
-    without = {"MiniBatches", "MissingFeatures", "TreeNeighborsMatch"}
-    for part in parts_of("data").values():
-        if part.path.startswith("gnn_depth."):
-            assert ("transforms" in part.options) is (part.class_name not in without), part
 
 
 def test_transforms_are_part_of_the_config_in_every_way_of_naming_them():
@@ -139,24 +129,3 @@ def test_graphs_follow_each_other_by_the_nodes_that_a_transform_has_left():
     assert graph.num_nodes == 8 * 3
     expected = torch.cat([edges + 3 * number for number in range(8)], 1)
     torch.testing.assert_close(graph.edge_index, expected)
-
-
-def test_a_plugin_registers_a_transform_of_its_own(monkeypatch):
-    table = {kind: dict(names) for kind, names in registry._TABLE.items()}
-    monkeypatch.setattr(registry, "_TABLE", table)
-
-    @gnn_depth.register("transform", "first_edges")
-    class FirstEdges(T.BaseTransform):
-        def __init__(self, count: int = 4) -> None:
-            self.count = count
-
-        def forward(self, data):
-            data.edge_index = data.edge_index[:, : self.count]
-            return data
-
-    data = GraphSource(
-        ring(9, x=torch.rand(9, 2), y=torch.arange(9) % 3),
-        transforms=[{"name": "first_edges", "count": 3}],
-    )
-    assert data.batch.graph.num_edges == 3
-    assert data.transforms == [{"name": "first_edges", "count": 3}]

@@ -97,14 +97,6 @@ def test_the_examples_are_those_of_every_machine_and_differ_by_depth_seed_and_sp
     assert len({TreeNeighborsMatch(**option).checksum for option in options}) == 4
 
 
-def test_the_roots_of_a_batch_read_the_levels_below_them_one_by_one():
-    graph = TreeNeighborsMatch(depth=3).graph(6)
-    sources = 6
-    for nodes in (3, 7, 15, 15):
-        sources = graph.prefix(sources).num_sources
-        assert sources == 6 * nodes
-
-
 def of_process(rank, processes, **options):
     data = TreeNeighborsMatch(**options)
     data.trainer = Mock(spec=L.Trainer, global_rank=rank, world_size=processes)
