@@ -71,11 +71,6 @@ class PyG(CheckedGraphs):
         self._options = dict(options or {})
         if name is not None:
             self._options["name"] = name
-        # Now, before anything is downloaded.
-        takes_any = any(one.kind is one.VAR_KEYWORD for one in self._takes.values())
-        for option in self._options:
-            if option not in self._takes and not takes_any:
-                raise DataError(unknown(f"option of {dataset}", option, self._takes))
         if "root" in self._takes:  # generated sets have no files
             folder = resolve_root(root) / "pyg" / dataset.rpartition(".")[2]
             self._options.setdefault("root", str(folder))
@@ -108,13 +103,11 @@ class PyG(CheckedGraphs):
 def _class(dataset: str) -> Any:
     import torch_geometric.datasets
 
-    if "." not in dataset:
-        names = torch_geometric.datasets.__all__
-        if dataset not in names:
-            raise DataError(unknown("dataset", dataset, names))
-        return getattr(torch_geometric.datasets, dataset)
+    names = torch_geometric.datasets.__all__
+    if "." not in dataset and dataset not in names:
+        raise DataError(unknown("dataset", dataset, names))
     module, _, name = dataset.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module or "torch_geometric.datasets"), name)
     except (ImportError, AttributeError) as error:
         raise DataError(f"dataset {dataset!r} cannot be imported: {error}.") from error

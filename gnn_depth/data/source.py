@@ -269,8 +269,6 @@ class CheckedGraphs(GraphSet):
             return labelled, labelled, labelled
         notes, rows, split = raw.notes, len(labelled), self.split
         given = {name: union.arrays[name] for name in MASKS if name in union.arrays}
-        if given and isinstance(split, Mapping | list | tuple):
-            notes.append("the masks of the data are not used, because a split is given.")
         if isinstance(split, Mapping):
             masks = split_masks(rows, split)
         elif isinstance(split, list | tuple):
@@ -353,7 +351,8 @@ class GraphSource(CheckedGraphs):
     """A graph, or several, from Python: anything that holds one.
 
     A ``Data`` of PyTorch Geometric, a list, ``Batch``, ``DataLoader`` or data set of them, a dict
-    of arrays, or the path of an ``.npz`` or ``.pt`` file. Targets are one for each node or one for
+    of arrays, or the path of an ``.npz`` or ``.pt`` file. A single graph may name its nodes in
+    ``node_ids``. Targets are one for each node or one for
     each graph; the task follows from their type and shape. Incomplete data raises an error with a
     fix, or prints one notice: see docs/data_promises.md.
 
@@ -390,11 +389,14 @@ class GraphSource(CheckedGraphs):
         return data
 
     def raw(self) -> RawGraphs:
-        return raw_graphs(self.data)
+        notes: list[str] = []
+        graphs = graphs_in(self.data, notes)
+        ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
+        return RawGraphs(graphs, node_ids=ids, notes=notes)
 
 
 @register("data", "UserGraph")
-class UserGraph(CheckedGraphs):
+class UserGraph(GraphSource):
     """Your own graph in one file of arrays: ``gnn-depth fit graph.npz``.
 
     An ``.npz`` has ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges), and
@@ -427,20 +429,9 @@ class UserGraph(CheckedGraphs):
         split: dict[str, Any] | Natural | list[float] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(split, **options)
-        self.path = self.origin = path
+        super().__init__(path, split, **options)
+        self.path = path
         existing_file("graph file", path)
-
-    def raw(self) -> RawGraphs:
-        return raw_graphs(self.path)
-
-
-def raw_graphs(data: Any) -> RawGraphs:
-    """The arrays in a container or file; a single graph may name its nodes in ``node_ids``."""
-    notes: list[str] = []
-    graphs = graphs_in(data, notes)
-    ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
-    return RawGraphs(graphs, node_ids=ids, notes=notes)
 
 
 def complete_masks(

@@ -41,7 +41,8 @@ class Tables(CheckedGraphs):
         split: Column with train, val or test, empty for a node in none of them; or shares to train
             and validate on. By default the shares [0.6, 0.2].
         features: Columns of features; by default all columns without another role.
-        dates: Those of them that are dates, written as 2024-12-31.
+        dates: Those of them that are dates, written as 2024-12-31; columns that pandas has read as
+            dates need no name.
         edge_weight: Column of non-negative weights of the edges.
         edge_features: Columns of features of the edges.
         missing: Refuse missing values (``error``), or use the ``median`` of the training rows; a
@@ -179,14 +180,10 @@ class Tables(CheckedGraphs):
         """
         name = str(values.name)
         fill = 0.0 if self.missing == "median" else None  # fitted later
-        if name in self.dates:
+        if name in self.dates or pd.api.types.is_datetime64_any_dtype(values):
             return Column(name, "date", fill=fill)
         if pd.api.types.is_numeric_dtype(values):
             return Column(name, fill=fill)
-        if pd.api.types.is_datetime64_any_dtype(values):
-            raise DataError(
-                f"column {name!r} has dates: name it in dates (--data.dates '[{name}]')."
-            )
         texts = values.dropna().astype(str)
         categories = sorted(texts.unique())
         numbers = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()

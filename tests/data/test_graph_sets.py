@@ -145,7 +145,7 @@ def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():
     assert data.checksum != PyG("FakeDataset", options=options, seed=1).checksum
     for make, words in (
         (lambda: PyG("FakeDatasett"), "'FakeDataset'"),
-        (lambda: PyG("KarateClub", options={"transfrom": None}), "'transfrom'.*'transform'"),
+        (lambda: PyG("KarateClub", options={"transfrom": None}).batch, "refuses .*'transfrom'"),
         (lambda: PyG("no.such.Set"), "cannot be imported"),
     ):
         with pytest.raises(DataError, match=words):
