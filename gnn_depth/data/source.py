@@ -389,14 +389,11 @@ class GraphSource(CheckedGraphs):
         return data
 
     def raw(self) -> RawGraphs:
-        notes: list[str] = []
-        graphs = graphs_in(self.data, notes)
-        ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
-        return RawGraphs(graphs, node_ids=ids, notes=notes)
+        return raw_graphs(self.data)
 
 
 @register("data", "UserGraph")
-class UserGraph(GraphSource):
+class UserGraph(CheckedGraphs):
     """Your own graph in one file of arrays: ``gnn-depth fit graph.npz``.
 
     An ``.npz`` has ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges), and
@@ -429,9 +426,20 @@ class UserGraph(GraphSource):
         split: dict[str, Any] | Natural | list[float] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(path, split, **options)
-        self.path = path
+        super().__init__(split, **options)
+        self.path = self.origin = path
         existing_file("graph file", path)
+
+    def raw(self) -> RawGraphs:
+        return raw_graphs(self.path)
+
+
+def raw_graphs(data: Any) -> RawGraphs:
+    """The arrays in a container or file; a single graph may name its nodes in ``node_ids``."""
+    notes: list[str] = []
+    graphs = graphs_in(data, notes)
+    ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
+    return RawGraphs(graphs, node_ids=ids, notes=notes)
 
 
 def complete_masks(
