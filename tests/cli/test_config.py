@@ -176,13 +176,6 @@ def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_rep
     }
 
 
-def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Callable):
-    words = ["--data", "Tables", "--data.nodes", "nodes.csv", "--data.edges", "edges.csv"]
-    words += ["--data.dates", "day", "--data.features", "[colour, town]"]
-    found = config(*words)["data"]["init_args"]
-    assert (found["dates"], found["features"]) == (["day"], ["colour", "town"])
-
-
 def test_numbers_are_read_as_people_write_them(config: Callable):
     assert (
         config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"][
@@ -216,27 +209,6 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(
     assert "Number of message-passing layers (from 1 to 10000). [2]" in short
     assert "--trainer.barebones" not in short
     assert "--trainer.barebones" in everything
-
-
-def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(
-    gnn_depth: Callable, refused: Callable
-):
-    answer = gnn_depth(
-        "fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3"
-    )
-    assert answer.code == 0
-    assert (
-        "--model.norm.scale: float | None (above 0) = None\n      lambda; by default the paper's"
-        in answer.out
-    )
-    assert "--model.norm.form: paper | released = paper" in answer.out
-    assert "--model.norm.heads" not in answer.out
-    assert "ICML 2021" in answer.out
-    assert (
-        "--model.optimizer.momentum"
-        in gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.dropout", "0").out
-    )
-    assert "Did you mean 'SGD'?" in refused("fit", "--model.optimizer.help", "SDG")
 
 
 def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable, refused: Callable):

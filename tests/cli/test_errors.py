@@ -6,11 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from gnn_depth.builder import PartError
-from gnn_depth.data import SyntheticCitation
-from gnn_depth.training.models import build_model
 from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
 
 
@@ -90,36 +86,6 @@ def test_a_wrong_option_is_answered_in_one_message(
     answer = refused("fit", *words.split())
     for message in messages:
         assert message in answer
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"norm": "pari"},
-        {"norm": {"name": "pair", "scal": 2}},
-        {"norm": {"name": "pair", "scale": "big"}},
-        {"layer": {"name": "gat", "heads": -1}},
-        {"init": {"name": "balanced", "base": "xavie"}},
-        {"optimizer": {"class_path": "Adam", "init_args": {"betas": "wide"}}},
-        {"scheduler": {"name": "StepLR"}},
-        {"dropout": 2},
-        {"jump": "lats"},
-        {"num_layers": "many"},
-        {"in_channels": 3},
-    ],
-    ids=str,
-)
-def test_a_mistake_in_a_flag_a_file_and_python_gets_the_same_words(
-    refused: Callable, options: dict
-):
-    with pytest.raises(PartError) as caught:
-        build_model(options, SyntheticCitation())
-    ((key, value),) = options.items()
-    Path("run.yaml").write_text(yaml.safe_dump({"model": options}))
-    place, _, in_file = refused("fit", "--config", "run.yaml").partition(": ")
-    assert place.startswith("run.yaml:")
-    assert in_file == str(caught.value)
-    assert refused("fit", f"--model.{key}={json.dumps(value).strip(chr(34))}") == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -211,16 +177,6 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Call
     answer = refused("test", "--ckpt_path", "x.ckpt")
     assert "'x.ckpt' is damaged, or not a checkpoint of a run" in answer
     assert "weights_only" not in answer
-
-
-def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callable):
-    Path("run.yaml").write_text(
-        "data: {class_path: MissingFeatures, init_args: {source: Planetoid, rate: 0.5}}\n"
-    )
-    assert refused("fit", "--config", "run.yaml") == (
-        "run.yaml:1: Planetoid needs name: --data.source.name VALUE. --data.help Planetoid "
-        "explains its options."
-    )
 
 
 @pytest.mark.parametrize("target", ["training.module.check_compile", "data.synthetic.Range"])

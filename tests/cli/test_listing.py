@@ -62,17 +62,6 @@ def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(
     assert gnn_depth("list", "--help").out.startswith("usage: gnn-depth list [KIND]")
 
 
-def test_help_beside_a_named_part_shows_its_options(gnn_depth: Callable):
-    answer = gnn_depth("fit", "--data", "Tables", "--model.layer", "gat", "--help").out
-    for flag in ("--data.edge_features", "--data.transforms", "--model.layer.heads"):
-        assert flag in answer
-    assert "--trainer.max_epochs" not in answer
-    for command in ("fit", "predict"):
-        answer = " ".join(gnn_depth(command, "--help").out.split())
-        assert f"usage: gnn-depth {command} [NODES EDGES]" in answer
-        assert "--data.help Tables" in answer
-
-
 def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(
     gnn_depth: Callable,
 ):

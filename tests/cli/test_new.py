@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.cli.new import names_of
 from tests.cli.conftest import SHORT
 
 pytestmark = pytest.mark.usefixtures("own_registry")
@@ -31,16 +30,6 @@ def test_a_part_that_was_just_written_trains(what: str, gnn_depth: Callable):
     assert answer.code == 0, answer.err
     (result,) = Path("runs").glob("*/*/result.json")
     assert '"finished"' in result.read_text()
-
-
-def test_the_commands_to_go_on_with_are_shown(gnn_depth: Callable):
-    answer = gnn_depth("new", "norm", "MyOwn", "--kind-of", "score", "--output", "a folder")
-    assert "a folder/my_own.py and a folder/test_my_own.py" in answer.out
-    assert "  python -m pytest 'a folder/test_my_own.py'\n" in answer.out
-    assert (
-        "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n"
-        in answer.out
-    )
 
 
 def test_an_existing_file_stays_as_it_is(refused: Callable):
@@ -71,9 +60,3 @@ def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(
     Path("file").write_text("")
     assert message in refused("new", *words.split())
     assert [path.name for path in Path().iterdir()] == ["file"]
-
-
-def test_a_class_and_its_part_are_named_alike():
-    assert names_of("MyNorm") == names_of("my_norm") == ("MyNorm", "my_norm")
-    assert names_of("GATv3") == ("GATv3", "gatv3")
-    assert names_of("GCNPlus") == ("GCNPlus", "gcn_plus")

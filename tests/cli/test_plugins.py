@@ -192,22 +192,11 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
     assert "plug_shrink.py:5) has no forward" in answer
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("json.py", "rename the file"),
-        ("small.yaml", "neither a .py file nor a module"),
-        (".", "it is a folder"),
-    ],
-)
-def test_a_plugin_that_is_not_there_is_named(
-    refused: Callable, tmp_path: Path, name: str, message: str
-):
+@pytest.mark.parametrize("name", ["json.py", "small.yaml", "."])
+def test_what_is_no_plugin_is_refused_with_its_name(refused: Callable, tmp_path: Path, name: str):
     (tmp_path / "json.py").write_text(SOURCE)
     (tmp_path / "small.yaml").write_text("seed_everything: 0\n")
-    answer = refused("fit", "--plugins", name)
-    assert message in answer
-    assert name in answer
+    assert name in refused("fit", "--plugins", name)
 
 
 @pytest.fixture
@@ -269,17 +258,3 @@ def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_na
         assert "plugin 'shrink' of the-shrink (plug_shrink) does not load: " in answer.err
         assert "No module named 'no_such_module_here'" in answer.err
         assert not Path("runs").exists()
-
-
-def test_an_installed_plugin_that_takes_a_name_does_not_load(
-    gnn_depth: Callable, installed: Callable, plugin: Path
-):
-    (plugin.parent / "plug_pair.py").write_text(SOURCE.replace('"shrink"', '"pair"'))
-    installed(one="plug_shrink", two="plug_pair")
-    answer = gnn_depth("fit", "--model.norm", "[shrink, pair]", "--print_config")
-    assert answer.code == 0
-    (line,) = answer.err.splitlines()
-    assert (
-        "plugin 'two' of the-two (plug_pair) does not load: norm 'pair' is already "
-        "gnn_depth.nn.norms" in line
-    )

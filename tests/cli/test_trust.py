@@ -239,55 +239,39 @@ def test_a_checkpoint_of_a_graph_with_transforms_imports_known_ones_alone(
     assert not mark.exists()
 
 
-# The package itself.
-
-# Files in which pickle is named on purpose: restricted, and for the error that torch raises.
+# Files that name pickle on purpose: restricted, and for the error that torch raises.
 PICKLE = ("data/planetoid.py", "training/checkpoints.py", "sweeps/pool.py")
-NEVER = ("eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen")
-SUSPECT = re.compile(
-    r"\.load\(|pickle|dill|joblib|marshal|shelve|\b(eval|exec)\(|os\.(system|popen)|shell=|load_from_|_unverified|begin\("
+FORBIDDEN = (
+    r"import (dill|cloudpickle|joblib|marshal|shelve)\b|from (dill|joblib|marshal|shelve)\b"
+    r"|(?<![\w.])(eval|exec)\(|os\.(system|popen)\(|yaml\.(load|unsafe_load|full_load)\("
+    r"|shell=True|read_pickle|_create_unverified_context|allow_pickle=True"
 )
 LOADERS = {
-    "torch.load": ("weights_only", "True"),
-    "load_from_checkpoint": ("weights_only", "True"),
-    "np.load": ("allow_pickle", "False"),
+    "torch.load": "weights_only=True",
+    "load_from_checkpoint": "weights_only=True",
+    "np.load": "allow_pickle=False",
 }
 
 
-def test_nothing_in_the_package_loads_what_could_run_and_pickle_is_used_only_where_it_is_restricted():
-    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py")))
-    trees = (
-        (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
-        for path, text in texts
-        if SUSPECT.search(text)
-    )
+def test_nothing_in_the_package_loads_what_could_run():
     seen = set()
-    for path, node in ((path, node) for path, tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = (
-                {node.module or ""}
-                if isinstance(node, ast.ImportFrom)
-                else {alias.name for alias in node.names}
-            )
-            tops = {name.partition(".")[0] for name in names}
-            assert not tops & {"dill", "cloudpickle", "joblib", "marshal", "shelve"}, path
-            assert not tops & {"pickle", "pickletools"} or path in PICKLE, path
-        if isinstance(node, ast.Call):
-            name, words = (
-                ast.unparse(node.func),
-                {word.arg: ast.unparse(word.value) for word in node.keywords},
-            )
-            for loader, (option, value) in LOADERS.items():
-                if f".{name}".endswith(f".{loader}"):
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        name = path.relative_to(PACKAGE).as_posix()
+        assert not re.search(FORBIDDEN, text), name
+        assert name in PICKLE or not re.search(r"(import|from) pickle", text), name
+        if not re.search(r"\.load\(|load_from_checkpoint|ckpt_path=", text):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Call):
+                continue
+            call = ast.unparse(node)
+            called = ast.unparse(node.func)
+            for loader, option in LOADERS.items():
+                if called.endswith(loader):
                     seen.add(loader)
-                    assert words.get(option) == value, f"{path}:{node.lineno}"
-            # Lightning's own loading, of what fit and test are given.
-            assert (
-                "ckpt_path" not in words or name != "begin" or words.get("weights_only") == "True"
-            ), path
-            assert name not in NEVER, f"{path}:{node.lineno}"
-            assert words.get("shell") != "True", f"{path}:{node.lineno}"
-            assert not name.endswith(("read_pickle", "_create_unverified_context")), (
-                f"{path}:{node.lineno}"
-            )
+                    assert option in call, f"{name}:{node.lineno}"
+            # Lightning loads what fit and test are given.
+            if called == "begin" and "ckpt_path=" in call:
+                assert "weights_only=True" in call, name
     assert seen >= {"torch.load", "np.load"}
