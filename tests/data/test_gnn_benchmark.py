@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import Amazon, Coauthor, gnn_benchmark
+from gnn_depth.data import Amazon, Coauthor
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 NODES = 20
@@ -82,19 +82,6 @@ def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(w
     assert len(draws) == 2
     random = Amazon("Photo", root=str(root)).batch
     assert [int(mask.sum()) for mask in random.masks] == [12, 4, 4]
-
-
-def test_the_publishers_file_has_no_fixed_split_and_is_downloaded_and_checked(
-    published, tmp_path, server, monkeypatch
-):
-    with pytest.raises(ValueError, match="Use split 'random'"):
-        _ = Amazon("Photo", "fixed", root=str(published.parents[3])).batch
-    monkeypatch.setattr(gnn_benchmark, "URL", server.url)
-    server.files[published.name] = published.read_bytes()
-    assert len(Amazon("Photo", root=str(tmp_path / "other")).batch.y) == NODES
-    server.files[published.name] += b"more"
-    with pytest.raises(ValueError, match="expected"):
-        _ = Amazon("Photo", root=str(tmp_path / "third")).batch
 
 
 # Nodes, features, undirected edges and classes of each graph.

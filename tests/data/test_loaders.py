@@ -78,7 +78,6 @@ SETS = {
 @pytest.mark.parametrize(
     ("data", "how", "batches"),
     [
-        ("mini-batches", {"epochs": 1}, 5),
         ("mini-batches", {"stop_before": 7}, 7),
         ("mini-batches", {"save_after": 5}, 5),
         ("trees", {"stop_before": 7}, 7),

@@ -103,14 +103,6 @@ def of_process(rank, processes, **options):
     return data
 
 
-def test_each_process_predicts_all_that_is_held_out():
-    alone = [batch.y for batch in TreeNeighborsMatch(depth=2, batch_size=8).predict_dataloader()]
-    data = of_process(1, 2, depth=2, batch_size=8)
-    together = [batch.y for batch in data.predict_dataloader()]
-    assert torch.equal(torch.cat(together), torch.cat(alone))
-    assert sum(len(batch.y) for batch in data.test_dataloader()) < sum(map(len, together))
-
-
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 60))
 
 
