@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ from gnn_depth.cli.config import (
     value_of,
 )
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.known import known_parts
-from gnn_depth.config_file import to_yaml
+from gnn_depth.cli.known import CommandIndex, known_parts
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training import NodeClassifier
@@ -35,11 +33,23 @@ from gnn_depth.training.run import RunConfig, make_trainer, name_of_parts
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 
 
+def resolve(arguments: Arguments, known: CommandIndex) -> dict[str, Any]:
+    """The resolved config of arguments: every option with its default, as plain values."""
+    return resolved_config(_merged(arguments, known), known)
+
+
+def _merged(
+    arguments: Arguments, known: CommandIndex, base: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The checked options; what watches a metric has the metric's mode."""
+    with explained():
+        options: dict[str, Any] = with_modes(merge(arguments, known, base))
+    return options
+
+
 class CommandLineInterface:
     """Data, model and trainer of a command, which decides on the options, and of the arguments
     after it.
-
-    Without ``build`` nothing is built, only checked.
 
     Attributes:
         resolved: The config with every default, as plain values, and the path of the checkpoint
@@ -50,16 +60,12 @@ class CommandLineInterface:
     model: NodeClassifier
     trainer: L.Trainer
 
-    def __init__(self, command: str, arguments: Arguments, build: bool = True) -> None:
+    def __init__(self, command: str, arguments: Arguments) -> None:
         self.command = command
         self.arguments = arguments
         self.known = known_parts(command, arguments.plugins)
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._started_in = Path.cwd()
-        # Before a checkpoint is looked for: what is printed is what was asked for.
-        if arguments.prints_config:
-            print(to_yaml(self.resolve(arguments)), end="")
-            sys.exit(0)
         self.ckpt_path_asked = value_of("ckpt_path", arguments, self.known)
         base: dict[str, Any] = {}
         trains = command == "fit"
@@ -68,31 +74,20 @@ class CommandLineInterface:
         if self.checkpoint:
             trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
-        self._options = self._merged(arguments, base)
+        self._options = _merged(arguments, self.known, base)
         if command != "inspect":
             # For last, auto and a folder, the file that was found.
             self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
         self.resolved = resolved_config(self._options, self.known)
         if self.checkpoint:
             self._check_checkpoint(self.checkpoint, base)
-        if build:
-            self._build()
-
-    def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of other arguments."""
-        return resolved_config(self._merged(arguments), self.known)
-
-    def _merged(self, arguments: Arguments, base: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The checked options; what watches a metric has the metric's mode."""
-        with explained():
-            options: dict[str, Any] = with_modes(merge(arguments, self.known, base))
-        return options
+        self._build()
 
     def _check_checkpoint(self, checkpoint: checkpoints.Checkpoint, base: dict[str, Any]) -> None:
         """A checkpoint's model and data stand in for the defaults; a contradiction is an error."""
         trains = self.command == "fit"
         # What the checkpoint alone asks for, with every default: compared with what runs.
-        before = resolved_config(self._merged(Arguments(), base), self.known)
+        before = resolved_config(_merged(Arguments(), self.known, base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         checkpoint.check_plugins(self.resolved)
         if self.resolved.get("force") is False:
@@ -100,7 +95,7 @@ class CommandLineInterface:
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the runs of this name, and the resolved config."""
-        found = self.resolve(self.arguments)
+        found = resolve(self.arguments, self.known)
         name = found["run"]["name"] or self._run_name(found["model"])
         return Path(found["run"]["root"]) / name, found
 

@@ -20,10 +20,10 @@ import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.builder import build
 from gnn_depth.cli import trust
-from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
-from gnn_depth.cli.known import load_plugins
+from gnn_depth.cli.known import known_parts, load_plugins
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
@@ -49,14 +49,13 @@ class Resolver:
 
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
-        with quiet():
-            self._cli = CommandLineInterface("fit", Arguments(plugins=plugins), build=False)
+        self._known = known_parts("fit", plugins)
         self._data: dict[str, tuple[str, SimpleNamespace]] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
         with quiet():
-            return self._cli.resolve(arguments)
+            return resolve(arguments, self._known)
 
     def data_of(self, config: dict[str, Any]) -> tuple[str, SimpleNamespace]:
         """Checksum of the data of a resolved config, and what a model needs to know of it.

@@ -12,10 +12,12 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, distributed
 
 from gnn_depth.cli import checkpoints, predictions
-from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import explained
+from gnn_depth.cli.known import known_parts
 from gnn_depth.cli.process import prepare_for_training
+from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -35,6 +37,10 @@ REQUEUE_SECONDS = 30
 def run_command(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
     with quiet():
+        if arguments.prints_config:
+            # Before a checkpoint is looked for: what is printed is what was asked for.
+            print(to_yaml(resolve(arguments, known_parts(command, arguments.plugins))), end="")
+            return 0
         cli = CommandLineInterface(command, arguments)
         if command == "inspect":
             return _inspect(cli)
@@ -166,10 +172,7 @@ def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
         return f"{saved}; the same command with {flags} resumes it."
     if cli.ckpt_path_asked != checkpoints.AUTO:
         # Queued again, it would start from the beginning for ever.
-        return (
-            f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume "
-            "from there."
-        )
+        return f"{saved}; job {job} is not queued again: that needs --ckpt_path auto."
     return f"{saved}; {_requeue(job)}."
 
 

@@ -42,7 +42,10 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
     effect."""
     for source in sources:
         for where, value in contents(source.data):
-            if value and _names_plugins(where):
+            named = bool(where) and str(where[-1]).removesuffix("+") == "plugins"
+            # Lightning's trainer has plugins too; four deep, trainer is a label of a grid's axis.
+            of_trainer = where[-2:-1] == ("trainer",) and len(where) != 4
+            if value and named and not of_trainer:
                 raise UsageError(
                     f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses "
                     "that in a config.\n"
@@ -50,16 +53,6 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
                 )
             if isinstance(value, str):
                 _check_text(source, where, value, ())
-
-
-def _names_plugins(where: Where) -> bool:
-    """True for the key ``plugins``, also in a grid.
-
-    Lightning's trainer has an option of that name; four deep, trainer is a label of a grid's axis.
-    """
-    if not where or str(where[-1]).removesuffix("+") != "plugins":
-        return False
-    return where[-2:-1] != ("trainer",) or len(where) == 4
 
 
 def check_checkpoint(checkpoint: "Checkpoint", arguments: Any) -> None:
@@ -70,9 +63,11 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any) -> None:
     """
     if arguments.trusted is False:
         return
-    own = [*(source.data for source in arguments.sources), *arguments.argv]
-    own += [argument.partition("=")[2] for argument in arguments.argv]
-    named = {text for _, text in contents(own) if isinstance(text, str)}
+    own = [source.data for source in arguments.sources]
+    values = [argument.partition("=")[2] for argument in arguments.argv]
+    named = {
+        text for _, text in contents([*own, *arguments.argv, *values]) if isinstance(text, str)
+    }
     content: dict[str, Any] = {"model": checkpoint.hparams, "data": checkpoint.data}
     if checkpoint.schema is not None:
         # They are built for the data to predict. The schema's other text is not imported.
@@ -125,7 +120,6 @@ def _runs_foreign_code(text: str) -> bool:
     import gnn_depth.data  # noqa: F401  (fills the registry)
 
     cls = registry.registered("data").get(text.rpartition(".")[2])
-    # Importing is no risk here: the module is one of those that are accepted.
     if cls is None and _is_of_known(text):
         cls = load_class(text)
     return bool(getattr(cls, "runs_foreign_code", False))
@@ -133,21 +127,18 @@ def _runs_foreign_code(text: str) -> bool:
 
 def _is_known(path: str) -> bool:
     """True if a known package defines this class itself rather than importing it from another
-    package."""
-    if path.startswith(f"{TRANSFORMS}."):
-        return _is_known_transform(load_class(path))
-    if not _is_of_known(path):
+    package; a transform of PyTorch Geometric gets only plain values."""
+    is_transform = path.startswith(f"{TRANSFORMS}.")
+    if not (is_transform or _is_of_known(path)):
         return False
     found = load_class(path)
-    return isinstance(found, type) and _is_of_known(registry.import_path(found))
-
-
-def _is_known_transform(found: Any) -> bool:
-    """True for a transform that PyTorch Geometric defines, and that gets only plain values."""
-    base = load_class(f"{TRANSFORMS}.BaseTransform")
-    if not isinstance(found, type) or not issubclass(found, base):
+    if not isinstance(found, type):
         return False
-    if not registry.import_path(found).startswith(f"{TRANSFORMS}."):
+    defined = registry.import_path(found)
+    if not is_transform:
+        return _is_of_known(defined)
+    base = load_class(f"{TRANSFORMS}.BaseTransform")
+    if not defined.startswith(f"{TRANSFORMS}.") or not issubclass(found, base):
         return False
     # Compose and AddGPSE call their argument. No transform takes a path.
     options, _ = options_of(found)
