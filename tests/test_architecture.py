@@ -37,9 +37,7 @@ MAY_IMPORT = {
     "config_file": {"registry", "part_specs", "yaml_limits"},
     "nn": {"nn"} | BUILDER | GRAPH,
     "data": {"data"} | BUILDER | GRAPH,
-    "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements"}
-    | BUILDER
-    | GRAPH,
+    "diagnostics": {"diagnostics", "nn.neurons", "nn.parts", "measurements"} | BUILDER | GRAPH,
     "training": {"training", "nn", "data", "diagnostics"} | BUILDER | GRAPH | RUNS,
     "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "yaml_limits"},

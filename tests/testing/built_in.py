@@ -18,7 +18,9 @@ from gnn_depth.testing import checks
 from tests.nn.layers.variants import VARIANTS as LAYERS
 
 CHECKS = {
-    kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind not in ("data", "transform")
+    kind: getattr(testing, f"check_{kind}")
+    for kind in KINDS
+    if kind not in ("task", "data", "transform")
 }
 
 #: Options that a part needs, or that make it another one; and what it does not do by intent, with
