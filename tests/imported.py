@@ -10,7 +10,6 @@ import threading
 import warnings
 
 # What libraries change in the process is done first.
-import argcomplete  # noqa: F401
 import lightning.pytorch.cli  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import pandas  # noqa: F401

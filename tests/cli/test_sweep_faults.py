@@ -40,13 +40,13 @@ class Ended(L.Callback):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a grid of four runs: two that end at once, and then two of about two
+    """A folder with a grid of four runs: two that end at once, and then two of about five
     seconds."""
     base = BASE | {"plugins": ["plug_ended.py"]}
     base["trainer"] = BASE["trainer"] | {"callbacks": [{"class_path": "plug_ended.Ended"}]}
     (tmp_path / "plug_ended.py").write_text(PLUGIN)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
-    longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 200}}
+    longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 600}}
     grid = {
         "base": "base.yaml",
         "axes": {"model.num_layers": [2, 3]},
