@@ -176,15 +176,15 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 57_500,
-    "data": 32_700,
-    "training": 29_300,
+    "nn": 56_800,
+    "data": 30_200,
+    "training": 28_800,
     "diagnostics": 31_900,
     "testing": 8_100,
     "sweeps": 10_600,
-    "reports": 14_600,
-    "cli": 24_100,
-    "the files beside the rooms": 19_900,
+    "reports": 14_400,
+    "cli": 23_400,
+    "the files beside the rooms": 19_700,
 }
 NO_CODE = {
     tokenize.COMMENT,
