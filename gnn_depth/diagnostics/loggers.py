@@ -53,6 +53,8 @@ def curve_points(
 ) -> dict[str, float]:
     """The points of a measure's curves in one step: those of the layers, and a summary of them."""
     count = len(values)
+    if not count:  # from layer to layer, of one layer
+        return {}
     shown = np.arange(count)
     if count > MAX_CURVES:
         shown = np.linspace(0, count - 1, THINNED).round().astype(int)
