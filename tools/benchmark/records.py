@@ -7,22 +7,29 @@ from typing import Any
 
 import pandas as pd
 
+from tools.benchmark.measuring import MOMENTS, NAMES
+
 #: What tells one training from another.
 KEY = ("stage", "set", "method", "depth", "setting", "split", "epochs")
+MEASURED = [f"{name}_{moment}" for name in NAMES for moment in (*MOMENTS, "end")]
 COLUMNS = (
     *KEY,
     "status",  # finished, diverged or failed
-    "test",  # the metric at the best validation epoch
+    "test",  # the metric at the best validation epoch; empty while settings are chosen
     "val",
-    "train",  # the metric of the last training epoch
     "chance",  # the test metric of a constant prediction
+    "loss",  # the lowest training loss in evaluation mode
+    "constant_loss",  # the training loss of the best constant prediction
     "best_epoch",
     "ran",  # epochs
     "settled",  # True if training ended because the validation metric had stopped rising
+    "seconds",
     "train_rows",
     "test_rows",
     "reason",
+    *MEASURED,
 )
+TEXT = ("stage", "set", "method", "status", "settled", "reason")
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -35,7 +42,7 @@ def read(path: Path) -> pd.DataFrame:
     lines = path.read_text().splitlines(keepends=True)
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
-    numbers = frame.columns.difference(["stage", "set", "method", "status", "settled", "reason"])
+    numbers = frame.columns.difference(TEXT)
     frame[numbers] = frame[numbers].replace({"": None, "nan": None}).apply(pd.to_numeric)
     frame["settled"] = frame["settled"] == "True"
     return frame
