@@ -20,7 +20,7 @@ from gnn_depth.testing import NotConforming, checks
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
 from tests.testing.built_in import CHECKS, PARTS
-from tools.benchmark.definition import METHODS
+from tools.benchmark.definition import METHODS, settings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -123,16 +123,14 @@ def test_an_initialisation_draws_on_a_gpu(name):
 # Trainings.
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, method in METHODS.items() if not {"data", "trainer"} & method.keys()]
-)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_training_has_the_same_curves(name, tmp_path):
-    method = METHODS[name].get("model", {})
-    # Not Adam, which makes full steps of gradients that are zero but for rounding.
+    method = settings(name, METHODS[name])[0]
+    # Not Adam, which makes full steps of gradients that are zero but for rounding; no dropout,
+    # since each device draws its own random numbers.
     optimizer = {"class_path": "SGD", "init_args": {"lr": 0.1}}
-    model = {"num_layers": 6, "hidden_channels": 16, "optimizer": optimizer, **method}
-    if "graph_dropout" in method:
-        model["graph_dropout"] = "none"  # each device draws its own random numbers
+    method |= {"optimizer": optimizer, "dropout": 0.0}
+    model = {"num_layers": 6, "hidden_channels": 16, **method}
     found = {}
     for device in DEVICES:
         found[device] = curves(trained(model, device, tmp_path))

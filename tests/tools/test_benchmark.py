@@ -5,18 +5,21 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import stats
 
-import gnn_depth
-from tools.benchmark import page, records, running
-from tools.benchmark.definition import METHODS, SETS, BenchmarkSet, settings
+from gnn_depth.reports.comparison import PairedTest
+from gnn_depth.training.module import NodeClassifier
+from tools.benchmark import definition, measuring, page, records, running
+from tools.benchmark.__main__ import PAGE, RECORDS
+from tools.benchmark.definition import METHODS, SETS, SPLITS, BenchmarkSet, settings, split_nodes
 
 SMALL = BenchmarkSet(
     {
         "class_path": "SyntheticCitation",
         "init_args": {
-            "num_nodes": 60,
-            "num_edges": 120,
+            "num_nodes": 100,
+            "num_edges": 200,
             "num_features": 12,
             "num_classes": 3,
             "num_train_per_class": 5,
@@ -24,62 +27,86 @@ SMALL = BenchmarkSet(
             "num_test": 15,
         },
     },
-    ("init_args", "seed"),
-    is_redrawn=True,
+    "made up",
 )
 
 
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setitem(SETS, "small", SMALL)
-    monkeypatch.setattr(running, "ROUNDS", ((3, 2), (2, 3)))
+    monkeypatch.setattr(running, "ROUNDS", ((3, 2), (2, 4)))
+    monkeypatch.setattr(running, "SETTINGS", 3)
     monkeypatch.setattr(running, "EPOCHS", 4)
-    monkeypatch.setattr(running, "WIDTH", 8)
+    monkeypatch.setattr(running, "SPLITS", 2)
+    monkeypatch.setattr(running, "VALIDATE_EVERY", 2)
+    monkeypatch.setattr(measuring, "LOSS_EVERY", 1)
+
+
+def test_splits_test_each_node_of_the_pool_once_and_tune_on_none_of_it():
+    parts = [split_nodes(1000, split) for split in range(SPLITS)]
+    pool = np.concatenate([test for _, _, test in parts])
+    assert len(np.unique(pool)) == len(pool) == 500
+    tuning = split_nodes(1000, definition.TUNING)
+    assert len(tuning[2]) == 0
+    for train, val, _ in [*parts, tuning]:
+        assert (len(train), len(val)) == (300, 200)
+        assert not np.intersect1d(train, val).size
+        assert not np.intersect1d(np.concatenate([train, val]), pool).size
+
+
+def test_settings_cover_the_range_of_rates_and_share_it_between_methods():
+    rates = [setting["optimizer"]["lr"] for setting in settings("plain", {})]
+    shares = np.log(np.array(rates) / 2e-4) / np.log(250)
+    assert sorted((16 * shares).astype(int)) == list(range(16))
+    for name, options in METHODS.items():
+        found = settings(name, options)
+        assert [one["optimizer"]["lr"] for one in found] == rates
+        model = NodeClassifier(4, 3, num_layers=2, hidden_channels=32, **found[0])
+        assert len(model.stack.layers) == 2
 
 
 def test_a_stopped_benchmark_continues_and_trains_nothing_twice(small, tmp_path):
     path = tmp_path / "records.csv"
-    assert not running.Benchmark(path, until=0.0).run_cell("small", "residual", 2, 2)
-    assert running.Benchmark(path).run_cell("small", "residual", 2, 1)
+    assert not running.Benchmark(path, until=0.0).run_cell("small", "residual", 2)
+    assert running.Benchmark(path).run_cell("small", "residual", 2)
     first = records.read(path)
-    assert first.stage.tolist() == ["tune"] * 5 + ["final"]
+    assert first.stage.tolist()[:5] == ["tune"] * 5
+    assert first.stage.tolist()[-2:] == ["final"] * 2
+    assert first.test.notna().tolist() == (first.stage == "final").tolist()
     path.write_text(path.read_text() + "final,small")  # what a killed process leaves
-    assert running.Benchmark(path).run_cell("small", "residual", 2, 1)
+    assert running.Benchmark(path).run_cell("small", "residual", 2)
     pd.testing.assert_frame_equal(records.read(path), first)
 
 
-def test_a_record_is_the_result_of_the_same_training_by_hand(small, tmp_path):
-    training = dict(zip(records.KEY, ("final", "small", "pair", 3, 1, 2, 4), strict=True))
-    record = running.perform(training, METHODS["pair"])
-    setting = settings()[1]
-    rates = {"lr": setting["lr"], "weight_decay": setting["weight_decay"]}
-    run = gnn_depth.fit(
-        {
-            "num_layers": 3,
-            "hidden_channels": 8,
-            "dropout": setting["dropout"],
-            "norm": "pair",
-            "optimizer": {"name": "Adam", **rates},
-        },
-        gnn_depth.build("data", SMALL.with_split(2, {})),
-        epochs=4,
-        seed=2,
-        root=str(tmp_path),
-        progress=False,
-        logger=False,
-        accelerator="cpu",
-        check_val_every_n_epoch=5,
-    )
-    assert record["status"] == "finished"
-    assert record["train"] == run.metrics["train/acc"]
-    assert record["train_rows"] == 15
+def test_a_cell_in_which_nothing_learned_tries_all_settings_for_the_whole_budget(
+    small, tmp_path, monkeypatch
+):
+    path = tmp_path / "records.csv"
+    monkeypatch.setattr(running, "LEARNED", 0.0)
+    running.Benchmark(path).run_cell("small", "plain", 2)
+    tuned = records.read(path)
+    whole = tuned[(tuned.stage == "tune") & (tuned.epochs == 4)]
+    assert sorted(whole.setting) == [0, 1, 2]
 
 
-def test_every_method_names_options_that_its_model_has():
-    for name, method in METHODS.items():
-        section = SETS["cora"].with_split(3, method)
-        assert section["init_args"]["split_index"] == 3
-        assert ("transforms" in section["init_args"]) == ("data" in method), name
+@pytest.mark.parametrize("method", ["plain", "residual_batch"])
+def test_measuring_changes_no_training(small, method):
+    key = ("small", method, 3, 1, 2, 4)
+    plain = running.perform(dict(zip(records.KEY, ("tune", *key), strict=True)), METHODS[method])
+    final = running.perform(dict(zip(records.KEY, ("final", *key), strict=True)), METHODS[method])
+    assert (plain["val"], plain["loss"]) == (final["val"], final["loss"])
+    assert math.isfinite(final["rank_x_end"])
+    assert final["rank_x_end"] != final["rank_x_start"]
+
+
+def test_the_projection_leaves_nothing_of_the_limit_of_a_gcn_and_all_beside_it():
+    edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])  # a path and a pair
+    limit = torch.tensor([2.0, 3.0, 2.0, 2.0, 2.0]).sqrt()[:, None] * torch.tensor([[1.0, -2.0]])
+    limit[3:] *= 7
+    assert measuring.projection(limit, edge_index, of_attention=False) < 1e-7
+    assert measuring.projection(limit, edge_index, of_attention=True) > 0.01
+    beside = torch.tensor([1.0, 0.0, -1.0, 0.0, 0.0])[:, None]
+    assert measuring.projection(beside, edge_index, of_attention=False) == pytest.approx(1.0)
 
 
 def made_up(gain: float) -> pd.DataFrame:
@@ -98,21 +125,35 @@ def test_a_comparison_is_the_corrected_paired_test_over_shared_splits():
     frame = made_up(0.1)
     table = frame.pivot_table(index="split", columns="method", values="test")
     d = (table.gcnii - table.residual_layer).to_numpy()
-    t = d.mean() / math.sqrt((1 / 5 + 0.25) * d.var(ddof=1))
-    p = 2 * stats.t.sf(abs(t), 4)
-    text = page.comparison_table(page.scores(frame), "cora", 32)
-    assert f"| gcnii | {100 * d.mean():+.1f} | {p:.3f} | {p:.3f} | 5 |" in text
+    error = math.sqrt((1 / 5 + 0.25) * d.var(ddof=1))
+    p = 2 * stats.t.sf(abs(d.mean()) / error, 4)
+    equal = max(stats.t.sf((d.mean() + 0.01) / error, 4), stats.t.cdf((d.mean() - 0.01) / error, 4))
+    text = page.SetResults(frame, "cora").against_reference(32)
+    assert f"| gcnii | 32 | {100 * d.mean():+.1f} | {p:.3f} | {equal:.3f} |" in text
+
+
+def test_the_detectable_difference_is_found_with_the_stated_power():
+    test = PairedTest(difference=0.0, p=1.0, count=10, error=0.02)
+    shift = page.detectable(test) / test.error
+    power = stats.nct.sf(stats.t.ppf(0.975, 9), 9, shift)
+    assert power == pytest.approx(0.8, abs=0.02)
 
 
 def test_a_training_that_diverged_counts_as_a_constant_prediction():
     frame = made_up(0.0)
     frame.loc[0, "test"] = math.nan
-    assert page.scores(frame).score[0] == 0.3
+    assert page.finals_of(frame).score[0] == 0.3
 
 
-def test_the_committed_page_holds_the_tables_of_the_committed_records(tmp_path, monkeypatch):
-    from tools.benchmark.__main__ import PAGE, RECORDS
+def test_a_committed_record_is_trained_again_to_the_same_numbers(real_data):
+    frame = records.read(RECORDS)
+    quick = frame[(frame.set == "cora") & (frame.depth == 2) & (frame.epochs == 250)].head(1)
+    again = running.perform(quick[list(records.KEY)].to_dict("records")[0], METHODS["plain"])
+    assert again["val"] == pytest.approx(float(quick.val.iloc[0]), abs=0.02)
 
+
+def test_the_committed_page_holds_the_tables_of_the_committed_records(tmp_path):
+    (tmp_path / "pictures").mkdir()
     copy = tmp_path / "benchmark.md"
     copy.write_text(PAGE.read_text())
     page.write(records.read(RECORDS), copy)

@@ -1,18 +1,37 @@
-"""The tables of docs/benchmark.md, from the records of final trainings."""
+"""The tables and figures of docs/benchmark.md, from the records."""
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy import stats
 
-from gnn_depth.reports.comparison import corrected_t_test, holm
-from tools.benchmark.definition import METHODS, REFERENCE, SETS
+from gnn_depth.reports.comparison import PairedTest, corrected_t_test, holm
+from tools.benchmark.definition import (
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    METHODS,
+    REFERENCE,
+    ROUNDS,
+    SETS,
+    SHALLOW,
+    SPLITS,
+    settings,
+)
+from tools.benchmark.running import has_learned
 
 BEGIN, END = "<!-- results: benchmark -->", "<!-- end of results -->"
+MARGIN = 0.01  # of the equivalence tests
+POWER = 0.8
+ENOUGH_SETS = 5  # for a test over sets
 
 
-def scores(frame: pd.DataFrame) -> pd.DataFrame:
+def finals_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The final records, with the score that counts: that of a constant prediction where the
     training diverged or failed."""
     finals = frame[frame.stage == "final"].copy()
@@ -20,11 +39,16 @@ def scores(frame: pd.DataFrame) -> pd.DataFrame:
     return finals
 
 
-def shared(rows: pd.DataFrame, name: str) -> float:
-    """Test rows for each training row, by which splits of one graph depend on one another."""
-    if SETS[name].is_redrawn:
-        return 0.0
-    return float((rows.test_rows / rows.train_rows).mean())
+def complete_sets(frame: pd.DataFrame) -> list[str]:
+    """The sets of which every cell of every method has all its splits."""
+    counts = finals_of(frame).groupby(["set", "method", "depth"]).size()
+    found = []
+    for name in SETS:
+        if name in counts.index:
+            full = (counts[name] == SPLITS).sum()
+            if full >= len(METHODS) * 3:
+                found.append(name)
+    return found
 
 
 def methods_in(finals: pd.DataFrame) -> list[str]:
@@ -34,71 +58,224 @@ def methods_in(finals: pd.DataFrame) -> list[str]:
     return [name for name in METHODS if name in found] + own
 
 
-def accuracy_table(finals: pd.DataFrame, name: str) -> str:
-    """Means with 95% intervals by method and depth, and the number of splits."""
-    of_set = finals[finals.set == name]
-    depths = sorted(of_set.depth.unique())
-    lines = [f"| method | {' | '.join(f'{depth} layers' for depth in depths)} |"]
-    lines.append("|---" * (len(depths) + 1) + "|")
-    for method in methods_in(of_set):
-        row = [method]
-        for depth in depths:
-            cell = of_set[(of_set.method == method) & (of_set.depth == depth)]
-            row.append(_mean(cell, name))
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+class SetResults:
+    """The records of one set.
+
+    Args:
+        frame: All records.
+        name: The set.
+    """
+
+    def __init__(self, frame: pd.DataFrame, name: str) -> None:
+        self.name = name
+        self.tuning = frame[(frame.set == name) & (frame.stage == "tune")]
+        self.finals = finals_of(frame[frame.set == name])
+        self.methods = methods_in(self.finals)
+        self.depths = sorted(self.finals.depth.unique())
+        rows = self.finals[["test_rows", "train_rows"]].mean()
+        #: Test rows for each training row, by which splits of one graph depend on one another.
+        self.ratio = 0.0 if SETS[name].is_redrawn else float(rows.test_rows / rows.train_rows)
+        self.step = 1 / float(rows.test_rows)
+
+    def cell(self, method: str, depth: int) -> pd.Series:
+        """The scores of a cell by split."""
+        chosen = self.finals[(self.finals.method == method) & (self.finals.depth == depth)]
+        scores: pd.Series = chosen.set_index("split").score.sort_index()
+        return scores
+
+    def trains(self, method: str, depth: int) -> bool:
+        """False if none of the settings of a cell learned."""
+        tuned = self.tuning[(self.tuning.method == method) & (self.tuning.depth == depth)]
+        return any(has_learned(record) for record in tuned.to_dict("records"))
+
+    def best_shallow(self) -> str:
+        """The method whose shallow cell has the highest validation metric on the tuning split."""
+        tuned = self.tuning[(self.tuning.depth == SHALLOW) & (self.tuning.epochs == ROUNDS[-1][1])]
+        best = tuned.groupby("method").val.max().reindex(self.methods)
+        return str(best.idxmax())
+
+    def accuracy_table(self) -> str:
+        """Means with 95% intervals by method and depth."""
+        lines = heading(["method", *(f"{depth} layers" for depth in self.depths)])
+        for method in self.methods:
+            row = [method]
+            for depth in self.depths:
+                text = self._mean(self.cell(method, depth))
+                if text and not self.trains(method, depth):
+                    text += " (does not train)"
+                row.append(text)
+            lines.append(row_of(row))
+        return "\n".join(lines)
+
+    def _mean(self, scores: pd.Series) -> str:
+        if scores.empty:
+            return ""
+        test = corrected_t_test(scores, self.ratio, self.step)
+        return f"{100 * test.difference:.1f} ± {100 * test.half_width:.1f}"
+
+    def comparison_table(self, pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> str:
+        """Each first cell against its second one, with Holm's correction over all pairs."""
+        tests = []
+        for cell, base in pairs:
+            differences = (self.cell(*cell) - self.cell(*base)).dropna()
+            tests.append(corrected_t_test(differences, self.ratio, self.step))
+        adjusted = holm([test.p for test in tests])
+        names = ("method", "layers", "difference", "p (Holm)", "p of equivalence", "detectable")
+        lines = heading(names)
+        for (cell, _), test, p in zip(pairs, tests, adjusted, strict=True):
+            numbers = (f"{100 * test.difference:+.1f}", f"{p:.3f}", f"{equivalence(test):.3f}")
+            row = (cell[0], str(cell[1]), *numbers, f"{100 * detectable(test):.1f}")
+            lines.append(row_of(row))
+        return "\n".join(lines)
+
+    def against_reference(self, depth: int) -> str:
+        others = [name for name in self.methods if name != REFERENCE]
+        return self.comparison_table([((name, depth), (REFERENCE, depth)) for name in others])
+
+    def against_shallow(self) -> str:
+        base = (self.best_shallow(), SHALLOW)
+        deep = [depth for depth in self.depths if depth != SHALLOW]
+        pairs = [((name, depth), base) for depth in deep for name in self.methods]
+        return self.comparison_table(pairs)
+
+    def facts(self) -> list[str]:
+        """What the tuning chose and what the trainings took."""
+        chosen = self.finals.drop_duplicates(["method", "depth"])
+        at_edge = sum(is_at_edge(row.method, row.setting) for row in chosen.itertuples())
+        cells = self.tuning.groupby(["method", "depth"])
+        ties = sum(has_tie(tuned) for _, tuned in cells)
+        seconds = self.finals.seconds
+        return [
+            self.name,
+            f"{at_edge} of {len(chosen)}",
+            f"{ties} of {len(chosen)}",
+            f"{100 * self.finals.settled.mean():.0f}%",
+            f"{self.finals.ran.median():.0f}",
+            f"{seconds.median():.0f} ({seconds.min():.0f} to {seconds.max():.0f})",
+        ]
 
 
-def _mean(cell: pd.DataFrame, name: str) -> str:
-    if cell.empty:
-        return ""
-    text = f"{100 * cell.score.mean():.1f}"
-    # The t interval whose variance counts the rows that splits share.
-    root = math.sqrt(1 / len(cell) + shared(cell, name))
-    width = 100 * float(stats.t.ppf(0.975, len(cell) - 1) * cell.score.std() * root)
-    if not math.isnan(width):
-        text += f" ± {width:.1f}"
-    return f"{text} ({len(cell)})"
+def equivalence(test: PairedTest) -> float:
+    """The larger p of the two one-sided tests that the difference is within the margin."""
+    return float(stats.t.sf((MARGIN - abs(test.difference)) / test.error, test.count - 1))
 
 
-def comparison_table(finals: pd.DataFrame, name: str, depth: int) -> str:
-    """All methods of a set and depth against the reference, with Holm's correction."""
-    chosen = finals[(finals.set == name) & (finals.depth == depth)]
-    table = chosen.pivot_table(index="split", columns="method", values="score")
-    if REFERENCE not in table:
-        return ""
-    ratio, step = shared(chosen, name), 1 / chosen.test_rows.mean()
-    found = {}
-    for method in methods_in(chosen):
-        if method != REFERENCE:
-            differences = (table[method] - table[REFERENCE]).dropna()
-            found[method] = corrected_t_test(differences, ratio, step)
-    adjusted = holm([test.p for test in found.values()])
-    lines = [f"| method | difference to {REFERENCE}, points | p | p (Holm) | splits |"]
-    lines.append("|---|---|---|---|---|")
-    for (method, test), p in zip(found.items(), adjusted, strict=True):
-        numbers = f"{100 * test.difference:+.1f} | {test.p:.3f} | {p:.3f} | {test.count}"
-        lines.append(f"| {method} | {numbers} |")
-    return "\n".join(lines)
+def detectable(test: PairedTest) -> float:
+    """The smallest true difference that a test at 5% finds with the stated power."""
+    free = test.count - 1
+    return float((stats.t.ppf(0.975, free) + stats.t.ppf(POWER, free)) * test.error)
 
 
-def tables(frame: pd.DataFrame) -> str:
-    """All tables, set by set."""
-    finals = scores(frame)
-    parts = []
-    for name in SETS:
-        if name not in set(finals.set):
-            continue
-        parts.append(f"### {name}\n\n{accuracy_table(finals, name)}")
-        deep = comparison_table(finals, name, 32)
-        if deep:
-            parts.append(f"With 32 layers:\n\n{deep}")
+def is_at_edge(method: str, setting: float) -> bool:
+    """True if the learning rate lies in the lowest or highest eighth of the range."""
+    rate = settings(method, METHODS.get(method, {}))[int(setting)]["optimizer"]["lr"]
+    share = math.log(rate / LOWEST_RATE) / math.log(HIGHEST_RATE / LOWEST_RATE)
+    return not 1 / 8 < share < 7 / 8
+
+
+def has_tie(tuned: pd.DataFrame) -> bool:
+    """True if the last setting that went on and the first one that did not are equal."""
+    going_on = ROUNDS[1][0]
+    values = tuned[tuned.epochs == ROUNDS[0][1]].val.sort_values(ascending=False).to_numpy()
+    return bool(len(values) > going_on and values[going_on - 1] == values[going_on])
+
+
+def heading(names: Sequence[str]) -> list[str]:
+    return [row_of(names), "|---" * len(names) + "|"]
+
+
+def row_of(values: Sequence[str]) -> str:
+    return f"| {' | '.join(values)} |"
+
+
+def tables(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    """All tables of these sets."""
+    if not names:
+        return "No set is complete yet."
+    results = [SetResults(frame, name) for name in names]
+    facts = heading(
+        ("set", "learning rate at an edge", "ties", "settled", "epochs (median)", "seconds")
+    )
+    facts += [row_of(one.facts()) for one in results]
+    parts = ["### Trainings", "\n".join(facts)]
+    parts += ["### Mean ranks", rank_table(results)]
+    for one in results:
+        parts.append(f"### {one.name}")
+        parts.append(one.accuracy_table())
+        for depth in one.depths:
+            parts += [f"Against {REFERENCE}, {depth} layers:", one.against_reference(depth)]
+        best = f"Against the best shallow cell, {one.best_shallow()} with {SHALLOW} layers:"
+        parts += [best, one.against_shallow()]
     return "\n\n".join(parts)
 
 
+def ranks(results: Sequence[SetResults], depth: int) -> pd.DataFrame:
+    """The rank of each method with this depth on each set; 1 is the best."""
+    means = {}
+    for one in results:
+        means[one.name] = {name: one.cell(name, depth).mean() for name in METHODS}
+    return pd.DataFrame(means).rank(ascending=False)
+
+
+def rank_table(results: Sequence[SetResults]) -> str:
+    """Mean ranks over sets; Friedman's test where there are enough sets."""
+    depths = results[0].depths
+    of_depth = {depth: ranks(results, depth) for depth in depths}
+    lines = heading(["method", *(f"{depth} layers" for depth in depths)])
+    for method in METHODS:
+        row = [f"{of_depth[depth].loc[method].mean():.1f}" for depth in depths]
+        lines.append(row_of([method, *row]))
+    if len(results) >= ENOUGH_SETS:
+        p = [f"{stats.friedmanchisquare(*of_depth[d].to_numpy()).pvalue:.3f}" for d in depths]
+        lines.append(row_of(["p (Friedman)", *p]))
+    return "\n".join(lines)
+
+
+def figures(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """Accuracy against depth on each set, and ranks by depth; each with the name of its file."""
+    results = [SetResults(frame, name) for name in names]
+    colours = mpl.colormaps["tab20"](np.linspace(0, 1, len(METHODS)))
+    figure, axes = plt.subplots(
+        1, len(results), figsize=(5 * len(results), 4), squeeze=False, layout="constrained"
+    )
+    for ax, one in zip(axes[0], results, strict=True):
+        for method, colour in zip(METHODS, colours, strict=True):
+            tests = [corrected_t_test(one.cell(method, d), one.ratio, one.step) for d in one.depths]
+            means = [100 * test.difference for test in tests]
+            widths = [100 * test.half_width for test in tests]
+            ax.errorbar(one.depths, means, widths, label=method, color=colour, marker="o")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(one.depths, [str(depth) for depth in one.depths])
+        ax.set_xlabel("layers")
+        ax.set_ylabel(f"test {SETS[one.name].metric}, %")
+        ax.set_title(one.name)
+    axes[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    yield "benchmark_depth.svg", figure
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    depths = results[0].depths
+    places = np.arange(len(METHODS))
+    for number, depth in enumerate(depths):
+        found = ranks(results, depth)
+        mean = found.mean(axis=1)
+        spread = [mean - found.min(axis=1), found.max(axis=1) - mean]
+        offset = 0.25 * (number - 1)
+        axes.errorbar(mean, places + offset, xerr=spread, fmt="o", label=f"{depth} layers")
+    axes.set_yticks(places, list(METHODS))
+    axes.invert_yaxis()
+    axes.set_xlabel(f"mean rank on {len(results)} sets, and its range")
+    axes.legend(fontsize=7)
+    yield "benchmark_ranks.svg", figure
+
+
 def write(frame: pd.DataFrame, page: Path) -> None:
-    """Put the tables between the marks of the page."""
+    """Put the tables of the complete sets between the marks of the page, and draw its figures."""
+    names = complete_sets(frame)
     text = page.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{tables(frame)}\n\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{tables(frame, names)}\n\n{END}{after}")
+    if names:
+        mpl.rcParams["svg.hashsalt"] = "gnn_depth"
+        for name, figure in figures(frame, names):
+            figure.savefig(page.parent / "pictures" / name, metadata={"Date": None})
+            plt.close(figure)
