@@ -23,7 +23,7 @@ COLUMNS = (
     "best_epoch",
     "ran",  # epochs
     "settled",  # True if training ended because the validation metric had stopped rising
-    "seconds",
+    "seconds",  # of processor time
     "train_rows",
     "test_rows",
     "reason",
