@@ -1,5 +1,6 @@
 """Train what the benchmark still lacks, one training after another in this process."""
 
+import gc
 import json
 import tempfile
 import time
@@ -93,6 +94,7 @@ class Benchmark:
                 return None
             training = dict(zip(records.KEY, key, strict=True))
             record = perform(training, self.methods[training["method"]])
+            gc.collect()  # a trainer and its data refer to each other
             records.append(self.path, record)
             print(" ".join(map(str, key)), record["val"], f"{record['seconds']} s", flush=True)
             self.known[key] = record
