@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.callbacks import StepCallback
 from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.diagnostics.log import MeasureLog
-from gnn_depth.nn.neurons import Link, WeightRole
+from gnn_depth.nn.neurons import Link
 from gnn_depth.ranges import Count, NonNegative, in_range
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -73,29 +73,26 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
     """The sum of all squared weights around every neuron, the reference size for its imbalance."""
-    terms = [_by_neuron(role, torch.square) for role in _roles(link)]
-    return torch.stack(terms).sum(0)
-
-
-def _roles(link: Link) -> list[WeightRole]:
-    """Everything around the neurons."""
-    return [*link.incoming, *link.attention, *link.outgoing]
+    return _terms(link, torch.square).sum(0)
 
 
 def _incoming_minus_outgoing(link: Link, entries: Callable[[Tensor], Tensor]) -> Tensor:
-    terms = [_by_neuron(role, entries) for role in _roles(link)]
-    for place in range(len(link.incoming), len(terms)):
-        terms[place] = -terms[place]
-    return torch.stack(terms).sum(0)
+    terms = _terms(link, entries)
+    terms[len(link.incoming) :].neg_()
+    return terms.sum(0)
 
 
 @torch.no_grad()
-def _by_neuron(role: WeightRole, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "neurons"]:
-    """Apply a function to every entry of a parameter, and sum by neuron."""
-    values = entries(role.parameter)
-    # Sums of many squares in half precision would overflow.
-    values = values.to(torch.promote_types(values.dtype, torch.float32))
-    return role.by_neuron(values)
+def _terms(link: Link, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "parameters neurons"]:
+    """A function of every entry of the parameters around the neurons, summed by neuron: first those
+    of the incoming matrices."""
+    terms = []
+    for role in (*link.incoming, *link.attention, *link.outgoing):
+        values = entries(role.parameter)
+        # Sums of many squares in half precision would overflow.
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        terms.append(role.by_neuron(values))
+    return torch.stack(terms)
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
@@ -123,22 +120,16 @@ def laws_of(links: Sequence[Link]) -> Float[Tensor, "2 links neurons"]:
 @torch.no_grad()
 def norms_of(sets: Sequence[Sequence[Tensor]]) -> Float[Tensor, "2 sets"]:
     """The norms of the parameters of each set, and of their gradients; NaN where a set is empty."""
-    every = list(chain.from_iterable(sets))
-    device = every[0].device if every else None
-    norms = []
-    for parameters in sets:
-        squares = []
-        for parameter in parameters:
-            slope = _dense(parameter.grad, parameter)
+    device = next((parameters[0].device for parameters in sets if parameters), None)
+    norms = torch.full((2, len(sets)), torch.nan, dtype=torch.float64, device=device)
+    for place, parameters in enumerate(sets):
+        gradients = [_dense(parameter.grad, parameter) for parameter in parameters]
+        for row, tensors in enumerate((parameters, gradients)):
             # In float64, as squares of gradients below 1e-19 vanish in float32.
-            size = torch.linalg.vector_norm(parameter, dtype=torch.float64)
-            steepness = torch.linalg.vector_norm(slope, dtype=torch.float64)
-            squares.append(torch.stack([size, steepness]).square())
-        if squares:
-            norms.append(torch.stack(squares).sum(0).sqrt())
-        else:
-            norms.append(torch.full((2,), torch.nan, dtype=torch.float64, device=device))
-    return torch.stack(norms, 1)
+            sizes = [torch.linalg.vector_norm(one, dtype=torch.float64) for one in tensors]
+            if sizes:
+                norms[row, place] = torch.stack(sizes).square().sum().sqrt()
+    return norms
 
 
 def distribution(
@@ -194,36 +185,32 @@ class ParameterChange:
     def start(self) -> None:
         """Store the current parameters as the initial ones, unless a checkpoint has restored an
         earlier run's."""
-        before = self._before or [parameter.detach().clone() for parameter in self._parameters]
-        self._before = []
-        for old, new in zip(before, self._parameters, strict=True):
-            self._before.append(old.to(new.device))
+        if not self._before:
+            self._before = [parameter.detach().clone() for parameter in self._parameters]
 
     def values(self, epsilon: float) -> Float[Tensor, "measures layers"]:
         r"""The fractions of each layer's parameters with
         :math:`|\theta - \theta_0| > \epsilon |\theta_0|` and with :math:`\theta = \theta_0`, and
         the distribution of the change: relative for matrices, absolute for attention parameters,
         which may start at zero. NaN for a layer that has none; no layers before training."""
-        moved: dict[Tensor, tuple[Tensor, Tensor]] = {}
-        for parameter, old in zip(self._parameters, self._before or (), strict=False):
-            # When a training has ended its parameters may be on another device than in it.
-            old = old.to(parameter.device)
-            change = (parameter.detach() - old).abs()
-            # Infinite for a parameter that was zero, or zero if it is still zero.
-            ratio = torch.where(change == 0, change, change / old.abs())
-            moved[parameter] = ratio.flatten(), change.flatten()
+        before = dict(zip(self._parameters, self._before or (), strict=False))
         rows = []
         for is_attention, layers in enumerate(self._kinds):
-            columns = []
-            for parameters in layers if moved else ():
-                both = [moved[parameter] for parameter in parameters]
-                ratios = torch.cat([torch.empty(0), *(ratio for ratio, _ in both)])
-                sizes = torch.cat([torch.empty(0), *(change for _, change in both)])
+            columns = torch.full((len(layers) * bool(before), 8), torch.nan, dtype=torch.float64)
+            for column, parameters in zip(columns, layers, strict=False):
+                if not parameters:
+                    continue
+                old = torch.cat([before[parameter].flatten().cpu() for parameter in parameters])
+                new = torch.cat([parameter.detach().flatten().cpu() for parameter in parameters])
+                change = (new - old).abs()
+                # Infinite for a parameter that was zero, or zero if it is still zero.
+                ratios = torch.where(change == 0, change, change / old.abs())
                 # Not "greater than", so that a parameter that became NaN counts as changed.
                 shares = [~(ratios <= epsilon), ratios == 0]
-                column = [float(share.double().mean()) for share in shares]
-                columns.append(column + _statistics(sizes if is_attention else ratios))
-            rows.append(torch.tensor(columns, dtype=torch.float64).view(-1, 8).t())
+                moved = (change if is_attention else ratios).double().numpy()
+                statistics = [moved.mean(), *np.quantile(moved, QUANTILES, method="nearest")]
+                column[:] = torch.tensor([share.double().mean() for share in shares] + statistics)
+            rows.append(columns.t())
         return torch.cat(rows)
 
     def state_dict(self) -> dict[str, list[Tensor] | None]:
@@ -233,14 +220,6 @@ class ParameterChange:
     def load_state_dict(self, state: dict[str, list[Tensor] | None]) -> None:
         """Restore the initial parameters of the run that is resumed."""
         self._before = state["before"]
-
-
-def _statistics(values: Tensor) -> list[float]:
-    """Mean, minimum, quartiles and maximum; NaN if there are no values."""
-    if not len(values):
-        return [np.nan] * len(STATISTICS)
-    ordered = values.double().cpu().numpy()
-    return [float(ordered.mean()), *np.quantile(ordered, QUANTILES, method="nearest").tolist()]
 
 
 class Balancedness(StepCallback):
@@ -337,7 +316,22 @@ class Balancedness(StepCallback):
         matrices = [weights.incoming for weights in chains]
         attention = [weights.attention for weights in chains]
         self._sets: list[Sequence[Tensor]] = [*matrices, *attention]
-        self._check_law(stack)
+        reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
+        # A weight norm computes matrices anew in each pass: they have no gradient of their own.
+        is_normed = any(getattr(part, "weight_norm", None) is not None for part in stack.modules())
+        parameters = list(chain.from_iterable(self._sets))
+        for link in self._links:
+            parameters += [role.parameter for role in (*link.incoming, *link.outgoing)]
+        if is_normed or not all(isinstance(each, nn.Parameter) for each in parameters):
+            raise MisconfigurationException(
+                f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it "
+                "without a weight norm."
+            )
+        if reason:
+            rank_zero_warn(
+                f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: "
+                f"{reason}."
+            )
         layers = [link.states[0] for link in self._links]
         # From layer 0 if the input neurons of the first layer can be rescaled.
         self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
@@ -370,30 +364,6 @@ class Balancedness(StepCallback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for name, state in state_dict.items():
             getattr(self, name).load_state_dict(state)
-
-    def _check_law(self, stack: Any) -> None:
-        """Refuse matrices computed from other parameters, and warn if the law does not hold for
-        this stack.
-
-        Raises:
-            MisconfigurationException: A matrix is computed from other parameters.
-        """
-        parameters = list(chain.from_iterable(self._sets))
-        for link in self._links:
-            parameters += [role.parameter for role in _roles(link)]
-        reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
-        # A weight norm computes matrices anew in each pass: they have no gradient of their own.
-        normed = any(getattr(module, "weight_norm", None) is not None for module in stack.modules())
-        if normed or not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
-            raise MisconfigurationException(
-                f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it "
-                "without a weight norm."
-            )
-        if reason:
-            rank_zero_warn(
-                f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: "
-                f"{reason}."
-            )
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         laws, norms = laws_of(self._links), norms_of(self._sets)

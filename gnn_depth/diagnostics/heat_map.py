@@ -3,18 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
-from gnn_depth import measurements
-from gnn_depth.measurements import MeasureValues
+from gnn_depth.measurements import MeasureValues, colour_scale, edges, lost_and_zero
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Columns of colours: steps that share one are averaged, so a long training is drawn as fast as any.
-WIDTH = 384
+WIDTH = 384  # columns of colours, so that a long training is drawn as fast as any
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
-LAYERS_NAMED = 8
 ZERO, LOST = "black", "0.6"
 
 
@@ -31,68 +28,50 @@ def heat_map(measured: MeasureValues) -> "Figure":
         measured: Values of layers, at one step at least.
     """
     # Slow to import, and few commands draw.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize, to_rgba
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
     from matplotlib.ticker import MaxNLocator
 
-    edges = measurements.edges(measured.steps)
-    cells = _columns(edges, measured.values.astype(float)).T
-    count = len(cells)
-    name, low, high = measurements.colour_scale(cells, measured.around_zero)
-    scale = ScalarMappable(Normalize(low, high), name)
-    colours = scale.to_rgba(np.ma.masked_invalid(cells))
-    lost, zero = measurements.lost_and_zero(cells, measured.log10)
-    keys = []  # of the colours that are not on the colour bar
-    for where, colour, label in (
-        (lost, LOST, "not finite, or missing"),
-        (zero, ZERO, "exactly zero"),
-    ):
-        colours[where] = to_rgba(colour)
+    count = len(measured.steps)
+    starts = np.unique(np.linspace(0, count, WIDTH, endpoint=False).astype(int))
+    sizes = np.diff([*starts, count])
+    with np.errstate(invalid="ignore", over="ignore"):
+        cells = np.add.reduceat(measured.values.astype(float), starts).T / sizes
+    name, low, high = colour_scale(cells, measured.around_zero)
+    lost, zero = lost_and_zero(cells, measured.log10)
+    # A zero is drawn as something below the scale.
+    shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
+    figure = Figure(figsize=(5.4, 4.4), dpi=100, layout="constrained")
+    axes = figure.add_subplot()
+    mesh = axes.pcolormesh(
+        edges(measured.steps)[[*starts, -1]],
+        edges(measured.layers),
+        shown,
+        cmap=colormaps[name].with_extremes(under=ZERO, bad=LOST),
+        vmin=low,
+        vmax=high,
+    )
+    bar = figure.colorbar(mesh)
+    for where, colour, label in ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly 0")):
         if where.any():
-            keys.append(Patch(color=colour, label=label))
-    figure = Figure(figsize=(5.4, 4.4), dpi=100)
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
-    bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
-    extent = (edges[0], edges[-1], -0.5, count - 0.5)
-    axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
-    figure.colorbar(scale, cax=bar)
-    bar.minorticks_off()
-    if keys:
-        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
-        figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **place)
+            axes.scatter([], [], marker="s", color=colour, label=label)
+    if lost.any() or zero.any():
+        figure.legend(loc="outside lower left", frameon=False, fontsize=FONT, ncols=2)
     title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
     axes.set_title(title, fontsize=FONT, loc="left", parse_math=False)
-    axes.set_xlabel("step", fontsize=FONT, labelpad=2)
-    axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
+    axes.set_xlabel("step", fontsize=FONT)
+    axes.set_ylabel("layer", fontsize=FONT)
+    for axis, most in ((axes.xaxis, 5), (axes.yaxis, 8)):
+        axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1))
     axes.tick_params(labelsize=FONT)
-    bar.tick_params(labelsize=FONT)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
-    places = np.unique(np.linspace(0, count - 1, min(count, LAYERS_NAMED)).round().astype(int))
-    axes.set_yticks(places, labels=[str(measured.layers[place]) for place in places])
+    bar.ax.tick_params(labelsize=FONT)
     return figure
 
 
 def pixels(figure: "Figure") -> UInt8[np.ndarray, "height width 3"]:
     """A figure as an array of colours."""
-    canvas: Any = figure.canvas
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3]
-
-
-def _columns(
-    edges: Float[np.ndarray, "edges"], values: Float[np.ndarray, "steps layers"]
-) -> Float[np.ndarray, "columns layers"]:
-    """The mean of the steps whose time overlaps a column; infinite or NaN if one of them is."""
-    borders = np.linspace(edges[0], edges[-1], WIDTH + 1)
-    first = np.searchsorted(edges[1:-1], borders[:-1], side="right")
-    last = np.searchsorted(edges[1:-1], borders[1:], side="left")
-    # In a short training most columns lie within one step: only the others take a mean.
-    columns = values[first]
-    with np.errstate(invalid="ignore", over="ignore"):
-        for place in np.flatnonzero(first < last):
-            columns[place] = values[first[place] : last[place] + 1].mean(axis=0)
-    return columns

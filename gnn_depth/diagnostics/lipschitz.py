@@ -279,9 +279,7 @@ class LipschitzConstants(LayerCallback):
         with BackwardPasses.only(self):
             for place, recorded in calls.items():
                 values[0, place] = self._constant(recorded)
-                bound = recorded.bound
-                if bound is not None:
-                    values[1, place] = bound
+                values[1, place] = recorded.bound
         self._measured = values
 
     def _constant(self, call: CallArguments) -> float:

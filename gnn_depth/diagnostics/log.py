@@ -2,8 +2,8 @@
 folder."""
 
 import time
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterable, Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ class StepValues:
     """The values of some measures by step, on their device until the host asks for them: it waits
     once a block."""
 
-    def __init__(self, measures: Sequence[Measure]) -> None:
+    def __init__(
+        self, measures: Sequence[Measure], steps: Iterable[int] = (), rows: Iterable[Any] = ()
+    ) -> None:
         self.measures = measures
-        self.steps: list[int] = []
-        self._rows: list[Any] = []  # tensors first, and arrays once they are on the host
-        self._moved, self._since = 0, time.monotonic()
+        self.steps = list(steps)
+        self._rows = list(rows)  # tensors first, and arrays once they are on the host
+        self._moved, self._since = len(self._rows), time.monotonic()
 
     def add(self, step: int, values: Float[Tensor, "measures layers *neurons"]) -> bool:
         """Add the values of a step, not their logarithms; True if a block is full."""
@@ -66,16 +68,6 @@ class StepValues:
         for place, measure in enumerate(self.measures):
             found.append(measure.values_in(steps, rows[:, place], layers))
         return found
-
-    def state_dict(self, layers: int) -> dict[str, Tensor]:
-        """All steps and values so far, for a resumed training."""
-        # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
-        return {"steps": torch.tensor(self.steps), "rows": torch.from_numpy(self.rows(layers))}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue after the steps of an earlier part of the training."""
-        self.steps, self._rows = state["steps"].tolist(), list(state["rows"].numpy())
-        self._moved = len(self._rows)
 
 
 class MeasureLog:
@@ -134,11 +126,14 @@ class MeasureLog:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All steps and values so far, for a resumed training."""
-        return self._values.state_dict(len(self.layers))
+        # As tensors: checkpoints are loaded with weights_only, which refuses arrays.
+        rows = torch.from_numpy(self._values.rows(len(self.layers)))
+        return {"steps": torch.tensor(self._values.steps), "rows": rows}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue after the steps of an earlier part of the training."""
-        self._values.load_state_dict(state)
+        steps, rows = state["steps"].tolist(), state["rows"].numpy()
+        self._values = StepValues(self.measures, steps, rows)
         self._passed = len(self._values.steps)  # the run before has logged them
 
     def _show(self, trainer: L.Trainer) -> None:
@@ -147,22 +142,14 @@ class MeasureLog:
         self._passed = len(self._values.steps)
         if not self.shown:
             return
-        self._lay_out(trainer)
-        log_curves(trainer.loggers, list(zip(self.measures, new, strict=True)))
-
-    def _lay_out(self, trainer: L.Trainer) -> None:
-        """Order the curves of all callbacks on one page; done by the first log of a training, once
-        all are set up."""
-        laid_out, self._laid_out = self._laid_out, True
-        if laid_out or not trainer.is_global_zero:
-            return
-        logs = []
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            for part in vars(callback).values():
-                if isinstance(part, MeasureLog) and part.shown:
-                    logs.append(part)
-        if logs[:1] == [self]:  # a layout replaces the one before it: one log writes that of all
-            log_layout(trainer.loggers, [measure for log in logs for measure in log.measures])
+        if trainer.is_global_zero and not self._laid_out:
+            owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
+            logs = [log for log in owners if isinstance(log, MeasureLog)]
+            # A layout replaces the one before it: the first log writes that of all.
+            if logs[0] is self:
+                log_layout(trainer.loggers, chain(*(log.measures for log in logs)))
+        self._laid_out = True
+        log_curves(trainer.loggers, self.measures, new)
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
@@ -172,7 +159,7 @@ class MeasureLog:
             measured = self.measurements()
             _save_arrays(trainer, measured)
             if self.shown and count > self._drawn and count >= growth * self._drawn:
-                log_heat_maps(trainer.loggers, list(zip(self.measures, measured, strict=True)))
+                log_heat_maps(trainer.loggers, self.measures, measured)
                 self._drawn = count
         self._saved = time.monotonic()
         # All values are written anew each time, so a long training writes less often.

@@ -3,7 +3,7 @@ TensorBoard's layout."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +12,6 @@ from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoa
 from gnn_depth.diagnostics.heat_map import heat_map, pixels
 from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.measurements import MeasureValues
-
-Measured: TypeAlias = Sequence[tuple[Measure, MeasureValues]]
 
 MAX_CURVES, THINNED = 32, 16  # so many curves can still be told apart
 # A chart shows every curve whose tag matches from its beginning, whichever LightningModule logged
@@ -29,20 +27,18 @@ SUMMARY = ("first", "middle", "last", "min", "max")
 SUMMARY_TITLE = "first, middle, last layer, min, max"
 
 
-def log_curves(loggers: Iterable[Logger], measured: Measured) -> None:
-    """Log the curves of some steps; a :class:`CSVLogger` gets none, because each curve would be a
-    column."""
-    steps = measured[0][1].steps if measured else np.empty(0)
-    if not len(steps):
-        return
-    rows: list[dict[str, float]] = [{} for _ in steps]
-    for measure, one in measured:
-        for row, values in zip(rows, one.values, strict=True):
-            row |= curve_points(measure, one.layers, values)
+def log_curves(
+    loggers: Iterable[Logger], measures: Sequence[Measure], measured: Sequence[MeasureValues]
+) -> None:
+    """Log the curves of measures in some steps; a :class:`CSVLogger` gets none, because each curve
+    would be a column."""
     for logger in loggers:
-        if isinstance(logger, CSVLogger):
+        if isinstance(logger, CSVLogger) or not measured:
             continue
-        for step, row in zip(steps.tolist(), rows, strict=True):
+        for place, step in enumerate(measured[0].steps.tolist()):
+            row: dict[str, float] = {}
+            for measure, one in zip(measures, measured, strict=True):
+                row |= curve_points(measure, one.layers, one.values[place])
             if row:
                 logger.log_metrics(row, step)
         logger.save()
@@ -73,7 +69,9 @@ def curve_points(
     }
 
 
-def log_heat_maps(loggers: Iterable[Logger], measured: Measured) -> None:
+def log_heat_maps(
+    loggers: Iterable[Logger], measures: Sequence[Measure], measured: Sequence[MeasureValues]
+) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures; in TensorBoard as ``~heat_map/TAG``, behind the curves of the training."""
     writers: list[Any] = []
@@ -82,7 +80,9 @@ def log_heat_maps(loggers: Iterable[Logger], measured: Measured) -> None:
             writers.append(logger)
     if not writers:  # drawing takes time
         return
-    for measure, one in measured:
+    for measure, one in zip(measures, measured, strict=True):
+        if not one.values.size:  # from layer to layer, of one layer
+            continue
         name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):

@@ -1,6 +1,7 @@
 """Record every call of a model's layers: the state that enters, and its gradient of the loss."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -100,16 +101,16 @@ class CallArguments:
         return out
 
     @property
-    def bound(self) -> float | None:
-        """The layer's upper bound of its Lipschitz constant for its other arguments; None if it has
-        none."""
+    def bound(self) -> float:
+        """The layer's upper bound of its Lipschitz constant for its other arguments; NaN if none is
+        known."""
         bound = getattr(self.module, "lipschitz_bound", None)
         if bound is None:
-            return None
+            return math.nan
         named = dict(self._named)
         named.pop(self._keyword, None)
-        found: float | None = bound(*self._args[1:], **named)
-        return found
+        found = bound(*self._args[1:], **named)
+        return math.nan if found is None else float(found)
 
 
 def _is_state(item: object) -> bool:

@@ -283,9 +283,9 @@ class watch:  # noqa: N801 - a context manager
             watched.log(WandbLogger(project="depth", offline=True))
         """
         if self._values.steps:
-            measured = list(zip(self._measures, self.measurements(), strict=True))
-            log_curves(loggers, measured)
-            log_heat_maps(loggers, measured)
+            measured = self.measurements()
+            log_curves(loggers, self._measures, measured)
+            log_heat_maps(loggers, self._measures, measured)
         if self._examined:
             log_findings(loggers, "FirstFailure", self.findings())
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth import builder, registry
+from gnn_depth import registry
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 from gnn_depth.diagnostics.probe.remedies import (
     KINDS,
-    LISTS,
     REMEDIES,
     add_remedy,
 )
@@ -117,7 +116,6 @@ def test_every_failure_mode_has_remedies_that_are_registered():
     assert set(REMEDIES) == set(FAILURE_MODES)
     assert all(REMEDIES.values())
     assert {*KINDS, "data", "task", "transform"} == set(registry.KINDS)
-    assert set(LISTS) == set(builder.LISTS) & set(KINDS)
 
 
 def test_a_remedy_that_is_not_registered_is_refused_by_the_probe(refused: Callable):

@@ -11,17 +11,20 @@ class Made(L.Callback):
     """Values that are made up, a row for each step."""
 
     def __init__(self, made, *quantities):
-        self.made, self.kept = torch.as_tensor(made, dtype=torch.float64), MeasureLog(quantities)
+        self.made = torch.as_tensor(made, dtype=torch.float64)
+        self.measure_log = MeasureLog(quantities)
 
     def setup(self, trainer, pl_module, stage):
-        self.kept.open(range(1, self.made.shape[-1] + 1))
+        self.measure_log.open(range(1, self.made.shape[-1] + 1))
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         if trainer.global_step <= len(self.made):
-            self.kept.add(trainer, trainer.global_step - 1, self.made[trainer.global_step - 1])
+            self.measure_log.add(
+                trainer, trainer.global_step - 1, self.made[trainer.global_step - 1]
+            )
 
     def on_train_end(self, trainer, pl_module):
-        self.kept.close(trainer)
+        self.measure_log.close(trainer)
 
 
 SIGNED, POSITIVE = (

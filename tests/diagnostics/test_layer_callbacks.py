@@ -23,7 +23,7 @@ from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import NoSkip, Residual
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.conftest import chain, rows, values
+from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.training.conftest import Tiny, scalars
 
@@ -197,6 +197,15 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
 def test_growth_of_one_layer_is_refused(make_trainer, kind):
     with pytest.raises(MisconfigurationException, match=r"'enter'.*several"):
         make_trainer([kind("enter")]).fit(chain(), [[rows()]])
+
+
+def test_one_layer_has_no_growth_and_its_other_measures_are_logged(make_trainer, board, tmp_path):
+    names = ["gradient_growth", "gradient_expansion", "gradient_norm_hidden"]
+    trainer = make_trainer([LayerMeasures(names, "rounds.0")], logger=board)
+    trainer.fit(chain(), loader(rows(), 20))
+    tags = set(scalars(tmp_path / "run", "gradient"))
+    assert "gradient_norm/hidden_log10/layer_001" in tags
+    assert not any("expansion" in tag for tag in tags)
 
 
 def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):

@@ -138,7 +138,7 @@ def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tm
     fit(callback, logger=board, max_epochs=2)
     with np.errstate(divide="ignore"):
         expected = {"signed": np.array(MIXED)[:, 0], "size": np.log10(np.array(MIXED)[:, 1])}
-    for measured in callback.kept.measurements():
+    for measured in callback.measure_log.measurements():
         saved = measurements.load_values(tmp_path / "run", measured.name)
         assert saved.log10 == measured.log10 == (measured.name == "size")
         np.testing.assert_array_equal(saved.values, expected[measured.name])

@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
-from gnn_depth.diagnostics.probe.layer_values import LayerValues, loss_of, measure_layers
+from gnn_depth.diagnostics.probe.layer_values import loss_of, measure_layers
 from gnn_depth.diagnostics.probe.remedies import (
     REMEDIES,
     Remedy,
@@ -28,7 +29,6 @@ __all__ = [
     "FAILURE_MODES",
     "REMEDIES",
     "Finding",
-    "LayerValues",
     "Remedy",
     "RemedyProbe",
     "Report",
@@ -94,17 +94,17 @@ def probe(
         return loss_of(other(*inputs), inputs, loss)
 
     measure = partial(measure_layers, run=run, layers=layers, edge_index=edge_index, stack=stack)
-    value, found, notes = measure(model, scales=scales)
-    findings = find_problems(found)
+    value, values, notes = measure(model, scales=scales)
+    findings = find_problems(values)
     remedies: list[Remedy] | None = None
     probes: list[RemedyProbe] | None = None
     if build is not None:
         remedies = proposed(findings, options or {}, build)
         if try_remedies:
-            unchanged = RemedyProbe("", found, findings)
+            unchanged = RemedyProbe("", values, findings)
             probes = tried(remedies, unchanged, build, lambda other: measure(other, scales=None)[1])
     if title is None:
-        kind = found[0].layer if found else "?"
-        title = f"{len(found)} layer{'s' * (len(found) > 1)} of {kind}"
+        kind = type(next(iter(layers_of(unwrapped(model), layers).values()))).__name__
+        title = f"{len(values)} layer{'s' * (len(values) > 1)} of {kind}"
     title = f"{title}, loss {value:.4g}"
-    return Report(title, value, found, findings, remedies, probes, notes)
+    return Report(title, value, values, findings, remedies, probes, notes)

@@ -3,19 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pydoc import locate
 from typing import Any, TypeAlias
 
+import pandas as pd
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from gnn_depth import registry
-from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, Finding, find_problems
-from gnn_depth.diagnostics.probe.layer_values import LayerValues
+from gnn_depth import builder, registry
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
+from gnn_depth.part_specs import items_of
 
 # Kinds of parts, in the order in which they are proposed.
 KINDS = ("norm", "skip", "init", "layer", "graph_dropout")
-LISTS = ("norm",)  # kinds of which a model may have several parts side by side
 SHALLOW = 3  # layers of the model that shows if a part fits
 
 Build: TypeAlias = Callable[[Mapping[str, Any]], nn.Module]
@@ -109,17 +108,14 @@ _add_all("imbalance", init="balanced_orthogonal balanced_xavier")
 
 @dataclass(frozen=True)
 class Remedy:
-    """A part of :data:`REMEDIES` that fits a model and helps against some of the findings.
+    """A part that fits a model and helps against some of its findings.
 
     Attributes:
-        kind, name: The kind and name under which it is registered.
-        arguments: Arguments to add to the command line.
+        arguments: What to add to the command line.
         against: Positions of these findings in the list of all findings.
         options: The model's options, with this part in place.
     """
 
-    kind: str
-    name: str
     arguments: str
     against: tuple[int, ...]
     options: Mapping[str, object]
@@ -131,12 +127,12 @@ class RemedyProbe:
 
     Attributes:
         arguments: What was added to the command line; nothing for the model as it is.
-        layers: The values of its layers.
+        values: The values of its layers.
         findings: Problems found in them.
     """
 
     arguments: str
-    layers: Sequence[LayerValues]
+    values: pd.DataFrame
     findings: Sequence[Finding]
 
 
@@ -149,23 +145,21 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
     Raises:
         ValueError: A remedy names a part that is not registered.
     """
-    for remedy in chain(*REMEDIES.values()):
-        registry.get(remedy.kind, remedy.name)  # an unknown name would never be proposed
+    for known in chain(*REMEDIES.values()):
+        registry.get(known.kind, known.name)  # an unknown name would never be proposed
     found = []
     for kind in KINDS:
-        registered = registry.registered(kind)
-        classes = []
-        kept = []  # the parts of this kind that the model has
-        for present in _present(kind, options):
-            classes.append(_class(kind, present))
-            if classes[-1] is not registered.get("none"):
-                kept.append(present)
-        joins = kind in LISTS and bool(kept)
-        for name, cls in registered.items():
-            against, extra = _entries(kind, name, findings)
-            if not against or cls in classes:  # a model that has the part is not helped by it
+        present = items_of(options.get(kind) or [])
+        chosen = builder.select(kind, present, is_list=True)
+        names = [choice.part.name for choice in chosen]
+        kept = [value for value, name in zip(present, names, strict=True) if name != "none"]
+        # A model may have several norms side by side.
+        joins = kind in builder.LISTS and bool(kept)
+        for name in registry.registered(kind):
+            against, given = _entries(kind, name, findings)
+            if not against or name in names:  # a model that has the part is not helped by it
                 continue
-            part: Any = {"name": name, **extra} if extra else name
+            part: Any = {"name": name, **given}
             if joins:
                 part = [*kept, part]
             changed = {**options, kind: part}
@@ -175,26 +169,11 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
                 build({**changed, "num_layers": depth})
             except (ValueError, MisconfigurationException):
                 continue
-            arguments = _arguments(kind, name, extra, joins)
-            found.append(Remedy(kind, name, arguments, against, changed))
+            words = [f"--model.{kind}{'+' * joins} {name}"]
+            words += [f"--model.{kind}.{key} {value}" for key, value in given.items()]
+            found.append(Remedy(" ".join(words), against, changed))
     found.sort(key=lambda remedy: (-len(remedy.against), remedy.against))
     return found
-
-
-def _present(kind: str, options: Mapping[str, Any]) -> list[Any]:
-    """The parts of a kind that a model has."""
-    present = options.get(kind)
-    if present is None:
-        return []
-    return present if isinstance(present, list) else [present]
-
-
-def _class(kind: str, part: object) -> object:
-    """The class that a config names by a registered name or a class path."""
-    path = str(part)
-    if isinstance(part, Mapping):  # with options
-        path = str(part.get("name", part.get("class_path", "")))
-    return registry.registered(kind).get(path) or locate(path)
 
 
 def _entries(
@@ -211,37 +190,16 @@ def _entries(
     return tuple(against), options
 
 
-def _arguments(kind: str, name: str, extra: Mapping[str, object], joins: bool) -> str:
-    if joins:  # a plus adds to a list, and takes its options in one word
-        if not extra:
-            return f"--model.{kind}+ {name}"
-        fields = "".join(f", {key}: {value}" for key, value in extra.items())
-        return f"--model.{kind}+ '{{name: {name}{fields}}}'"
-    words = [f"--model.{kind} {name}"]
-    words += [f"--model.{kind}.{key} {value}" for key, value in extra.items()]
-    return " ".join(words)
-
-
 def tried(
     remedies: Sequence[Remedy],
     unchanged: RemedyProbe,
     build: Build,
-    measure: Callable[[nn.Module], list[LayerValues]],
+    measure: Callable[[nn.Module], pd.DataFrame],
 ) -> list[RemedyProbe]:
     """Probe the model with each remedy, sorted by the number of problems left; the unchanged model
     stands first."""
     probes = []
     for remedy in remedies:
-        layers = measure(build(remedy.options))
-        probes.append(RemedyProbe(remedy.arguments, layers, find_problems(layers)))
-    shown = {finding.symbol for finding in unchanged.findings}
-
-    def problems(probe: RemedyProbe) -> tuple[int, float]:
-        # Of two that leave equally many problems, the one that comes nearer to solving them.
-        excess = 0.0
-        for criterion in CRITERIA:
-            if criterion.symbol in shown:
-                excess += criterion.excess(probe.layers)
-        return len(probe.findings), excess
-
-    return [unchanged, *sorted(probes, key=problems)]
+        values = measure(build(remedy.options))
+        probes.append(RemedyProbe(remedy.arguments, values, find_problems(values)))
+    return [unchanged, *sorted(probes, key=lambda probe: len(probe.findings))]
