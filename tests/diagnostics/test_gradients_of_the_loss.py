@@ -47,7 +47,7 @@ def test_measures_of_every_model_in_every_loop_are_those_of_autograd(kind):
 @pytest.mark.parametrize("loop", [one_pass, two_losses, accumulated, evaluated_again])
 def test_every_call_of_a_module_under_two_names_is_a_layer_in_the_order_of_the_calls(loop):
     model, data = Drawn("aliased", 1), Data(1)
-    columns, _ = layers.autograd(model, loop, data, by_call=True)
+    columns = layers.autograd(model, loop, data, by_call=True)
     expected = layers.expected_values(columns, data.edges.numpy())
     with gnn_depth.watch(model, None, MEASURES) as watched:
         exhausted(loop, model, data)

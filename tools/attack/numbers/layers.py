@@ -5,9 +5,7 @@ enter the layers and their gradients by ``torch.autograd.grad``.
 """
 
 import copy
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,56 +13,32 @@ import lightning as L
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 import gnn_depth
-from gnn_depth.diagnostics import MEASURES, LayerMeasures, LipschitzConstants
+from gnn_depth.diagnostics import MEASURES, LayerMeasures
 from tools.attack.numbers import Trial
 from tools.attack.numbers import models as drawn
 from tools.attack.numbers.models import KINDS, LOOPS, Data, Drawn, Loop
 
-SEEDS = 1  # of each model and loop
 RATE = 0.01  # of the update
-#: Loops that a LightningModule can be written with: automatically with accumulated batches, or by
-#: hand.
-AUTOMATIC: tuple[Loop, ...] = (
-    drawn.one_pass,
-    drawn.accumulated,
-    drawn.penalty,
-    drawn.perturbed,
-    drawn.without_autograd,
-)
-BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.evaluated_again)
+#: Loops that a LightningModule writes by hand, and one that looks at gradients after the step.
+BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.accumulated, drawn.evaluated_again)
+NOT_IN_LIGHTNING: tuple[Loop, ...] = (drawn.monitored,)
 
 Values = dict[str, list[float]]
 
 
-def trials(seed: int, per_mille: int = 1000) -> Iterator[Trial]:
+def trials(seed: int) -> Iterator[Trial]:
     """Compare the values of watch and callbacks for every kind of model, in every loop."""
-    all_trials: list[tuple[str, Callable[[], str]]] = []
-    for number in range(seed, seed + SEEDS):
-        for kind in KINDS:
-            for loop in LOOPS:
-                name = f"{kind} in {loop.__name__} {number}"
-                if drawn.is_possible(kind, loop):
-                    all_trials.append((f"watch of {name}", _trial(watched, kind, loop, number)))
-                    if loop in AUTOMATIC or loop in BY_HAND:
-                        called = _trial(_called_back, kind, loop, number)
-                        all_trials.append((f"callbacks of {name}", called))
-    every = max(1000 // per_mille, 1)
-    for name, differences in all_trials[seed % every :: every]:
-        yield name, differences()
-
-
-def _trial(compare: Callable, kind: str, loop: Loop, seed: int) -> Callable[[], str]:
-    def differences() -> str:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return "; ".join(compare(Drawn(kind, seed), loop, Data(seed)))
-            except Exception as error:
-                return f"{type(error).__name__}: {error}"
-
-    return differences
+    ways = {"watch": watched, "callbacks": called_back}
+    for kind in KINDS:
+        for loop in LOOPS:
+            for name, measure in ways.items():
+                is_possible = name == "watch" or loop not in NOT_IN_LIGHTNING
+                if is_possible and drawn.is_possible(kind, loop):
+                    differences = measure(Drawn(kind, seed), loop, Data(seed))
+                    yield f"{name} of {kind} in {loop.__name__}", "; ".join(differences)
 
 
 class Column:
@@ -74,36 +48,35 @@ class Column:
         self.module = module
         self.states: list[np.ndarray] = []
         self.gradients: list[np.ndarray] = []
-        self.of_parameters: np.ndarray = np.empty(0)
-        self.update = np.nan
+        self.of_parameters: Any = 0.0
+
+    @property
+    def update(self) -> float:
+        """The size of the update beside that of the parameters."""
+        size = parameters_to_vector(self.module.parameters()).norm().item()
+        return RATE * float(np.linalg.norm(self.of_parameters)) / size
 
 
-def autograd(model: Drawn, loop: Loop, data: Data, by_call: bool) -> tuple[list[Column], Drawn]:
-    """The columns of a loop: one for each call in a pass, or for each layer; and the model after
-    it."""
+def autograd(model: Drawn, loop: Loop, data: Data, by_call: bool) -> list[Column]:
+    """The columns of a loop: one for each call in a pass, or for each layer."""
     twin = copy.deepcopy(model)
     if twin.kind == "reentrant":
         twin.kind = "checkpoint"  # gives the same numbers, and torch.autograd.grad works
-    places = list(range(len(twin.order))) if by_call else list(twin.order)
-    columns = [Column(twin.convs[place]) for place in twin.order]
-    if not by_call:
-        columns = [Column(conv) for conv in twin.convs]
-    parameters = [list(column.module.parameters()) for column in columns]
-    totals: list[list[Any]] = [[0.0] * len(of_column) for of_column in parameters]
+    columns = [Column(conv) for conv in twin.convs]
+    of_calls = [columns[place] for place in twin.order]
+    if by_call:
+        columns = of_calls = [Column(twin.convs[place]) for place in twin.order]
     # The graph is kept, as the loop itself goes backward through it, too.
     for states, loss in loop(twin, data):
         gradients = torch.autograd.grad(loss, states, retain_graph=True)
-        for place, state, gradient in zip(places, states, gradients, strict=True):
-            columns[place].states.append(state.detach().numpy())
-            columns[place].gradients.append(gradient.numpy())
-        for total, of_column in zip(totals, parameters, strict=True):
-            slopes = torch.autograd.grad(loss, of_column, retain_graph=True)
-            total[:] = [old + slope for old, slope in zip(total, slopes, strict=True)]
-    for column, total, of_column in zip(columns, totals, parameters, strict=True):
-        column.of_parameters = torch.cat([slope.flatten() for slope in total]).numpy()
-        size = torch.cat([parameter.detach().flatten() for parameter in of_column]).norm()
-        column.update = float(RATE * np.linalg.norm(column.of_parameters) / size)
-    return columns, twin
+        for column, state, gradient in zip(of_calls, states, gradients, strict=True):
+            column.states.append(state.detach().numpy())
+            column.gradients.append(gradient.numpy())
+        for column in columns:
+            parameters = list(column.module.parameters())
+            slopes = torch.autograd.grad(loss, parameters, retain_graph=True)
+            column.of_parameters = column.of_parameters + parameters_to_vector(slopes).numpy()
+    return columns
 
 
 # ---- the formulas ----
@@ -177,27 +150,12 @@ def _effective_rank(singular: np.ndarray) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def _output(module: nn.Module, kind: str, state: Tensor, edges: Tensor) -> Tensor:
-    """A layer's output at a state; the first one of a tuple."""
-    if kind == "tuple":
-        return module((state, edges))
-    out = module(state, edges)
-    return out[0] if isinstance(out, tuple) else out
-
-
-def _constant(module: nn.Module, kind: str, x: np.ndarray, edges: Tensor) -> float:
-    """The largest singular value of a layer's Jacobian, as a matrix."""
-    called = partial(_output, module, kind, edges=edges)
-    jacobian = torch.func.jacrev(called)(torch.from_numpy(x)).reshape(x.size, x.size)
-    return torch.linalg.matrix_norm(jacobian.detach(), 2).item()
-
-
 # ---- the two ways to measure ----
 
 
 def watched(model: Drawn, loop: Loop, data: Data) -> list[str]:
     """What differs in a watch: see :func:`trials`."""
-    columns, _ = autograd(model, loop, data, by_call=True)
+    columns = autograd(model, loop, data, by_call=True)
     with gnn_depth.watch(model, "convs.*", list(MEASURES)) as watch:
         drawn.exhausted(loop, model, data)
         _update(model)
@@ -214,29 +172,22 @@ def _update(model: nn.Module) -> None:
 
 
 class Trained(L.LightningModule):
-    """Trains a model by a loop, as one optimizer step of one or two batches."""
+    """Trains a model by a loop, as one step of its optimizer."""
 
     def __init__(self, model: Drawn, loop: Loop, data: Data) -> None:
         super().__init__()
         self.model, self.loop, self.data = model, loop, data
-        self.automatic_optimization = loop in AUTOMATIC
+        self.automatic_optimization = loop not in BY_HAND
         self.passes = loop(model, data)
 
-    @property
-    def batches(self) -> int:
-        return 2 if self.loop is drawn.accumulated else 1
-
     def train_dataloader(self) -> Any:
-        return torch.utils.data.DataLoader(range(self.batches))
+        return torch.utils.data.DataLoader([0])
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor | None:
         if self.automatic_optimization:
-            if self.batches > 1:  # Lightning divides by the number of accumulated batches
-                return self.batches * self.data.loss(self.model, batch_idx)
             return next(self.passes)[1]
         self.optimizers().zero_grad()
-        for _ in self.loop(self.model, self.data):
-            pass
+        drawn.exhausted(self.loop, self.model, self.data)
         self.optimizers().step()
         return None
 
@@ -244,13 +195,10 @@ class Trained(L.LightningModule):
         return torch.optim.SGD(self.parameters(), RATE)
 
 
-def _called_back(model: Drawn, loop: Loop, data: Data) -> Iterator[str]:
-    columns, _ = autograd(model, loop, data, by_call=False)
-    expected = expected_values(columns, data.edges.numpy())
-    first = [_constant(c.module, model.kind, c.states[0], data.edges) for c in columns]
-    pattern = "model.convs.*"
-    named = LayerMeasures(list(MEASURES), pattern)
-    lipschitz = LipschitzConstants(pattern, 1, 500, 1e-8)
+def called_back(model: Drawn, loop: Loop, data: Data) -> list[str]:
+    """What differs in a callback: see :func:`trials`."""
+    columns = autograd(model, loop, data, by_call=False)
+    measures = LayerMeasures(list(MEASURES), "model.convs.*")
     trainer = L.Trainer(
         max_epochs=1,
         accelerator="cpu",
@@ -259,29 +207,20 @@ def _called_back(model: Drawn, loop: Loop, data: Data) -> Iterator[str]:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        accumulate_grad_batches=2 if loop is drawn.accumulated else 1,
-        callbacks=[named, lipschitz],
+        callbacks=[measures],
     )
     trainer.fit(Trained(model, loop, data))
-    yield from different(named.frame(), expected)
-    frame = lipschitz.frame()
-    # Without autograd in a first pass, or before the loss's, the layer's input is another one.
-    yield from different(
-        frame[frame.measure == "lipschitz_measured"], {"lipschitz_measured": first}, 1e-6
-    )
+    return list(different(measures.frame(), expected_values(columns, data.edges.numpy())))
 
 
-def different(frame: Any, expected: Values, tolerance: float = 1e-9) -> Iterator[str]:
+def different(frame: Any, expected: Values) -> Iterator[str]:
     """Each measure of a frame whose values are not the expected ones, with both."""
     for name, wanted in expected.items():
         found = frame[frame.measure == name].value.to_numpy()
-        if MEASURES.get(name) and MEASURES[name].between and np.isnan(found[len(wanted) :]).all():
+        if MEASURES[name].between and np.isnan(found[len(wanted) :]).all():
             found = found[: len(wanted)]  # beside other measures the last layer is empty
-        if not _close(found, np.array(wanted), tolerance):
+        is_equal = found.shape == (len(wanted),) and np.allclose(
+            found, wanted, 1e-9, 1e-14, equal_nan=True
+        )
+        if not is_equal:
             yield f"{name} is {found.tolist()} instead of {wanted}"
-
-
-def _close(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> bool:
-    if found.shape != wanted.shape:
-        return False
-    return bool(np.allclose(found, wanted, tolerance, 1e-14, equal_nan=True))

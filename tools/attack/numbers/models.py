@@ -15,16 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn import GCNConv
 
 NODES, WIDTH = 9, 3
-KINDS = (
-    "separate",
-    "shared",
-    "aliased",
-    "keyword",
-    "tuple",
-    "outputs",
-    "checkpoint",
-    "reentrant",
-)
+KINDS = ["separate", "shared", "aliased", "keyword", "tuple", "outputs", "checkpoint", "reentrant"]
 
 
 class Aliased(nn.Module):
@@ -38,26 +29,18 @@ class Aliased(nn.Module):
         return self.conv(x, edge_index)
 
 
-class OfTuple(nn.Module):
+class OfTuple(GCNConv):
     """A layer that is called with a tuple of features and edges."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = GCNConv(WIDTH, WIDTH)
-
     def forward(self, pair: tuple[Tensor, Tensor]) -> Tensor:
-        return self.conv(*pair)
+        return super().forward(*pair)
 
 
-class ToTuple(nn.Module):
+class ToTuple(GCNConv):
     """A layer that returns a tuple of its output and something else."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = GCNConv(WIDTH, WIDTH)
-
     def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, str]:
-        return self.conv(x, edge_index), "attention"
+        return super().forward(x, edge_index), "attention"
 
 
 class Drawn(nn.Module):
@@ -68,10 +51,9 @@ class Drawn(nn.Module):
         draws = random.Random(seed)
         torch.manual_seed(seed)
         self.kind, self.enter = kind, nn.Linear(WIDTH, WIDTH)
-        kinds: dict[str, Callable[[], nn.Module]] = {"tuple": OfTuple, "outputs": ToTuple}
+        make = {"tuple": OfTuple, "outputs": ToTuple}.get(kind, GCNConv)
         count = 1 if kind == "shared" else draws.randint(2, 4)
-        make = kinds.get(kind, lambda: GCNConv(WIDTH, WIDTH))
-        self.convs = nn.ModuleList(make() for _ in range(count))
+        self.convs = nn.ModuleList(make(WIDTH, WIDTH) for _ in range(count))
         if kind == "aliased":
             self.other = Aliased(self.convs[0])
         rounds = draws.randint(2, 3) if kind in ("shared", "aliased") else 1
@@ -120,8 +102,8 @@ class Data:
 
 
 #: A loop yields, after each forward pass of the loss, the states and what is differentiated.
-Loop: TypeAlias = Callable[[Drawn, Data], Iterator[tuple[list[Tensor], Tensor]]]
 Passes: TypeAlias = Iterator[tuple[list[Tensor], Tensor]]
+Loop: TypeAlias = Callable[[Drawn, Data], Passes]
 
 
 def one_pass(model: Drawn, data: Data) -> Passes:
