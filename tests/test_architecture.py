@@ -178,12 +178,12 @@ def test_every_import_is_a_declared_dependency():
 BUDGETS = {
     "nn": 56_800,
     "data": 30_200,
-    "training": 28_800,
-    "diagnostics": 31_900,
+    "training": 29_100,
+    "diagnostics": 32_900,
     "testing": 8_100,
     "sweeps": 10_600,
     "reports": 14_400,
-    "cli": 23_400,
+    "cli": 23_700,
     "the files beside the rooms": 19_700,
 }
 NO_CODE = {

@@ -13,6 +13,7 @@ from gnn_depth.diagnostics.callbacks import (
     RepresentationSimilarity,
 )
 from gnn_depth.diagnostics.first_failure import FirstFailure
+from gnn_depth.diagnostics.jacobian import Influence, influence
 from gnn_depth.diagnostics.layer_statistics import MEASURES
 from gnn_depth.diagnostics.lipschitz import LipschitzConstants
 
@@ -25,8 +26,10 @@ __all__ = [
     "GradientExpansion",
     "GradientNorms",
     "GradientSimilarity",
+    "Influence",
     "LayerMeasures",
     "LipschitzConstants",
     "MeanAverageDistance",
     "RepresentationSimilarity",
+    "influence",
 ]

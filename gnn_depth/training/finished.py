@@ -3,16 +3,19 @@
 import io
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gnn_depth import registry
 from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
+from gnn_depth.diagnostics.jacobian import Influence, influence
 from gnn_depth.runs import choose_one, curves_text, read_result, runs_below
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
@@ -176,6 +179,32 @@ class Run:
             ValueError: A part of the model cannot be exported, or the file's name does not fit.
         """
         return export_model(self.model, Path(path))
+
+    def range(self, nodes: int = 32, largest: bool = False) -> Influence:
+        """From how far test nodes read, of a model with an output for each node: see
+        :func:`gnn_depth.diagnostics.influence`.
+
+        Args:
+            nodes: How many test nodes to measure, always the same ones.
+            largest: Measure only the largest output of each node.
+
+        Raises:
+            ValueError: The targets are those of whole graphs, or the graph is not one batch.
+        """
+        batch = getattr(self.data, "batch", None)
+        if batch is None or batch.per_graph:
+            raise ValueError("range needs a graph in one batch, with a target for each node.")
+        test = batch.test_mask.nonzero().flatten()
+        chosen = np.random.default_rng(0).permutation(len(test))[:nodes]
+        model = self.model.eval()
+        batch = batch.to(model.device)
+        return influence(
+            lambda x, graph: model(replace(batch, x=x, graph=graph)),
+            batch.x,
+            batch.graph,
+            sorted(test[chosen].tolist()),
+            largest,
+        )
 
     def __str__(self) -> str:
         return self.text or repr(self)

@@ -67,6 +67,7 @@ OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
+DEEP = 8  # layers from which on the report says from how far nodes read
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +200,29 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
                 linear = linear_metrics(model.task, data)
             except Exception as error:  # a task of the user's, for example
                 log.warning("there is no linear model to compare with: %s", error)
-        return report(recorder, model, linear)
+        text = report(recorder, model, linear)
+        if compares and len(model.stack.layers) >= DEEP:
+            text += reading(finished)
+        return text
 
-    return Run(recorder.folder, model, data, make_report)
+    finished = Run(recorder.folder, model, data, make_report)
+    return finished
+
+
+def reading(finished: Run) -> str:
+    """A line that says from how far the nodes of a deep model read; empty if it has no range."""
+    try:
+        found = finished.range(nodes=16, largest=True)
+    except ValueError:  # targets of graphs, integer features or mini-batches
+        return ""
+    hops = found.hops_within(0.9)
+    if hops is None:
+        return ""
+    layers = len(finished.model.stack.layers)
+    return (
+        f"\n90% of what {len(found.nodes)} test nodes read comes from within {hops} hops; the "
+        f"model has {layers} layers: gnn-depth range {finished.folder}"
+    )
 
 
 def _check(config: RunConfig, data: GraphDataModule) -> None:

@@ -1,0 +1,89 @@
+"""The influence by distance equals that of PyTorch Geometric and of a Jacobian by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN, BatchNorm
+from torch_geometric.utils import erdos_renyi_graph, total_influence
+
+import gnn_depth
+from gnn_depth.diagnostics import influence
+from gnn_depth.diagnostics.jacobian import hops_to
+
+
+@pytest.fixture
+def graph() -> Data:
+    torch.manual_seed(0)
+    edge_index = erdos_renyi_graph(40, 0.06)
+    return Data(x=torch.randn(40, 5, dtype=torch.float64), edge_index=edge_index)
+
+
+def test_influence_by_distance_is_that_of_pytorch_geometric(graph):
+    graph.x = graph.x.float()  # their breadth is of float32 alone
+    model = GCN(5, 8, num_layers=3, out_channels=2).eval()
+    found = influence(model, graph.x, graph.edge_index, nodes=range(40))
+    # Within four hops PyTorch Geometric sees all degrees that count.
+    torch.manual_seed(0)
+    theirs, breadth = total_influence(model, graph, 4, normalize=False)
+    ours = np.zeros(5)
+    ours[: found.by_hop.shape[1]] = found.by_hop.mean(0)[:5]
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5)
+    assert found.range == pytest.approx(breadth, rel=1e-5)
+
+
+def test_a_stack_of_the_package_is_measured_exactly(graph):
+    model = gnn_depth.DeepGNN(5, 3, hidden_channels=8, num_layers=4, norm="layer").double().eval()
+    found = influence(model, graph.x, graph.edge_index, nodes=[7])
+    jacobian = torch.autograd.functional.jacobian(lambda x: model(x, graph.edge_index)[7], graph.x)
+    by_node = jacobian.abs().sum((0, 2))
+    distance = hops_to(7, graph.edge_index, 40)
+    for hop, value in enumerate(found.by_hop[0]):
+        assert value == pytest.approx(by_node[distance == hop].sum().item(), rel=1e-10, abs=1e-14)
+    assert found.by_hop[0, 5:].sum() == 0
+
+
+def test_distances_follow_the_direction_of_edges():
+    path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    assert hops_to(3, path, 5).tolist() == [3, 2, 1, 0, -1]
+    assert hops_to(0, path, 5).tolist() == [0, -1, -1, -1, -1]
+
+
+def test_a_node_that_copies_its_fourth_neighbour_has_range_four():
+    path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    x = torch.randn(5, 2)
+    found = influence(lambda x, edge_index: x.roll(4, 0), x, path, nodes=[4])
+    assert found.range == 4
+    assert found.hops_within(0.9) == 4
+    assert found.shares.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_influence_without_a_path_is_reported_and_not_counted_as_near():
+    halves = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    x = torch.randn(4, 2)
+    found = influence(lambda x, edge_index: x - x.mean(0), x, halves, nodes=[0])
+    assert found.without_path[0] == pytest.approx(1.0)
+    assert found.hops_within(0.9) is None
+    assert "no path" in str(found)
+
+
+def test_measuring_leaves_the_modes_of_modules_and_the_running_statistics():
+    class Normed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = BatchNorm(2)
+            self.frozen = torch.nn.Linear(2, 2).eval()
+
+        def forward(self, x, edge_index):
+            return self.frozen(self.norm(x))
+
+    model = Normed()
+    influence(model, torch.randn(4, 2), torch.tensor([[0, 1], [1, 0]]), [0])
+    assert model.norm.module.num_batches_tracked == 0
+    assert model.norm.training
+    assert not model.frozen.training
+
+
+def test_integer_features_are_refused():
+    with pytest.raises(ValueError, match="int64"):
+        influence(torch.add, torch.zeros(2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
