@@ -120,9 +120,12 @@ def influence(
     if not x.is_floating_point():
         raise ValueError(f"the features are {x.dtype}: there is no derivative by them.")
     edges = edge_index.edge_index if isinstance(edge_index, Graph) else edge_index
+    chosen: Sequence[int]
     if isinstance(nodes, int):
         order = np.random.default_rng(0).permutation(len(x))
-        nodes = np.sort(order[:nodes]).tolist()
+        chosen = np.sort(order[:nodes]).tolist()
+    else:
+        chosen = nodes
     x = x.detach().clone().requires_grad_()
     modes: list[tuple[nn.Module, bool]] = []
     if isinstance(model, nn.Module):
@@ -132,10 +135,10 @@ def influence(
         out = model(x, edge_index)
     for module, was_training in modes:
         module.training = was_training
-    distances = [hops_to(node, edges, len(x)) for node in nodes]
-    by_hop = np.zeros((len(nodes), max(int(one.max()) for one in distances) + 1))
-    without_path = np.zeros(len(nodes))
-    for row, (node, distance) in enumerate(zip(nodes, distances, strict=True)):
+    distances = [hops_to(node, edges, len(x)) for node in chosen]
+    by_hop = np.zeros((len(chosen), max(int(one.max()) for one in distances) + 1))
+    without_path = np.zeros(len(chosen))
+    for row, (node, distance) in enumerate(zip(chosen, distances, strict=True)):
         outputs = out[node].flatten()
         if largest:
             outputs = outputs.max()[None]
@@ -147,7 +150,7 @@ def influence(
         summed = torch.bincount(distance[reached], total[reached])
         by_hop[row, : len(summed)] = summed.cpu()
         without_path[row] = total[~reached].sum().item()
-    return Influence(np.asarray(nodes), by_hop, without_path)
+    return Influence(np.asarray(chosen), by_hop, without_path)
 
 
 def hops_to(node: int, edge_index: Tensor, num_nodes: int) -> Int[Tensor, " nodes"]:

@@ -43,6 +43,16 @@ def test_a_stack_of_the_package_is_measured_exactly(graph):
     assert found.by_hop[0, 5:].sum() == 0
 
 
+@pytest.mark.parametrize("variant", [{"checkpoint_every": 2}, {"reversible": 2}])
+def test_stacks_that_recompute_their_states_go_backwards_for_every_node(graph, variant):
+    options = {"hidden_channels": 8, "num_layers": 6, "skip": "residual", **variant}
+    model = gnn_depth.DeepGNN(5, 3, **options).double()
+    found = influence(model, graph.x, graph.edge_index, [3, 4])
+    for row, node in enumerate(found.nodes):
+        alone = influence(model, graph.x, graph.edge_index, [int(node)]).by_hop[0]
+        assert found.by_hop[row, : len(alone)] == pytest.approx(alone, rel=1e-9)
+
+
 def test_distances_follow_the_direction_of_edges():
     path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     assert hops_to(3, path, 5).tolist() == [3, 2, 1, 0, -1]

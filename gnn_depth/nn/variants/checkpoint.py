@@ -7,7 +7,7 @@ A snapshot of what the computation depends on lets the backward pass repeat it e
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -104,7 +104,15 @@ class Snapshot:
 
     def contexts(self) -> tuple[nullcontext[None], AbstractContextManager[None]]:
         """The contexts of the first and of the second computation."""
-        return nullcontext(), self.restored()
+        return nullcontext(), self
+
+    # A second backward pass, as with retain_graph, enters the context again.
+    def __enter__(self) -> None:
+        self.entered = self.restored()
+        self.entered.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.entered.__exit__(*error)
 
     @contextmanager
     def restored(self) -> Iterator[None]:
