@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -315,17 +314,18 @@ class Graph:
         """The same graph for a pass in which layers drop entries of messages with probability p."""
         return self.once(("dropping_messages", p), lambda: self._replace(message_dropout=p))
 
-    def rows(self, heads: int) -> "EdgeRows":
-        """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
+    @property
+    def rows(self) -> EdgeRows:
+        """The edges as rows of a sparse matrix."""
         shape = (self.num_nodes, self.num_sources)
-        return self.once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
+        return self.once("rows", lambda: EdgeRows(self.source, self.target, shape))
 
     @property
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
         return self.once(
             "edge_ids",
-            lambda: torch.arange(self.num_edges, device=self.device, dtype=self.rows(1).ptr.dtype),
+            lambda: torch.arange(self.num_edges, device=self.device, dtype=self.rows.ptr.dtype),
         )
 
     @property
@@ -336,7 +336,7 @@ class Graph:
     def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
             return None
-        order = self.rows(1).transposed_order
+        order = self.rows.transposed_order
         # The edges of an undirected graph, sorted by source, mirror those sorted by target.
         if not torch.equal(self.source[order], self.target):
             return None
@@ -417,7 +417,7 @@ class Graph:
         if key not in self._derived:
             # Tensors that are made in inference mode could not be trained with later, and those
             # that are made inside a transform are of no use outside it.
-            with torch.inference_mode(False), torch_internals.outside_transforms():
+            with torch.inference_mode(False), torch_internals.outside_traces(self.source):
                 self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 
@@ -425,24 +425,18 @@ class Graph:
         return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-def _state_of(edge_index: Tensor) -> Any:
+def _state_of(edge_index: Tensor) -> Tensor | int | None:
     """Record for _is_unchanged: a copy of the entries on the CPU, elsewhere torch's version."""
     if edge_index.device.type == "cpu":
-        return _as_numpy(edge_index).copy(order="K")
+        return edge_index.clone()
     return torch_internals.version(edge_index)
 
 
-def _is_unchanged(edge_index: Tensor, state: Any) -> bool:
-    if edge_index.device.type == "cpu":
-        return np.array_equal(_as_numpy(edge_index), state)
+def _is_unchanged(edge_index: Tensor, state: Tensor | int | None) -> bool:
+    if isinstance(state, Tensor):
+        return torch.equal(edge_index, state)
     # Comparing entries would wait for the device. A tensor of inference mode counts no versions.
-    return isinstance(state, int) and torch_internals.version(edge_index) == state
-
-
-def _as_numpy(x: Tensor) -> Any:
-    # NumPy compares integers three times as fast as torch. Unlike x.numpy(), this leaves the
-    # storage of x resizable.
-    return np.from_dlpack(x)
+    return state is not None and torch_internals.version(edge_index) == state
 
 
 def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:

@@ -5,7 +5,8 @@ tests/test_torch_internals.py fails where a new PyTorch changes one of them.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -22,46 +23,54 @@ def embedding_bag(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None)
     return sums
 
 
-def reshaped(x: Tensor, shape: list[int]) -> Tensor:
-    """Give a new tensor, which nothing else holds, another shape.
+def is_traced() -> bool:
+    """True while PyTorch compiles, exports, traces, transforms or only imitates a computation.
 
-    The result of ``view`` is marked as a view, and autograd adds no gradient to a view in place.
+    It then has to see every operation: a kernel of ours would hide what it does.
     """
-    out: Tensor = torch.ops.aten._unsafe_view(x, shape)
-    return out
+    # First what the compiler knows to be true: it cannot follow the other questions.
+    return bool(
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+        # Fake tensors and ``make_fx``.
+        or torch._C._len_torch_dispatch_stack()
+    )
 
 
-def onednn_linear(left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
-    r"""Compute :math:`A B^\top` plus a row by oneDNN.
+def is_ordinary(x: Tensor) -> bool:
+    """True for a tensor whose numbers lie in memory as they are.
 
-    Torch's public products choose MKL for float32, on processors where oneDNN is faster too.
+    A subclass may mean something else by them, a tensor of a transform or a fake one has none, and
+    some tensors are the negative of their numbers, or zero without any.
     """
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, row, "none", [], "")
-    return out
+    if type(x) not in (Tensor, nn.Parameter):
+        return False
+    return torch._C._dispatch_keys(x).raw_repr() in _ordinary_keys(x.device.type)
 
 
-def is_transforming() -> bool:
-    """True inside a transform of ``torch.func``; ``Function.apply`` asks the same way."""
-    return torch._C._are_functorch_transforms_active()
+@cache
+def _ordinary_keys(device: str) -> set[int]:
+    keys = set()
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            keys.add(torch._C._dispatch_keys(torch.empty(0, device=device)).raw_repr())
+    return keys
 
 
-def outside_transforms() -> AbstractContextManager[object]:
-    """Leave the transforms of ``torch.func`` for a while: tensors made meanwhile belong to none."""
-    if not is_transforming():
-        return nullcontext()
+def outside_traces(x: Tensor) -> AbstractContextManager[object]:
+    """Leave all transforms and modes for a while, unless they made x: what is computed from it
+    meanwhile is of use later."""
+    stack = ExitStack()
+    if torch.compiler.is_compiling() or not is_ordinary(x):
+        return stack
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+    from torch.utils._python_dispatch import _disable_current_modes
 
-    return temporarily_clear_interpreter_stack()
-
-
-def is_wrapped(x: Tensor) -> bool:
-    """True for a tensor that stands for another one inside a transform of ``torch.func``."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(x)
-
-
-def in_forward_mode() -> bool:
-    """True inside a level of forward-mode differentiation: elsewhere unpacking a tangent fails."""
-    return torch.autograd.forward_ad._current_level >= 0
+    stack.enter_context(temporarily_clear_interpreter_stack())
+    stack.enter_context(_disable_current_modes())
+    return stack
 
 
 def has_hooks(module: nn.Module) -> bool:

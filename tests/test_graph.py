@@ -55,7 +55,7 @@ def test_gcn_weights_agree_with_pytorch_geometric(drawn):
 def test_what_is_derived_is_computed_once(graph):
     assert graph.with_self_loops() is graph.with_self_loops()
     assert graph.gcn_weights(torch.float32) is graph.gcn_weights(torch.float32)
-    assert graph.rows(2) is graph.rows(2)
+    assert graph.rows is graph.rows
     assert graph.to("cpu") is graph
 
 
@@ -67,7 +67,7 @@ def test_what_was_derived_in_inference_mode_can_be_trained_with(graph):
 
 
 def test_another_device_gets_its_own_derived_tensors(graph):
-    graph.rows(2)
+    graph.rows.csr(False)
     moved = graph.to("meta")
     assert moved.source.device.type == moved.ptr.device.type == "meta"
     assert not moved._derived
@@ -103,7 +103,7 @@ def test_edges_and_graphs_that_do_not_fit_are_refused_with_the_first_fault(edges
 
 
 def test_a_pickled_graph_leaves_behind_what_it_derived(graph):
-    graph.with_self_loops().rows(8)
+    graph.with_self_loops().rows.csr(False)
     again = pickle.loads(pickle.dumps(graph))
     assert not again._derived
     assert torch.equal(again.edge_index, graph.edge_index)
@@ -137,26 +137,20 @@ def blocks(draw):
     return torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), num_nodes, num_nodes + others
 
 
-@given(blocks(), st.integers(1, 3))
-def test_a_block_has_pointers_for_its_targets_and_rows_that_reach_all_its_sources(drawn, heads):
+@given(blocks())
+def test_a_block_has_pointers_for_its_targets_and_rows_that_reach_all_its_sources(drawn):
     edge_index, num_nodes, num_sources = drawn
     block = Graph(edge_index, num_nodes, num_sources=num_sources)
     assert as_multiset(block.edge_index) == as_multiset(edge_index)
     assert torch.equal(block.in_degree, torch.bincount(edge_index[1], minlength=num_nodes))
-    rows = block.rows(heads)
-    assert rows.shape == (num_nodes * heads, num_sources * heads)
-    assert (len(rows.ptr), len(rows.transposed_ptr)) == (
-        num_nodes * heads + 1,
-        num_sources * heads + 1,
-    )
+    rows = block.rows
+    assert rows.shape == (num_nodes, num_sources)
     dense = torch.zeros(num_nodes, num_sources).index_put_(
         (edge_index[1], edge_index[0]), torch.ones(1), True
     )
-    assert torch.equal(
-        pattern(rows.ptr, rows.source, rows.shape), torch.kron(dense, torch.eye(heads))
-    )
+    assert torch.equal(pattern(rows.ptr, rows.source, rows.shape), dense)
     transposed = pattern(rows.transposed_ptr, rows.transposed_target, rows.shape[::-1])
-    assert torch.equal(transposed, torch.kron(dense, torch.eye(heads)).t())
+    assert torch.equal(transposed, dense.t())
 
 
 def pattern(ptr, neighbour, shape):
@@ -290,12 +284,6 @@ def test_a_stack_computes_with_the_edges_as_they_are_now(graph):
     by_data(edges)
     assert torch.equal(stack(x, edges), stack(x, edges.clone()))
     assert not torch.equal(stack(x, edges), before)
-
-
-def test_making_a_graph_leaves_the_memory_of_its_edge_index_resizable(graph):
-    edges = graph.edge_index.clone()
-    Graph.of(edges, 9)
-    assert edges.untyped_storage().resizable()
 
 
 def test_of_several_self_loops_at_a_node_the_last_weight_stays():

@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from gnn_depth import torch_internals
 
@@ -19,42 +22,95 @@ def test_bags_are_summed(dtype, weighted):
     torch.testing.assert_close(torch_internals.embedding_bag(x, index, ptr, weights), wanted)
 
 
-def test_another_shape_of_a_new_tensor_shares_its_memory_and_is_no_view():
-    x = torch.randn(6)
-    out = torch_internals.reshaped(x, [2, 3])
-    assert torch.equal(out, x.view(2, 3))
-    assert out.data_ptr() == x.data_ptr()
-    assert not out._is_view()
+def vmapped(function, x):
+    torch.func.vmap(function)(x[:, None])
 
 
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
-@pytest.mark.parametrize("row", [torch.randn(4), None])
-def test_a_product_by_onednn_is_that_of_torch(row):
-    left, right = torch.randn(5, 3), torch.randn(4, 3)
-    wanted = torch.nn.functional.linear(left, right, row)
-    torch.testing.assert_close(torch_internals.onednn_linear(left, right, row), wanted)
+def differentiated_forwards(function, x):
+    with forward_ad.dual_level():
+        function(x)
 
 
-def test_transforms_and_the_tensors_that_they_wrap_are_known():
+def imitated(function, x):
+    with FakeTensorMode() as mode:
+        function(mode.from_tensor(x))
+
+
+def optimized(function, x):
+    torch.compile(function, backend="eager")(x)
+
+
+TRACES = {
+    "torch.func.grad": lambda function, x: torch.func.grad(function)(x),
+    "torch.func.vmap": vmapped,
+    "forward mode": differentiated_forwards,
+    "fake tensors": imitated,
+    "make_fx": lambda function, x: make_fx(function)(x),
+    "torch.jit.trace": lambda function, x: torch.jit.trace(function, x, check_trace=False),
+    "torch.compile": optimized,
+    "torch.export": lambda function, x: torch.export.export(AsModule(function), (x,)),
+}
+
+
+class AsModule(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+def test_it_is_known_that_a_computation_is_traced(trace):
     seen = []
 
     def function(x):
-        seen.append((torch_internals.is_transforming(), torch_internals.is_wrapped(x)))
+        seen.append(torch_internals.is_traced())
         return x.sum()
 
-    x = torch.randn(3)
-    torch.func.grad(function)(x)
-    torch.func.vmap(function)(x[:, None])
-    torch.func.jvp(function, (x,), (x,))
-    function(x)
-    assert seen == [(True, True), (True, True), (True, True), (False, False)]
+    trace(function, torch.ones(3))
+    assert seen
+    assert all(seen)
+    assert not torch_internals.is_traced()
 
 
-def test_levels_of_forward_mode_differentiation_are_known():
-    assert not torch_internals.in_forward_mode()
-    with torch.autograd.forward_ad.dual_level():
-        assert torch_internals.in_forward_mode()
-    assert not torch_internals.in_forward_mode()
+class Sub(torch.Tensor):
+    pass
+
+
+ORDINARY = {
+    "tensor": torch.ones(3),
+    "parameter": torch.nn.Parameter(torch.ones(3)),
+    "part": torch.ones(3, 4)[:, 1],
+    "subclass": torch.ones(3).as_subclass(Sub),
+    "negative": torch.ones(3, dtype=torch.complex64).conj().imag,
+    "zero": torch._efficientzerotensor((3,)),
+    "sparse": torch.eye(3).to_sparse(),
+    "csr": torch.eye(3).to_sparse_csr(),
+    "meta": torch.ones(3, device="meta"),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_it_is_known_which_tensors_have_their_numbers_in_memory(name):
+    is_ordinary = name in ("tensor", "parameter", "part", "meta")
+    assert torch_internals.is_ordinary(ORDINARY[name]) == is_ordinary
+    with torch.inference_mode():
+        assert torch_internals.is_ordinary(torch.ones(3))
+
+
+def test_tensors_of_transforms_are_not_ordinary():
+    seen = []
+
+    def function(x):
+        seen.append(torch_internals.is_ordinary(x))
+        return x.sum()
+
+    for name in ("torch.func.grad", "torch.func.vmap", "fake tensors"):
+        TRACES[name](function, torch.ones(3))
+    assert seen == [False] * 3
 
 
 def test_operations_in_place_are_counted_except_in_inference_mode():

@@ -1,10 +1,10 @@
 """Linear map of dense or sparse features, with an optional weight norm."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.segments import targets
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.parts import Matrix, Outputs, WeightNorm
@@ -26,7 +26,7 @@ def mapped(x: Tensor | SparseFeatures, weight: Tensor, bias: Tensor | None = Non
     """The map :math:`W x_i + b` of dense or sparse features."""
     if isinstance(x, SparseFeatures):
         return x.linear(weight, bias)
-    return linear(x, weight, bias)
+    return F.linear(x, weight, bias)
 
 
 class Linear(nn.Linear):

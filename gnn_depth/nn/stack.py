@@ -41,6 +41,7 @@ from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
 from gnn_depth.nn.variants.compile import compile_blocks
+from gnn_depth.nn.variants.export import ExportedGraph
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described
@@ -305,10 +306,11 @@ class DeepGNN(nn.Module):
             ValueError: x has another width than ``in_channels``, or another number of nodes than
                 the graph, or the edges have weights or features that a layer does not read.
         """
-        if (
-            torch.compiler.is_exporting()
-        ):  # what can be checked then holds, and the norms have their last state
-            assert isinstance(graph, Graph)
+        if torch.compiler.is_exporting() or torch.jit.is_tracing():
+            # What can be checked then holds, and the norms have their last state. Of a graph that
+            # is made of edges now, a trace would keep some numbers.
+            if isinstance(graph, Tensor):
+                graph = ExportedGraph(graph, x.shape[0])
             thinned = graph
         else:
             graph = self._check_inputs(x, graph)

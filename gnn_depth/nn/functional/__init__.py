@@ -4,12 +4,12 @@ from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
 from gnn_depth.nn.functional.blocks import convolution, elu, group_sort
 from gnn_depth.nn.functional.dropout import dropout
-from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,
     first_rows,
     graph_mean,
+    head_dots,
     padded,
     segment_max,
     segment_softmax,
@@ -38,7 +38,6 @@ __all__ = [
     "graph_mean",
     "group_sort",
     "head_dots",
-    "linear",
     "neighbourhood_size",
     "padded",
     "segment_max",

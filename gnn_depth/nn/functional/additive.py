@@ -30,16 +30,13 @@ CHUNK = 2**18
 class _Additive(Function):
     @staticmethod
     def forward(
-        x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
+        ctx: Any, x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
     ) -> Tensor:
+        ctx.graph, ctx.slope = graph, slope
+        ctx.save_for_backward(x_dst_NHC, x_src_SHC, att_HC)
         if kernels.serve(graph, x_dst_NHC, x_src_SHC, att_HC):
             return kernels.additive_scores(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
         return _scores(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x_dst_NHC, x_src_SHC, att_HC, ctx.graph, ctx.slope = inputs
-        ctx.save_for_backward(x_dst_NHC, x_src_SHC, att_HC)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

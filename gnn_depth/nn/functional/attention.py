@@ -19,9 +19,14 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.dropout import draw_mask, dropout_by
-from gnn_depth.nn.functional.linear import head_dots
 from gnn_depth.nn.functional.rules import by_kernel
-from gnn_depth.nn.functional.segments import at_source, at_target, segment_softmax, targets
+from gnn_depth.nn.functional.segments import (
+    at_source,
+    at_target,
+    head_dots,
+    segment_softmax,
+    targets,
+)
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
 

@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
@@ -94,7 +93,7 @@ def _convolution(
     relu: bool,
     residual: bool,
 ) -> Tensor:
-    y = aggregate(edge_weights, linear(x, weight), graph)
+    y = aggregate(edge_weights, F.linear(x, weight), graph)
     if bias is not None:
         y = y + bias
     if relu:

@@ -89,7 +89,9 @@ def _threshold(p: float) -> int:
 
 class _Dropout(Function):
     @staticmethod
-    def forward(x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
+        ctx.p, ctx.rows = p, rows
+        ctx.save_for_backward(seed)
         if rows is None and kernels.serve(None, x):
             return kernels.drop_by_hash(x, kernels.Mask(seed, p, _threshold(p)))
         # The same as kept(), in place, which is faster.
@@ -98,11 +100,6 @@ class _Dropout(Function):
         bits.bitwise_xor_(bits >> 16).mul_(FIRST).bitwise_right_shift_(1)
         # A product with bytes is faster than torch.where.
         return x * (bits >= _threshold(p)).view(torch.uint8) * (1 / (1 - p))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, seed, ctx.p, ctx.rows = inputs
-        ctx.save_for_backward(seed)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

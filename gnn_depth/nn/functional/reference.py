@@ -1,4 +1,4 @@
-"""The reference form of the functions, for exported and compiled models.
+"""The reference form of the functions, for models that PyTorch traces or transforms.
 
 They take any order of edges, keep a number for each edge, head and channel, and need no operator
 but PyTorch's own. Every function here has the arguments of the fast one that it stands for.
@@ -6,17 +6,10 @@ but PyTorch's own. Every function here has the arguments of the fast one that it
 
 # N nodes, E edges, H heads, C channels
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-
-
-def is_traced() -> bool:
-    """True while ``torch.export`` or ``torch.compile`` traces a model: the one switch between fast
-    and reference forms."""
-    return torch.compiler.is_compiling()
 
 
 def spread(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
@@ -45,7 +38,8 @@ def largest(values_EH: Tensor, graph: Graph) -> Tensor:
 
 def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
     """The softmax over the edges into each node."""
-    shifted_EH = scores_EH - spread(largest(scores_EH, graph), graph, False)
+    # A shift changes nothing, so it needs no derivative.
+    shifted_EH = scores_EH - spread(largest(scores_EH.detach(), graph), graph, False)
     weights_EH = shifted_EH.exp()
     return weights_EH / spread(collect(weights_EH, graph, False), graph, False)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth import torch_internals
-from gnn_depth.nn.functional.reference import is_traced
+from gnn_depth.torch_internals import is_traced
 
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -30,34 +30,19 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
 
 
 def differentiable(
-    function: type[Function], reference: Callable[..., Tensor] | None = None
+    function: type[Function], reference: Callable[..., Tensor]
 ) -> Callable[..., Tensor]:
     """Call an autograd function in the fastest way that the moment allows.
 
-    Transforms of ``torch.func`` need a separate ``setup_context``, and torch then inspects the
-    function's signature in every call, which is slow. So outside transforms ``forward`` does both.
-
     Args:
         function: The function.
-        reference: The same function in PyTorch's own operators, for exported and compiled models;
-            None for a function that they do not reach.
+        reference: The same function in PyTorch's own operators, for models that are traced.
     """
 
-    def forward(ctx: Any, *inputs: Any) -> Any:
-        output = function.forward(*inputs)
-        function.setup_context(ctx, inputs, output)
-        return output
-
-    # A setup_context of torch's own tells Function.apply that forward takes the context.
-    methods = {"forward": staticmethod(forward), "setup_context": Function.setup_context}
-    eager: Any = type(function.__name__, (function,), methods)
-
     def call(*args: Any) -> Tensor:
-        if reference is not None and is_traced():
+        if is_traced():
             return reference(*args)
-        if torch_internals.is_transforming():
-            return function.apply(*args)  # type: ignore[no-untyped-call]
-        return eager.apply(*args)
+        return function.apply(*args)  # type: ignore[no-untyped-call]
 
     return call
 

@@ -15,6 +15,9 @@ from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import bag_sum, differentiable
 from gnn_depth.nn.native import kernels
 
+# Sums over fewer numbers than a vector register holds are computed one number at a time.
+NARROW = 16
+
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
     """The rows of the targets among those of the sources: on a block the first, otherwise all."""
@@ -74,13 +77,9 @@ class _Spread(Function):
     """From nodes to the edges that end (or, from_source, start) there: the adjoint of _Collect."""
 
     @staticmethod
-    def forward(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
+    def forward(ctx: Any, values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
+        ctx.graph, ctx.from_source = graph, from_source
         return reference.spread(values_NH, graph, from_source)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.graph, ctx.from_source = inputs
-        ctx.save_for_backward()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -91,18 +90,14 @@ class _Collect(Function):
     """The sum over the edges that end (or, to_source, start) at each node."""
 
     @staticmethod
-    def forward(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
+    def forward(ctx: Any, values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
+        ctx.graph, ctx.to_source = graph, to_source
         if kernels.serve(graph, values_EH):
             return kernels.sum_edges(values_EH, graph, to_source)
-        rows = graph.rows(1)
+        rows = graph.rows
         if to_source:
             return bag_sum(values_EH, rows.transposed_order, rows.transposed_ptr)
         return bag_sum(values_EH, graph.edge_ids, rows.ptr)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.graph, ctx.to_source = inputs
-        ctx.save_for_backward()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -111,13 +106,11 @@ class _Collect(Function):
 
 class _Max(Function):
     @staticmethod
-    def forward(values_EH: Tensor, graph: Graph) -> Tensor:
-        return _largest(values_EH, graph)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        values_EH, ctx.graph = inputs
-        ctx.save_for_backward(values_EH.detach(), output.detach())
+    def forward(ctx: Any, values_EH: Tensor, graph: Graph) -> Tensor:
+        largest_NH = _largest(values_EH, graph)
+        ctx.graph = graph
+        ctx.save_for_backward(values_EH.detach(), largest_NH.detach())
+        return largest_NH
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -128,19 +121,18 @@ class _Max(Function):
 
 class _Softmax(Function):
     @staticmethod
-    def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
+    def forward(ctx: Any, scores_EH: Tensor, graph: Graph) -> Tensor:
         if kernels.serve(graph, scores_EH):
-            return kernels.softmax_forward(scores_EH, graph)
-        # Without the shift to a maximum of 0, large scores would overflow.
-        shift_NH = _largest(scores_EH, graph)
-        weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
-        total_NH = segment_sum(weights_EH, graph)
-        return weights_EH.div_(total_NH.index_select(0, graph.target))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.graph = inputs
-        ctx.save_for_backward(output)
+            alpha_EH = kernels.softmax_forward(scores_EH, graph)
+        else:
+            # Without the shift to a maximum of 0, large scores would overflow.
+            shift_NH = _largest(scores_EH, graph)
+            alpha_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
+            total_NH = segment_sum(alpha_EH, graph)
+            alpha_EH.div_(total_NH.index_select(0, graph.target))
+        ctx.graph = graph
+        ctx.save_for_backward(alpha_EH)
+        return alpha_EH
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -195,3 +187,21 @@ def graph_mean(
     sums = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, graph.node_to_graph, x)
     sizes = graph.graph_sizes.clamp_min(1)[:, None].to(x.dtype)
     return (sums / sizes).index_select(0, graph.node_to_graph)
+
+
+def head_dots(
+    x: Float[Tensor, "nodes heads channels"], *vectors: Float[Tensor, "heads channels"]
+) -> tuple[Float[Tensor, "nodes heads"], ...]:
+    r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
+
+    Narrow heads use one matrix product with the vectors on a block diagonal, which is faster.
+    There, a single infinite entry makes all products of its node NaN.
+    """
+    heads, channels = x.shape[1:]
+    # Of two types, the sum is in the wider one, and the matrix product takes one only.
+    has_one_type = all(a.dtype == x.dtype for a in vectors)
+    if channels >= NARROW or not has_one_type:
+        return tuple((x * a).sum(-1) for a in vectors)
+    diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
+    blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])
+    return torch.split(F.linear(x.flatten(1), blocks), heads, 1)

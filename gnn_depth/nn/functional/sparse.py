@@ -28,27 +28,24 @@ with warnings.catch_warnings():  # torch warns once that CSR is in beta, which u
 
 class _SpMM(Function):
     @staticmethod
-    def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
-        if kernels.serve(graph, x_NHC, weights_EH):
-            return kernels.sum_rows(weights_EH, x_NHC, graph, transposed)
-        heads, channels = x_NHC.shape[1:]
-        ptr, neighbour, order = graph.rows(heads).csr(transposed)
-        weights = weights_EH.flatten()
-        if order is not None:
-            weights = weights.index_select(0, order)
-        sums = bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights)
-        # No view, so that autograd may add another gradient in place.
-        return torch_internals.reshaped(sums, [len(sums) // heads, heads, channels])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
+    def forward(
+        ctx: Any, weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool
+    ) -> Tensor:
+        ctx.graph, ctx.transposed, ctx.dtype = graph, transposed, x_NHC.dtype
         # With fixed weights the backward pass does not need x, so x is not kept.
-        ctx.dtype = x_NHC.dtype
         kept: Tensor | None = None
         if ctx.needs_input_grad[0]:
             kept = x_NHC
         ctx.save_for_backward(weights_EH, kept)
+        if kernels.serve(graph, x_NHC, weights_EH):
+            return kernels.sum_rows(weights_EH, x_NHC, graph, transposed)
+        ptr, neighbour, order = graph.rows.csr(transposed)
+        if order is not None:
+            weights_EH = weights_EH.index_select(0, order)
+        sums = []
+        for weights, x in zip(weights_EH.unbind(1), x_NHC.unbind(1), strict=True):
+            sums.append(bag_sum(x, neighbour, ptr, weights))
+        return torch.stack(sums, 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -68,31 +65,29 @@ class _SpMM(Function):
 
 class _SDDMM(Function):
     @staticmethod
-    def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
+    def forward(ctx: Any, query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
+        ctx.graph = graph
+        ctx.save_for_backward(query_NHC, key_NHC)
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        # torch's product keeps at most one number for each pair of nodes.
-        if graph.num_edges > graph.num_nodes * graph.num_sources:
-            return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
+        # torch's product keeps at most one number for each pair of nodes, and knows no subclasses.
+        has_repeated = graph.num_edges > graph.num_nodes * graph.num_sources
+        if has_repeated or not torch_internals.is_ordinary(query_NHC):
+            return reference.sddmm(query_NHC, key_NHC, graph).to(dtype)
         if kernels.serve(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
         wide = torch.promote_types(dtype, torch.float32)  # its product knows no narrower type
-        query = query_NHC.flatten(0, 1).to(wide).contiguous()
-        key = key_NHC.flatten(0, 1).to(wide).contiguous()
-        rows = graph.rows(query_NHC.shape[1])
-        zeros = query.new_zeros(rows.source.numel())
-        pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, zeros, rows.shape)
-        # Write into the pattern itself: a new one would also copy its structure, which takes a
-        # third of the time.
-        torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern)
-        products = pattern.values().to(dtype)
-        if rows.inverse is not None:
-            products = products.index_select(0, rows.inverse)
-        return products.view(-1, query_NHC.shape[1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        query_NHC, key_NHC, ctx.graph = inputs
-        ctx.save_for_backward(query_NHC, key_NHC)
+        rows = graph.rows
+        queries, keys = query_NHC.to(wide).unbind(1), key_NHC.to(wide).unbind(1)
+        products = []
+        for query, key in zip(queries, keys, strict=True):
+            zeros = query.new_zeros(graph.num_edges)
+            pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, zeros, rows.shape)
+            # Write into the pattern itself: a new one would also copy its structure, which takes a
+            # third of the time.
+            factors = query.contiguous(), key.contiguous().t()
+            torch.sparse.sampled_addmm(pattern, *factors, beta=0.0, out=pattern)
+            products.append(pattern.values())
+        return torch.stack(products, 1).to(dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

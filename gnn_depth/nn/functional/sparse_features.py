@@ -68,9 +68,10 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     non-zeros compared here, which are spread over all rows: give ``x.clone()`` after a smaller one.
     Features that need a gradient stay dense.
     """
-    if torch.compiler.is_exporting():
+    # Exported models take dense features, and so does what is differentiated by them.
+    if torch_internals.is_traced() or x.requires_grad:
         return x
-    if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
+    if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point():
         return x
     known: _Known | None = _KNOWN.get(x)  # type: ignore[no-untyped-call]
     if known is None or not known.is_of(x):
@@ -111,15 +112,10 @@ class _Known:
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
-def _is_differentiated(x: Tensor) -> bool:
-    # A tensor of a transform of torch.func, or with a forward-mode derivative.
-    return x.requires_grad or torch_internals.is_wrapped(x) or torch_internals.in_forward_mode()
-
-
 def sparse_form(x: Tensor) -> SparseFeatures:
     """The sparse form of a matrix of features."""
     row, column = x.nonzero(as_tuple=True)
-    rows = EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1)
+    rows = EdgeRows(column, row, (x.shape[0], x.shape[1]))
     positions = (row * x.shape[1] + column).int()
     return SparseFeatures(x[row, column], positions, rows)
 
@@ -128,7 +124,8 @@ class _Product(Function):
     """The matrix, or its transpose, times a dense one; each is the gradient of the other."""
 
     @staticmethod
-    def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
+    def forward(ctx: Any, dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
+        ctx.x, ctx.transposed = x, transposed
         ptr, index, order = x.rows.csr(transposed)
         values = x.values
         if order is not None:
@@ -136,13 +133,15 @@ class _Product(Function):
         return bag_sum(dense, index, ptr, values).to(dense.dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.x, ctx.transposed = inputs
-        ctx.save_for_backward()
-
-    @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return _product(grads[0], ctx.x, not ctx.transposed), None, None
 
 
-_product = differentiable(_Product)
+def _reference(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
+    matrix = x.dense()
+    if transposed:
+        matrix = matrix.t()
+    return matrix.to(dense.dtype) @ dense
+
+
+_product = differentiable(_Product, _reference)

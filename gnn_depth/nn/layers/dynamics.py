@@ -4,12 +4,12 @@ Each returns its input plus a small change, so a stack of them needs no skip con
 activation: use ``activation: identity``.
 """
 
-import warnings
 from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch_geometric.nn.inits import zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
@@ -46,8 +46,42 @@ class _Step(Layer):
         self.step_size = step_size
 
 
+class _AntisymmetricStep(_Step):
+    """A step with antisymmetric weights of the node itself, and whatever a subclass adds."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        step_size: Positive,
+        damping: NonNegative,
+        bias: bool,
+    ) -> None:
+        super().__init__(in_channels, out_channels, step_size)
+        self.damping = damping
+        self.lin = Linear(out_channels, out_channels, bias=False)
+        self.bias = make_bias(out_channels, bias)
+
+    def reset_parameters(self) -> None:
+        for linear in self.children():
+            linear.reset_parameters()  # type: ignore[operator]
+        zeros(self.bias)
+
+    def map(self, own: Tensor) -> Tensor:
+        r"""The rows of the state times :math:`(W - W^\top - \gamma I)^\top`."""
+        weight = self.lin.normed_weight
+        # The damping needs no identity matrix.
+        return own @ (weight.t() - weight) - self.damping * own
+
+    def step(self, own: Tensor, change: Tensor) -> Tensor:
+        """The next state, given the present one and the argument of the tanh without the bias."""
+        if self.bias is not None:
+            change = change + self.bias
+        return own + self.step_size * torch.tanh(change)
+
+
 @register("layer", "antisymmetric")
-class Antisymmetric(_Step):
+class Antisymmetric(_AntisymmetricStep):
     r"""A-DGN: a step with antisymmetric weights, so that states neither vanish nor explode.
 
     .. math::
@@ -80,38 +114,26 @@ class Antisymmetric(_Step):
         aggregation: Literal["gcn", "sum"] = "gcn",
         bias: bool = True,
     ) -> None:
-        super().__init__(in_channels, out_channels, step_size)
-        self.damping = damping
+        super().__init__(in_channels, out_channels, step_size, damping, bias)
         self.aggregation = aggregation
-        self.lin = Linear(out_channels, out_channels, bias=False)
         self.lin_neighbours = Linear(out_channels, out_channels, bias=False)
-        self.bias = make_bias(out_channels, bias)
-
-    def reset_parameters(self) -> None:
-        self.lin.reset_parameters()
-        self.lin_neighbours.reset_parameters()
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
         x = padded(x, self.out_channels)
         own = targets(x, graph)
-        change = _antisymmetric_map(own, self.lin.normed_weight, self.damping)
+        change = self.map(own)
         messages = self.lin_neighbours(x)
         if self.aggregation == "sum":
             weights = graph.sum_weights(x.dtype)
         else:
             graph = graph.with_self_loops()
             weights = graph.gcn_weights(x.dtype)
-        change = change + aggregate(weights, messages, graph)
-        if self.bias is not None:
-            change = change + self.bias
-        return own + self.step_size * torch.tanh(change)
+        return self.step(own, change + aggregate(weights, messages, graph))
 
 
 @register("layer", "swan")
-class SWAN(_Step):
+class SWAN(_AntisymmetricStep):
     r"""SWAN: a step that is antisymmetric in space and in channels, so that no distance fades out.
 
     .. math::
@@ -121,7 +143,7 @@ class SWAN(_Step):
     where :math:`\tilde A = D^{-1/2} A D^{-1/2}` and :math:`P = D^{-1} A` have no self-loops but
     those of the graph. On an undirected graph and with gamma 0, all eigenvalues of the Jacobian of
     the step's argument are imaginary. Entry ij of :math:`P - P^\top` is :math:`1 / d_i - 1 / d_j`
-    there: zero on every regular graph, on which the layer warns that this term does nothing.
+    there: zero on every regular graph.
     Gravina et al., *On Oversquashing in Graph Neural Networks Through the Lens of Dynamical
     Systems*, AAAI 2025. This is the paper's formula; the operator of its released code is not
     antisymmetric.
@@ -150,19 +172,10 @@ class SWAN(_Step):
         antisymmetry: Finite = 1.0,
         bias: bool = True,
     ) -> None:
-        super().__init__(in_channels, out_channels, step_size)
-        self.damping = damping
+        super().__init__(in_channels, out_channels, step_size, damping, bias)
         self.antisymmetry = antisymmetry
-        self.lin = Linear(out_channels, out_channels, bias=False)
         self.lin_space = Linear(out_channels, out_channels, bias=False)
         self.lin_symmetric = Linear(out_channels, out_channels, bias=False)
-        self.bias = make_bias(out_channels, bias)
-
-    def reset_parameters(self) -> None:
-        for linear in (self.lin, self.lin_space, self.lin_symmetric):
-            linear.reset_parameters()
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         assert isinstance(x, Tensor)
@@ -170,38 +183,18 @@ class SWAN(_Step):
         space = self.lin_space.normed_weight
         symmetric = self.lin_symmetric.normed_weight
         smoothed = aggregate(graph.gcn_weights(x.dtype), x, graph)
-        change = _antisymmetric_map(x, self.lin.normed_weight, self.damping)
-        change = change + smoothed @ (space - space.t())
-        change = change + self.antisymmetry * (_difference(x, graph) @ (symmetric + symmetric.t()))
-        if self.bias is not None:
-            change = change + self.bias
-        return x + self.step_size * torch.tanh(change)
+        change = self.map(x) + smoothed @ (space - space.t())
+        difference = _difference(x, graph) @ (symmetric + symmetric.t())
+        return self.step(x, change + self.antisymmetry * difference)
 
 
 def _difference(x: Features, graph: Graph) -> Tensor:
     r"""The antisymmetric operator :math:`(P - P^\top) X` with :math:`P = D^{-1} A`."""
-    graph.once("swan_warning", lambda: _warn_if_regular(graph))  # not in every pass
     weights = graph.mean_weights(x.dtype)
     received = aggregate(weights, x, graph)
     # P^T sums the other way along the edges, from targets to sources.
     sent = spmm(weights[:, None], x[:, None], graph, True).squeeze(1)
     return received - sent
-
-
-def _warn_if_regular(graph: Graph) -> bool:
-    """Warn if P is symmetric although there are edges."""
-    # Without edges the term is zero anyway, and a directed graph is never symmetric.
-    if graph.num_edges == 0 or graph.reverse is None:
-        return False
-    weights = graph.mean_weights(torch.float64)
-    is_symmetric = bool(torch.allclose(weights, weights[graph.reverse]))
-    if is_symmetric:
-        warnings.warn(
-            "layer 'swan': all neighbours have equal degrees, so the term P - P^T is zero, and the "
-            "layer differs from layer 'antisymmetric' only in its weights.",
-            stacklevel=2,
-        )
-    return is_symmetric
 
 
 @register("layer", "reaction")
@@ -278,9 +271,3 @@ class ReactionDiffusion(_Step):
         # The sigmoid keeps the diffusion between none and full; the reaction may have either sign.
         change = torch.sigmoid(self.alpha) * diffusion + self.beta * reaction
         return own + self.step_size * change
-
-
-def _antisymmetric_map(x: Tensor, weight: Tensor, damping: float) -> Tensor:
-    r"""The rows of x times :math:`(W - W^\top - \gamma I)^\top`."""
-    # The damping needs no identity matrix.
-    return x @ (weight.t() - weight) - damping * x

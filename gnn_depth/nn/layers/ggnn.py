@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, linear, targets
+from gnn_depth.nn.functional import aggregate, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer, Outputs
@@ -53,7 +53,7 @@ class GGNN(Layer):
             # Zeros of the padded features meet the last rows of the weight, so both are left out.
             weight = weight[: self.in_channels]
             state = F.pad(state, (0, padding))
-        messages = linear(x, weight.t())
+        messages = F.linear(x, weight.t())
         received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         return self.gru(received, state)
 

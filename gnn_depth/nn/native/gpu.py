@@ -46,7 +46,7 @@ class _Lists:
     """The edges into and out of each node, and how many of them a program takes at once."""
 
     def __init__(self, graph: Graph) -> None:
-        rows = graph.rows(1)
+        rows = graph.rows
         self.into = rows.ptr, rows.source, rows.source  # has no numbers of its own for edges
         self.out = rows.transposed_ptr, rows.transposed_target, rows.transposed_order
         mean = graph.num_edges // max(1, graph.num_nodes) + 1
@@ -103,15 +103,11 @@ def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) 
     return y
 
 
-def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool) -> Tensor:
-    return _of_edges(values_EH, graph, transposed, False)
-
-
 def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
-    return _of_edges(values_EH, graph, False, True)
+    return sum_edges(values_EH, graph, False, maximum=True)
 
 
-def _of_edges(values_EH: Tensor, graph: Graph, transposed: bool, maximum: bool) -> Tensor:
+def sum_edges(values_EH: Tensor, graph: Graph, transposed: bool, maximum: bool = False) -> Tensor:
     lists = _lists(graph)
     ptr, _, edge = lists.of(transposed)
     heads = values_EH.shape[1]
@@ -284,89 +280,59 @@ class _Attention:
             self.of_factor = of_factor
 
 
-def attend_forward(
-    scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask
-) -> tuple[Tensor, ...]:
-    return _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH).forward()
+def attend_forward(*given: Any) -> tuple[Tensor, ...]:
+    return _given(*given).forward()
 
 
-def attend_backward(
-    grad_NHC: Tensor, scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask, *kept: Tensor
-) -> tuple[Tensor, Tensor]:
-    found = _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH)
-    found.backward(grad_NHC, *kept)
+def attend_backward(grad_NHC: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+    found = _given(*given[:4])
+    found.backward(grad_NHC, *given[4:])
     return found.of_scores, found.of_z
 
 
-def attend_linear_forward(
-    x_SHC: Tensor,
-    dst_HC: Tensor,
-    src_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-) -> tuple[Tensor, ...]:
-    return _linear(x_SHC, dst_HC, src_HC, factor_NH, graph, slope, dropout).forward()
+def _given(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> _Attention:
+    return _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH)
 
 
-def _linear(
-    x: Tensor,
-    dst: Tensor,
-    src: Tensor,
-    factor: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-) -> _Attention:
-    vectors = {"dst_HC": dst, "vector_HC": src, "factor_NH": factor}
-    return _Attention(LINEAR, graph, dropout, x, slope=slope, **vectors)
+def attend_linear_forward(*given: Any) -> tuple[Tensor, ...]:
+    return _linear(*given).forward()
 
 
-def attend_linear_backward(
-    grad_NHC: Tensor,
-    x_SHC: Tensor,
-    dst_HC: Tensor,
-    src_HC: Tensor,
-    factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-    *kept: Tensor,
-) -> tuple[Tensor | None, ...]:
-    found = _linear(x_SHC, dst_HC, src_HC, factor_NH, graph, slope, dropout)
-    found.backward(grad_NHC, *kept)
-    of_dst = (found.of_own[..., None] * x_SHC[: graph.num_nodes]).sum(0)
-    of_src = (found.of_sources[..., None] * x_SHC).sum(0)
+def attend_linear_backward(grad_NHC: Tensor, *given: Any) -> tuple[Tensor | None, ...]:
+    found = _linear(*given[:7])
+    found.backward(grad_NHC, *given[7:])
+    of_dst = (found.of_own[..., None] * found.z[: found.nodes]).sum(0)
+    of_src = (found.of_sources[..., None] * found.z).sum(0)
     return found.of_z, of_dst, of_src, found.of_factor
 
 
-def attend_additive_forward(
-    x_NHC: Tensor | None,
-    z_SHC: Tensor,
-    att_HC: Tensor,
+def _linear(
+    x_SHC: Tensor,
+    dst_HC: Tensor,
+    src_HC: Tensor,
     factor_NH: Tensor | None,
-    graph: Graph,
-    slope: float,
-    dropout: Mask,
-) -> tuple[Tensor, ...]:
-    return _additive(x_NHC, z_SHC, att_HC, factor_NH, graph, slope, dropout).forward()
-
-
-def _additive(
-    x: Tensor | None,
-    z: Tensor,
-    att: Tensor,
-    factor: Tensor | None,
     graph: Graph,
     slope: float,
     dropout: Mask,
 ) -> _Attention:
-    return _Attention(ADDITIVE, graph, dropout, z, x, vector_HC=att, factor_NH=factor, slope=slope)
+    vectors = {"dst_HC": dst_HC, "vector_HC": src_HC, "factor_NH": factor_NH}
+    return _Attention(LINEAR, graph, dropout, x_SHC, slope=slope, **vectors)
 
 
-def attend_additive_backward(
-    grad_NHC: Tensor,
+def attend_additive_forward(*given: Any) -> tuple[Tensor, ...]:
+    return _additive(*given).forward()
+
+
+def attend_additive_backward(grad_NHC: Tensor, *given: Any) -> tuple[Tensor | None, ...]:
+    found = _additive(*given[:7])
+    found.backward(grad_NHC, *given[7:])
+    of_x = None
+    if found.x is not found.z:
+        of_x = found.slopes * found.vector
+    return of_x, found.of_z, found.of_sources.sum(0), found.of_factor
+
+
+def _additive(
     x_NHC: Tensor | None,
     z_SHC: Tensor,
     att_HC: Tensor,
@@ -374,14 +340,9 @@ def attend_additive_backward(
     graph: Graph,
     slope: float,
     dropout: Mask,
-    *kept: Tensor,
-) -> tuple[Tensor | None, ...]:
-    found = _additive(x_NHC, z_SHC, att_HC, factor_NH, graph, slope, dropout)
-    found.backward(grad_NHC, *kept)
-    of_x = None
-    if x_NHC is not None:
-        of_x = found.slopes * att_HC
-    return of_x, found.of_z, found.of_sources.sum(0), found.of_factor
+) -> _Attention:
+    vectors = {"x_NHC": x_NHC, "vector_HC": att_HC, "factor_NH": factor_NH}
+    return _Attention(ADDITIVE, graph, dropout, z_SHC, slope=slope, **vectors)
 
 
 def sizes_forward(

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
@@ -31,7 +31,6 @@ log = logging.getLogger("gnn_depth")
 
 #: Work of a part of the nodes: an edge is 1, and a node as much as this many edges.
 WORK, WORK_OF_NODE, MOST_PARTS = 1024, 4, 64
-ORDINARY = (Tensor, nn.Parameter)
 CPU = torch.device("cpu")
 #: A loop of a kernel for GPUs counts a few edges further than there are.
 MOST_EDGES_ON_GPU = 2**31 - 2**10
@@ -167,30 +166,23 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
 
     None stands for a tensor that is not given; without a graph the tensors alone decide.
     """
-    # Compiled code cannot call C functions, and a transform would hand them no numbers.
-    if torch.compiler.is_compiling() or torch_internals.is_transforming():
+    if torch_internals.is_traced():
         return False
-    dtype, device = None, None
-    on_gpu = False
-    for value in values:
-        if value is None:
-            continue
-        if dtype is None:
-            dtype, device = value.dtype, value.device
-            on_gpu = is_on_gpu(value)
-        # A subclass may mean something else by its numbers.
-        if type(value) not in ORDINARY or value.dtype != dtype or value.device != device:
-            return False
+    given = [value for value in values if value is not None]
+    dtype, device = given[0].dtype, given[0].device
+    for value in given:
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
-        if value.layout != torch.strided or torch_internals.is_wrapped(value):
+        if value.dtype != dtype or value.device != device or not torch_internals.is_ordinary(value):
             return False
-    if dtype not in TYPES or not (on_gpu or device == CPU):
+    if dtype not in TYPES:
         return False
-    if not on_gpu:
-        return available() is not None and (graph is None or lists_of(graph).fits)
-    if available_on_gpu() is None:
+    if is_on_gpu(given[0]):
+        if available_on_gpu() is None:
+            return False
+        return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
+    if device != CPU or available() is None:
         return False
-    return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
+    return graph is None or lists_of(graph).fits
 
 
 # ---- Structures that the C functions read -------------------------------------------------------
@@ -221,8 +213,9 @@ class GraphLists:
     """
 
     def __init__(self, graph: Graph) -> None:
-        rows = graph.rows(1)
-        self.fits = graph.device.type == "cpu" and rows.ptr.dtype == torch.int32  # as in common.h
+        rows = graph.rows
+        is_read = graph.device == CPU and torch_internals.is_ordinary(graph.source)
+        self.fits = is_read and rows.ptr.dtype == torch.int32  # as in common.h
         if not self.fits:
             return
         out = rows.transposed_ptr, rows.transposed_target, rows.transposed_order

@@ -1,7 +1,5 @@
 """Layers made for depth: each against its formula with dense matrices, and the property it is for."""
 
-import warnings
-
 import pytest
 import torch
 from torch_geometric.nn import AntiSymmetricConv
@@ -96,19 +94,6 @@ def test_on_an_undirected_graph_the_eigenvalues_of_swan_are_imaginary(undirected
     found = torch.linalg.eigvals(jacobian_of_change(layer, 0.01 * features().detach(), undirected))
     assert found.imag.abs().max() > 1
     assert found.real.abs().max() < 1e-10
-
-
-def test_on_a_ring_swan_warns_once_that_its_term_is_zero(undirected):
-    nodes = torch.arange(9)
-    edges = torch.stack([nodes, (nodes + 1) % 9])
-    ring = Graph(torch.cat([edges, edges.flip(0)], 1), 9)
-    layer = drawn(SWAN(6, 6))
-    with pytest.warns(UserWarning, match="P - P.T is zero"):
-        layer(features(), ring)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        layer(features(), ring)
-        layer(features(), undirected)
 
 
 REACTIONS = {

@@ -57,40 +57,6 @@ def test_other_flags_have_another_key(cache, monkeypatch):
     assert build._key(compiler) != key
 
 
-@pytest.fixture
-def ahead(cache, tmp_path, monkeypatch):
-    """Libraries for processors with AVX2, compiled ahead; there is no compiler afterwards."""
-    monkeypatch.setattr(build, "AHEAD", tmp_path / "ahead")
-    (built,) = build.compile_ahead("x86-64-v3")
-    monkeypatch.setattr(build, "which", lambda name: None)
-    return built
-
-
-def with_flags(monkeypatch, *flags):
-    monkeypatch.setattr(build, "_processor", lambda: ["flags : fpu " + " ".join(flags)])
-
-
-def test_libraries_compiled_ahead_serve_processors_of_their_level(ahead, cache, monkeypatch):
-    with_flags(monkeypatch, *build.AVX2, "more")
-    key, _ = build.load_kernels()
-    assert ahead.name == f"{FAMILY}-{key}.so"
-    assert key.startswith("x86-64-v3-")
-    assert not cache.exists()
-
-
-@pytest.mark.parametrize("lacking", ["a flag", "the sources", "a byte"])
-def test_libraries_compiled_ahead_are_left_out_where_they_do_not_fit(ahead, monkeypatch, lacking):
-    with_flags(monkeypatch, *build.AVX2)
-    if lacking == "a flag":
-        with_flags(monkeypatch, *build.AVX2[1:])
-    elif lacking == "the sources":
-        monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DNEWER"))
-    else:
-        ahead.write_bytes(ahead.read_bytes()[:-1])
-    with pytest.raises(build.NoKernelsError, match=r"no C\+\+ compiler was found"):
-        build.load_kernels()
-
-
 def no_compiler(monkeypatch, cache):
     monkeypatch.setattr(build, "which", lambda name: None)
 
