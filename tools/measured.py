@@ -5,14 +5,15 @@
     python -m tools.measured               # write the tables and the counts of verdicts
     python -m tools.measured --check       # exit code 1 if a page differs from them
     python -m tools.measured --take runs   # first take up the finished runs below a folder
+    python -m tools.measured --rerun 10    # train the first seed of so many random claims again
 
 A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which
 also has the published numbers) or of one config (``config`` and ``published``), with command-line
 ``options`` if there are any. ``rows`` and ``columns`` are the axes of its table. A claim is one
 line: ``at``, the values of the axes; ``values`` for each seed in ``seeds``, or their ``mean``,
 ``spread`` (standard deviation, or 95% confidence interval) and number ``n``; the ``commit`` that it
-was measured with; ``seconds`` of a run; command-line ``options``; ``stale`` if today's code is
-known to give something else; or a ``text`` where there is no number.
+was measured with; ``seconds`` of a run; command-line ``options``; or a ``text`` where there is no
+number.
 
 A file of docs/results/authors has what the authors' released code gives here for cells of the same
 item: see ``tools.authors``.
@@ -21,18 +22,22 @@ item: see ``tools.authors``.
 import argparse
 import json
 import math
-import os
+import random
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import ttest_ind_from_stats
 
 from gnn_depth.cli.reproduce import load_item
 from gnn_depth.reports.published import (
@@ -111,6 +116,7 @@ class Claim:
             return deviation
         return float(t_half_width(deviation, self.n))
 
+    @cached_property
     def shorter(self) -> list[str]:
         """The number of epochs or steps as a note, if an option of the claim sets it."""
         options = self.data.get("options", [])
@@ -154,60 +160,47 @@ class Results:
 
     def table(self) -> str:
         """The table in Markdown, with notes."""
-        sources: dict[str, int] = {}  # and their numbers in the order of appearance
+        sources: list[str] = []  # numbered in the order of appearance
         for claim in self.claims:
             for source, _, _ in self.verdicts(claim):
-                sources.setdefault(source, len(sources) + 1)
+                if source not in sources:
+                    sources.append(source)
         # A note is given where the number of seeds is another than that of most cells.
         usual = statistics.mode(claim.n for claim in self.claims)
-        rows: dict[tuple[str, ...], None] = {}
-        columns: dict[tuple[str, ...], None] = {}
-        cells = {}
+        columns: dict[str, None] = {}
+        rows: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for claim in self.claims:
             row = tuple(claim.at[axis] for axis in self.head["rows"])
-            column = tuple(claim.at[axis] for axis in self.head.get("columns", ())) or ("result",)
-            rows[row] = columns[column] = None
-            cells[row, column] = self._cell(claim, sources, usual)
+            column = ", ".join(claim.at[axis] for axis in self.head.get("columns", ())) or "result"
+            columns[column] = None
+            rows[row][column] = self._cell(claim, sources, usual)
         lines = []
-        for row in rows:
-            lines.append([*row, *(cells.get((row, column), "") for column in columns)])
-        table = table_of([*self.head["rows"], *map(", ".join, columns)], lines)
-        notes = " ".join(self._notes(list(sources), usual))
-        return f"{table}\n\n{notes}"
-
-    def _cell(self, claim: Claim, sources: Mapping[str, int], usual: int) -> str:
-        """What was measured, with notes on seeds, epochs and published numbers."""
-        text = claim.text()
-        if claim.data.get("stale"):
-            text += "†"
-        notes = claim.shorter()
-        if 1 < claim.n != usual:
-            notes.insert(0, f"n = {claim.n}")
-        for source, number, level in self.verdicts(claim):
-            cited = f" [{sources[source]}]" if len(sources) > 1 else ""
-            notes.append(f"{number_text(number)}{cited} {level}")
-        return f"{text} ({'; '.join(notes)})" if notes else text
-
-    def _notes(self, sources: Sequence[str], usual: int) -> Iterator[str]:
+        for row, cells in rows.items():
+            lines.append([*row, *(cells.get(column, "") for column in columns)])
+        table = table_of([*self.head["rows"], *columns], lines)
+        notes = ""
         if sources:
             cited = sources
             if len(sources) > 1:
                 cited = [f"[{place}] {source}" for place, source in enumerate(sources, start=1)]
-            yield f"*In brackets: published number and verdict. {'; '.join(cited)}.*"
+            notes = f"*In brackets: published number and verdict. {'; '.join(cited)}.* "
         commits = Counter(claim.data["commit"] for claim in self.claims)
         code = ", ".join(f"{commit} ({count})" for commit, count in commits.items())
         spread = {"std": "standard deviation", "ci": "95% confidence interval"}[self.head["spread"]]
-        seeds = "One seed where no deviation is stated"
-        if usual > 1:
-            seeds = f"{usual} seeds where nothing else is stated"
-            if any(claim.n == 1 for claim in self.claims):
-                seeds += ", one where no deviation is"
-        yield f"*{seeds}; mean ± {spread}; code: {code}.*"
-        if any(claim.data.get("stale") for claim in self.claims):
-            yield (
-                "*† Measured with older code; today's code is known to give other numbers here or "
-                "in like cells.*"
-            )
+        return (
+            f"{table}\n\n{notes}*Seeds: {usual}, or n, or one where no deviation is stated; "
+            f"mean ± {spread}; code: {code}.*"
+        )
+
+    def _cell(self, claim: Claim, sources: Sequence[str], usual: int) -> str:
+        """What was measured, with notes on seeds, epochs and published numbers."""
+        notes = list(claim.shorter)
+        if 1 < claim.n != usual:
+            notes.insert(0, f"n = {claim.n}")
+        for source, number, level in self.verdicts(claim):
+            cited = f" [{sources.index(source) + 1}]" if len(sources) > 1 else ""
+            notes.append(f"{number_text(number)}{cited} {level}")
+        return f"{claim.text()} ({'; '.join(notes)})" if notes else claim.text()
 
 
 def number_text(number: PublishedNumber) -> str:
@@ -257,7 +250,7 @@ def counted(found: Sequence[Results]) -> dict[tuple[str, str], Counter[str]]:
                 # The same runs compared with the same number, in another item.
                 runs = (paper, number, claim.mean, *claim.values)
                 if cell not in seen and runs not in seen:
-                    lines[paper, name][SHORT if claim.shorter() else level] += 1
+                    lines[paper, name][SHORT if claim.shorter else level] += 1
                     seen |= {cell, runs}
     return lines
 
@@ -295,37 +288,30 @@ class Authors:
         return self.data.get("changed", {})
 
     @property
-    def is_variation(self) -> bool:
-        """True if an option besides the number of epochs differs from the paper's."""
-        return not EPOCHS_OF_THEIRS.issuperset(self.changed)
-
-    @property
     def verdict(self) -> str:
-        """Whether the difference of the two means is within noise.
+        """Whether the difference of the two means is within noise: by a t-test at 5%.
 
-        Noise is the 95% interval of the difference of two means with the deviation of the seeds on
-        both sides together; with one seed on both sides nothing can be said. Where the released
-        code had fewer epochs than its paper and was best near their end, it was still learning.
+        Where the released code had fewer epochs than its paper and was best near their end, it was
+        still learning.
         """
+        if not EPOCHS_OF_THEIRS.issuperset(self.changed):
+            return "other options"
         if self.ours is None:
             return "not run by us"
-        if self.ours.shorter() and self.data.get("stopped") != "as ours":
+        if self.ours.shorter and self.data.get("stopped") != "as ours":
             return SHORT
-        if not EPOCHS_OF_THEIRS.isdisjoint(self.changed):
+        if self.changed:
             pairs = zip(self.data["best_epochs"], self.data["epochs"], strict=True)
             if any(best > 0.8 * epochs for best, epochs in pairs):
                 return SHORT
-        freedom = self.ours.n + self.theirs.n - 2
-        if freedom == 0:
+        if self.ours.n == self.theirs.n == 1:
             return "one seed each"
-        squares = 0.0
+        sides = []
         for side in (self.ours, self.theirs):
-            squares += (side.n - 1) * (side.half_width("std") or 0.0) ** 2
-        error = math.sqrt(squares / freedom * (1 / self.ours.n + 1 / self.theirs.n))
-        # t_half_width divides by the root of the number of values, one more than the freedom.
-        width = float(t_half_width(error, freedom + 1)) * math.sqrt(freedom + 1)
+            sides += [side.mean, side.half_width("std") or 0.0, side.n]
         # Both accuracies are multiples of one test node: 0.1 points on 1000 nodes.
-        is_same = abs(self.ours.mean - self.theirs.mean) <= max(width, 0.001)
+        is_near = abs(self.ours.mean - self.theirs.mean) <= 0.001
+        is_same = is_near or ttest_ind_from_stats(*sides).pvalue >= 0.05
         return "as the authors' code" if is_same else "not as the authors' code"
 
     def row(self) -> list[str]:
@@ -335,20 +321,18 @@ class Authors:
         notes = [f"{option} {value}" for option, value in self.changed.items()]
         if "gpu" in self.data["devices"]:
             notes.append("on a GPU")
-        texts = []
-        for key in ("values", "last", "largest"):
+        sides = [self.ours]
+        for key in ("largest", "last", "values"):
             values = self.data[key]
-            claim = None if None in values else Claim(self.data | {"values": values}, "std")
-            texts.append(_text_of(claim))
+            sides.insert(
+                0, None if None in values else Claim(self.data | {"values": values}, "std")
+            )
+        texts = []
+        for claim in sides:
+            several = f" (n = {claim.n})" if claim and claim.n > 1 else ""
+            texts.append(claim.text() + several if claim else "")
         published = number_text(self.published) if self.published else ""
-        return [cell, published, ", ".join(notes), *texts, _text_of(self.ours), self.verdict]
-
-
-def _text_of(claim: Claim | None) -> str:
-    """An accuracy, with the number of seeds if there are several; empty if it is not known."""
-    if claim is None:
-        return ""
-    return f"{claim.text()} (n = {claim.n})" if claim.n > 1 else claim.text()
+        return [cell, published, ", ".join(notes), *texts, self.verdict]
 
 
 def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Authors]:
@@ -369,22 +353,9 @@ def load_authors(found: Sequence[Results], folder: Path = FOLDER) -> list[Author
 
 def authors_table(authors: Sequence[Authors]) -> str:
     """Published numbers, those of the released code here, and ours."""
-    head = "item and cell,published,released code: best validation epoch,last epoch"
+    head = "item and cell,published,options of the released code,best validation epoch,last epoch"
     head += ",largest of all epochs,ours,ours and the released code"
-    rows = []
-    for one in authors:
-        if not one.is_variation:
-            cell, published, notes, *texts = one.row()
-            rows.append([f"{cell} (theirs: {notes})" if notes else cell, published, *texts])
-    return table_of(head.split(","), rows)
-
-
-def variations_table(authors: Sequence[Authors]) -> str:
-    """What the released code gives with other options than those of our runs."""
-    head = "item and cell,published,options of the released code,best validation epoch"
-    head += ",last epoch,largest of all epochs"
-    rows = [one.row()[:-2] for one in authors if one.is_variation]
-    return table_of(head.split(","), rows)
+    return table_of(head.split(","), [one.row() for one in authors])
 
 
 def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
@@ -396,8 +367,7 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
     for paper, title in PAPERS.items():
         count = of_papers[paper]
         of_code = [SAME_FUNCTION[paper]] if paper in SAME_FUNCTION else []
-        of_paper = [one for one in authors if one.paper == paper and not one.is_variation]
-        verdicts = Counter(one.verdict for one in of_paper)
+        verdicts = Counter(one.verdict for one in authors if one.paper == paper)
         agreeing = verdicts["as the authors' code"]
         decided = agreeing + verdicts["not as the authors' code"]
         if decided:
@@ -423,7 +393,6 @@ def page(text: str, found: Sequence[Results]) -> str:
     tables: dict[str, Callable[[], str]] = {
         "counts": partial(counts, found),
         "authors": partial(authors_table, authors),
-        "variations": partial(variations_table, authors),
         "papers": partial(papers_table, found, authors),
     }
     for results in found:
@@ -439,11 +408,11 @@ def page(text: str, found: Sequence[Results]) -> str:
     return BLOCK.sub(write, text)
 
 
-def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
-    """Add finished runs below a folder to the results of their sweeps, or to one file.
+def take(runs: Path, folder: Path = FOLDER) -> Iterator[str]:
+    """Add finished runs below a folder to the results of their sweeps.
 
     Yields a line per claim. A claim of more seeds stays, and so does one of all epochs where the
-    runs have fewer, unless it is stale. Claims of new cells come last.
+    runs have fewer. Claims of new cells come last.
     """
     cells: dict[tuple[str, str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
@@ -453,14 +422,11 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         options = options_of(result["command"])
         # A path of this machine would be of no use to whoever repeats the run.
         if any(word.startswith("/") for word in options):
-            yield f"{path.parent}: left out, its data is not below the folder GNN_DEPTH_DATA"
+            yield f"{path.parent}: left out: name the folder of data by GNN_DEPTH_DATA"
             continue
-        cells[into or result["sweep"], json.dumps(result["axes"]), options].append(result)
+        cells[result["sweep"], json.dumps(result["axes"]), options].append(result)
     for (name, axes, options), found in cells.items():
         path = folder / f"{name}.json"
-        if not path.exists():
-            yield f"{path.name}: no such file of results, so its runs are left out"
-            continue
         content = json.loads(path.read_text(encoding="utf-8"))
         metric = content.get("metric", METRIC)
         found = [one for one in found if math.isfinite(float(one["metrics"].get(metric, "nan")))]
@@ -475,15 +441,10 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         }
         if options:
             claim["options"] = list(options)
-        # What a run costs is asked of the CPU.
-        seconds = [one["seconds"] for one in found if one.get("device", "cpu") == "cpu"]
-        if seconds:
-            claim["seconds"] = round(statistics.fmean(seconds))
         new = Claim(claim, content["spread"])
         claims = {frozenset(Claim(one, "std").at.items()): one for one in content["claims"]}
         known = Claim(claims.get(frozenset(new.at.items()), {"n": 0}), content["spread"])
-        is_shorter = len(new.shorter()) > len(known.shorter())
-        if known.n and not known.data.get("stale") and (known.n > new.n or is_shorter):
+        if known.n > new.n or (known.n and len(new.shorter) > len(known.shorter)):
             continue
         claims[frozenset(new.at.items())] = claim
         save(path, content | {"claims": list(claims.values())})
@@ -492,7 +453,6 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
 
 def options_of(command: Sequence[str]) -> tuple[str, ...]:
     """The options of a command line that change the config, which have a dot, with their values."""
-    data = os.environ.get("GNN_DEPTH_DATA", "GNN_DEPTH_DATA is not set")
     found: list[str] = []
     keep = False  # a word without dashes is the value of the option before it
     for word in command:
@@ -502,7 +462,36 @@ def options_of(command: Sequence[str]) -> tuple[str, ...]:
             keep = "." in parts[0] and not word.startswith("--run.")
         if keep:
             found += parts
-    return tuple(word.replace(data, "$GNN_DEPTH_DATA") for word in found)
+    return tuple(found)
+
+
+def rerun(results: Results, claim: Claim) -> str:
+    """Train the first seed of a claim again, and say what it gives beside what is stated.
+
+    A claim passes if the value is equal, or lies in the 95% prediction interval of one more run,
+    mean ± t s sqrt(1 + 1/n); with a single stated run it may differ by one point.
+    """
+    options = [*results.head.get("options", []), *claim.data.get("options", [])]
+    subset = [f"{axis}={value}" for axis, value in claim.at.items()]
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["reproduce", results.head["item"], "--subset", *subset, *options]
+        words += ["--seeds", "1", "--workers", "1", "--root", folder]
+        subprocess.run([sys.executable, "-m", "gnn_depth", *words], check=True)
+        (path,) = Path(folder).rglob("result.json")
+        value = json.loads(path.read_text())["metrics"][results.head.get("metric", METRIC)]
+    outcome = "passed" if passes(claim, value) else "FAILED"
+    name = f"{results.path.stem}: {', '.join(claim.at.values())}: stated {claim.text()}"
+    return f"{name}, seed 0 now {100 * value:.1f}: {outcome}"
+
+
+def passes(claim: Claim, value: float) -> bool:
+    """Compare a rerun of the claim's first seed with what is stated."""
+    width = 0.01
+    deviation = claim.half_width("std")
+    if deviation is not None:
+        width = float(t_half_width(deviation, claim.n)) * math.sqrt(claim.n + 1)
+    is_equal = bool(claim.values) and abs(value - claim.values[0]) <= 5e-4
+    return is_equal or abs(value - claim.mean) <= width
 
 
 def save(path: Path, content: dict[str, Any]) -> None:
@@ -525,11 +514,19 @@ def main() -> int:
     add = parser.add_argument
     add("--check", action="store_true", help="write nothing; exit code 1 if a page would change")
     add("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
-    add("--into", metavar="NAME", help="take them up in this file, not in that of their sweep")
+    add("--rerun", type=int, metavar="COUNT", help="train the first seed of some claims again")
+    add("--seed", type=int, default=0, help="which claims those are")
     options = parser.parse_args()
     if options.take:
-        print("\n".join(take(options.take, into=options.into)))
+        print("\n".join(take(options.take)))
     found = load()  # after take, which changes it
+    if options.rerun:
+        pool = [
+            (each, claim) for each in found for claim in each.claims if "text" not in claim.data
+        ]
+        for results, claim in random.Random(options.seed).sample(pool, options.rerun):
+            print(rerun(results, claim), flush=True)
+        return 0
     changed = False
     for path in PAGES:
         before = path.read_text(encoding="utf-8")
