@@ -2,7 +2,7 @@
 
 ::
 
-    python -m tools.recorded --make FILE                  # all groups, about three minutes
+    python -m tools.recorded --make FILE                  # all groups, three minutes
     python -m tools.recorded --compare FILE               # exit code 1 if anything differs
     python -m tools.recorded --compare FILE --only fits parts
     python -m tools.recorded --compare FILE --rtol 1e-4   # on another processor
@@ -32,8 +32,6 @@ tables
     ``table --format csv`` for the results in docs/results, beside the published numbers.
 refused
     Exit code and near miss of wrong command lines.
-moving
-    The same as ``parts`` and ``data`` for parts that leave the package.
 
 Everything runs on one thread of the CPU, in this process. One machine gives equal numbers to the
 last bit; between processors the last digits differ, so that ``--rtol`` leaves out checksums of
@@ -53,7 +51,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -191,40 +189,30 @@ def run_in(folder: Path) -> dict[str, Any]:
         with np.load(path) as arrays:
             found[path.stem] = summary(arrays["values"])
     weights = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
-    found["weights"] = {name: summary(value) for name, value in summed(weights).items()}
+    found["weights"] = {"all": summary(in_one(weights.values()))}
     return found
 
 
-def summed(weights: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """All weights in one array."""
-    flat = [value.double().ravel() for value in weights.values()]
-    return {"all": torch.cat(flat).numpy()}
-
-
 def parts() -> Iterator[tuple[str, Any]]:
-    yield from steps_of(CASES["parts"])
-
-
-def steps_of(cases: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Loss and gradients of the first step of stacks, by their options."""
-    for name, options in cases.items():
+    for name, options in CASES["parts"].items():
         for dtype in (torch.float32, torch.float64):
             yield f"{name} {str(dtype).removeprefix('torch.')}", first_step(options, dtype)
 
 
 def first_step(options: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    torch.manual_seed(0)
     x, edge_index, y = small_graph()
-    options = CASES["stack"] | options
-    model = gnn_depth.DeepGNN(x.shape[1], 4, **options).to(dtype)
+    torch.manual_seed(0)
+    model = gnn_depth.DeepGNN(x.shape[1], 4, **(CASES["stack"] | options)).to(dtype)
     torch.manual_seed(1)
     loss = torch.nn.functional.cross_entropy(model(x.to(dtype), edge_index), y)
     loss.backward()
-    gradients = []
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            gradients.append(parameter.grad.double().ravel())
-    return {"loss": loss.item(), "gradients": summary(torch.cat(gradients).numpy())}
+    gradients = [one.grad for one in model.parameters() if one.grad is not None]
+    return {"loss": loss.item(), "gradients": summary(in_one(gradients))}
+
+
+def in_one(tensors: Iterable[torch.Tensor]) -> np.ndarray:
+    """All entries of tensors in one array."""
+    return torch.cat([one.double().ravel() for one in tensors]).numpy()
 
 
 def small_graph() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -299,12 +287,7 @@ def own_data(kind: str) -> Any:
 
 
 def data() -> Iterator[tuple[str, Any]]:
-    yield from checksums_of(CASES["data"])
-
-
-def checksums_of(cases: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Checksum and sizes of data sets, by their names and options."""
-    for name, options in cases.items():
+    for name, options in CASES["data"].items():
         torch.manual_seed(0)
         class_path = name.split()[0]
         made = gnn_depth.build("data", {"class_path": class_path, "init_args": options})
@@ -376,28 +359,10 @@ def refused() -> Iterator[tuple[str, Any]]:
         yield words, {"code": code, "meant": meant, fragment: fragment in err}
 
 
-def moving() -> Iterator[tuple[str, Any]]:
-    yield from steps_of(CASES["moving"]["parts"])
-    yield from checksums_of(CASES["moving"]["data"])
-
-
-GROUPS: dict[str, Callable[[], Iterator[tuple[str, Any]]]] = {
-    each.__name__: each
-    for each in (
-        configs,
-        grids,
-        sweeps,
-        fits,
-        parts,
-        watch,
-        resume,
-        own,
-        data,
-        tables,
-        refused,
-        moving,
-    )
-}
+#: The groups by their names, in the order in which they are recorded.
+GROUPS: dict[str, Callable[[], Iterator[tuple[str, Any]]]] = {}
+for group in (configs, grids, sweeps, fits, parts, watch, resume, own, data, tables, refused):
+    GROUPS[group.__name__] = group
 
 
 def record(names: list[str]) -> dict[str, Any]:
@@ -422,35 +387,28 @@ def record(names: list[str]) -> dict[str, Any]:
 
 def flat(value: Any, place: str = "") -> dict[str, Any]:
     """All entries of nested mappings and lists, by their places."""
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = {str(index): entry for index, entry in enumerate(value)}.items()
-    else:
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
         return {place: value}
-    found: dict[str, Any] = {place: f"{len(value)} entries"} if not value else {}
-    for key, entry in items:
+    found: dict[str, Any] = {} if value else {place: "empty"}
+    for key, entry in value.items():
         found |= flat(entry, f"{place}\t{key}")
     return found
 
 
-def is_equal(place: str, old: Any, new: Any, rtol: float | None) -> bool:
-    """True if two values are equal, or close if a tolerance is given."""
-    numbers = isinstance(old, int | float) and isinstance(new, int | float)
-    if numbers and rtol is not None:
-        return math.isclose(old, new, rel_tol=rtol, abs_tol=rtol) or repr(old) == repr(new)
-    if rtol is not None and place.rpartition("\t")[2] == CHECKSUM:
-        return True
-    return repr(old) == repr(new)  # NaN equals itself
-
-
 def compare(old: Any, new: Any, rtol: float | None = None) -> dict[str, list[str]]:
-    """The cases that differ, by what differs in them."""
+    """The cases that differ, by what differs in them; with a tolerance, floats may differ by it."""
     before, after = flat(old), flat(new)
     found: dict[str, list[str]] = {}
-    for place in [*before, *(place for place in after if place not in before)]:
+    for place in before | after:
         first, second = before.get(place, "(none)"), after.get(place, "(none)")
-        if not is_equal(place, first, second, rtol):
+        is_equal = repr(first) == repr(second)  # NaN equals itself
+        if rtol is not None and isinstance(first, int | float) and isinstance(second, int | float):
+            is_equal = is_equal or math.isclose(first, second, rel_tol=rtol, abs_tol=rtol)
+        elif rtol is not None and place.endswith(f"\t{CHECKSUM}"):
+            is_equal = True
+        if not is_equal:
             _, case, *rest = place.split("\t")
             found.setdefault(f"{'.'.join(rest)}: {first} -> {second}", []).append(case)
     return found
@@ -462,7 +420,7 @@ def main() -> int:
     )
     parser.add_argument("--make", type=Path, metavar="FILE", help="write a recording")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with a recording")
-    parser.add_argument("--only", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--rtol", type=float, help="tolerance of floats; by default they are equal")
     options = parser.parse_args()
     if bool(options.make) == bool(options.compare):
@@ -483,16 +441,11 @@ def main() -> int:
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
-    """Write a recording with a line for each case; compressed if its name ends in .gz."""
-    lines = []
-    for name, cases in found.items():
-        rows = [f"  {json.dumps(case)}: {json.dumps(value)}" for case, value in cases.items()]
-        lines.append(f" {json.dumps(name)}: {{\n" + ",\n".join(rows) + "\n }")
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    """Write a recording; compressed if its name ends in .gz."""
+    content = json.dumps(found, indent=1).encode()
     if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
-    else:
-        path.write_text(text, encoding="utf-8")
+        content = gzip.compress(content, mtime=0)
+    path.write_bytes(content)
 
 
 def read(path: Path) -> dict[str, Any]:
