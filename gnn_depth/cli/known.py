@@ -79,8 +79,6 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
         yield "scales", _own(list[Positive], [], SCALES_HELP, nargs="+")
         about = "Layers to show in the table, `some` or `all`; every layer is measured."
         yield "layers", _own(Literal["some", "all"], "some", about)
-        about = "Probe the model with each proposed remedy too, and compare."
-        yield "try", _own(bool, False, about, nargs=0)
 
 
 def _own(annotation: Any, default: Any, about: str, nargs: int | str | None = None) -> Option:

@@ -66,5 +66,4 @@ def probe_config(cli: CommandLineInterface) -> Report:
         title=f"{title(model, data)}, {moment}",
         options=cli.resolved["model"],
         build=build,
-        try_remedies=cli.resolved["try"],
     )

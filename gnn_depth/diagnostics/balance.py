@@ -298,15 +298,11 @@ class Balancedness(StepCallback):
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
-        if list(found) != [self.stack]:
-            raise MisconfigurationException(
-                f"Balancedness measures one stack, and {self.stack!r} may match several: name one."
-            )
-        stack: Any = found[self.stack]
+        stack: Any = found.get(self.stack)  # a pattern may match several
         if not all(hasattr(stack, part) for part in ("layers", "links", "why_no_law")):
             raise MisconfigurationException(
-                f"Balancedness: {self.stack!r} is a {type(stack).__name__}: name a module that has "
-                "layers, links() and why_no_law(), as DeepGNN."
+                f"Balancedness measures one stack, and {self.stack!r} names none: name a module "
+                "that has layers, links() and why_no_law(), as DeepGNN."
             )
         try:
             self._links: list[Link] = list(stack.links())

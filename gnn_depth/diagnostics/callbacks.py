@@ -80,12 +80,6 @@ class StepCallback(L.Callback, ABC):
         self._step, self._due = -1, False  # the current step, and if it is one to measure
         name = type(self).__name__
         # Refused before the first batch, as each of these would otherwise show as wrong numbers.
-        if not isinstance(trainer, L.Trainer):  # its strategies and hooks are other classes
-            package = type(trainer).__module__.partition(".")[0]
-            raise MisconfigurationException(
-                f"{name} needs a Trainer of lightning, and this one is of {package}: write "
-                "'import lightning.pytorch as pl' in place of 'import pytorch_lightning as pl'."
-            )
         patterns = []
         for other in trainer.callbacks:  # type: ignore[attr-defined]
             if type(other) is type(self):
@@ -93,13 +87,14 @@ class StepCallback(L.Callback, ABC):
         if len(patterns) > 1:
             raise MisconfigurationException(
                 f"{len(patterns)} {name} callbacks in one training, for {' and '.join(patterns)}, "
-                "would write the same files and curves: use one, with a pattern that matches all "
-                "names."
+                "would write the same files: use one, with a pattern that matches all names."
             )
+        # Others may split layers over processes; those of pytorch_lightning are other classes.
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
+            strategy = type(trainer.strategy)
             raise MisconfigurationException(
-                f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split "
-                "over processes: use trainer.strategy auto or ddp."
+                f"{name} needs whole layers, so a Trainer of lightning.pytorch with strategy auto "
+                f"or ddp, not {strategy.__module__}.{strategy.__name__}."
             )
         try:
             found = select(pl_module, *self._option.values())

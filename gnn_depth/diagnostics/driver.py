@@ -89,11 +89,8 @@ class LayerDriver:
         self._inputs = entrances(model, self._names)
         self.reads = {measure.reads for measure in measures}
         # Measures share statistics: each is computed once.
-        statistics: dict[str | None, dict[Statistic, None]] = {}
-        for measure in measures:
-            statistics.setdefault(measure.reads, {})[measure.statistic] = None
-        self._of_states = list(statistics.get("states", ()))
-        self._of_parameters = list(statistics.get("parameters", ()))
+        self._of_states = _statistics(measures, "states")
+        self._of_parameters = _statistics(measures, "parameters")
         self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
         self.recorder = StateRecorder(
             model,
@@ -377,6 +374,11 @@ class LayerDriver:
             if module in modules:
                 found.append(name)
         return first_of(found, NAMED)
+
+
+def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
+    """What is computed of states or parameters for some measures."""
+    return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
 
 
 def _repeats(calls: list[Call]) -> bool:

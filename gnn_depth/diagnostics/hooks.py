@@ -70,29 +70,21 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
         ValueError: There are none.
     """
     found: dict[str, nn.Module] = {}
-    example = f"layers={next(iter(_patterns(root)), 'NAME')!r}"
-    if isinstance(patterns, str):
-        patterns = [patterns]
     if patterns is not None:
-        for pattern in patterns:
-            if not isinstance(pattern, str):
-                raise ValueError(f"layers must be names, not {pattern!r}.")
-            found |= select(root, pattern)
-        if not found:
-            raise ValueError(
-                f"layers is empty: name one layer at least, such as {example}, or leave it out."
-            )
-        return found
-    for name, module in root.named_modules(remove_duplicate=False):
-        # PyTorch Geometric's MessagePassing, and others that have its methods.
-        passes_messages = hasattr(module, "propagate") and hasattr(module, "message")
-        is_layer = isinstance(module, Layer) or passes_messages
-        if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
-            found[name] = module
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            found |= select(root, str(pattern))
+    else:
+        for name, module in root.named_modules(remove_duplicate=False):
+            # PyTorch Geometric's MessagePassing, and others that have its methods.
+            passes_messages = hasattr(module, "propagate") and hasattr(module, "message")
+            is_layer = isinstance(module, Layer) or passes_messages
+            if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
+                found[name] = module
     if not found:
+        example = next(iter(_patterns(root)), "NAME")
         raise ValueError(
-            f"{type(root).__name__} has no message-passing layers: say which modules are its "
-            f"layers, such as {example}."
+            f"{type(root).__name__} has no message-passing layers, or layers is empty: say which "
+            f"modules are its layers, such as layers={example!r}."
         )
     return found
 

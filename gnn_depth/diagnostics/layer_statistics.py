@@ -4,7 +4,6 @@ Statistics merge over batches and processes; a measure is computed from the merg
 """
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -61,22 +60,20 @@ class Processes:
         return known
 
 
-class Statistic(ABC):
-    """A statistic of a matrix's rows that merges over batches and processes."""
+class Statistic:
+    """A statistic of a matrix's rows that merges over batches and processes.
+
+    Attributes:
+        needs_edges: True if it is computed from the edges, too.
+        compute: The statistic of a matrix.
+        merge: The statistic of all rows of several parts; without parts, that of no rows.
+        gather: The statistics of every layer over all processes, in the form that measures take.
+    """
 
     needs_edges: bool = False
-
-    @abstractmethod
-    def compute(self, x: Tensor, edges: Edges | None) -> Any:
-        """The statistic of a matrix."""
-
-    @abstractmethod
-    def merge(self, parts: Sequence[Any], device: torch.device | str) -> Any:
-        """The statistic of all rows of several parts; without parts, that of no rows."""
-
-    @abstractmethod
-    def gather(self, layers: Sequence[Any], processes: Processes) -> Any:
-        """The statistics of every layer over all processes, in the form that measures take."""
+    compute: Callable[[Tensor, Edges | None], Any]
+    merge: Callable[[Sequence[Any], torch.device | str], Any]
+    gather: Callable[[Sequence[Any], Processes], Any]
 
 
 class Moments(Statistic):
@@ -397,11 +394,12 @@ def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, "
     if not before:
         return torch.full((), torch.nan, dtype=torch.float64)
     # Of all parameters together: a bias that began at zero would have an infinite ratio.
-    changes, sizes = [], []
+    parts = []
     for parameter, old in zip(module.parameters(), before, strict=True):
-        changes.append(sum_of_squares(parameter.detach() - old))
-        sizes.append(sum_of_squares(old))
-    return (torch.stack(changes).sum() / torch.stack(sizes).sum()).sqrt()
+        change = sum_of_squares(parameter.detach() - old)
+        parts.append(torch.stack([change, sum_of_squares(old)]))
+    change, size = torch.stack(parts).sum(0)
+    return (change / size).sqrt()
 
 
 def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:

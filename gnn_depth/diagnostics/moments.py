@@ -124,10 +124,6 @@ class RowMoments:
             return self
         return replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking)))
 
-    def merge(self, other: "RowMoments") -> "RowMoments":
-        """The moments of the rows of both."""
-        return RowMoments.stack([self, other]).merged()
-
     def merged(self) -> "RowMoments":
         r"""The moments of all rows, merged along the first dimension (batches or processes).
 

@@ -162,7 +162,6 @@ class Call:
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
         recorded: The layer's arguments, if these are kept.
         out_norm: Norm of the layer's output, if arguments are kept.
-        returns_several: True if the output is a tuple.
     """
 
     module: nn.Module
@@ -173,7 +172,6 @@ class Call:
     without_autograd: bool = False
     recorded: CallArguments | None = None
     out_norm: float | None = None
-    returns_several: bool = False
 
 
 class StateRecorder:
@@ -297,7 +295,6 @@ class StateRecorder:
         call = self._open.pop(module, None)
         first = first_output(out)
         if call is not None and call.recorded is not None and isinstance(first, Tensor):
-            call.returns_several = first is not out
             call.out_norm = sum_of_squares(first.detach()).sqrt().item()
 
     def _begin_pass(self, args: tuple[object, ...]) -> None:

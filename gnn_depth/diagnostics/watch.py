@@ -2,7 +2,6 @@
 step by step."""
 
 import warnings
-import weakref
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
@@ -101,8 +100,6 @@ class watch:  # noqa: N801 - a context manager
         if not isinstance(model, nn.Module):
             raise ValueError(f"watch needs a model, not {model!r}.")
         check_edges(edge_index)
-        if scaler is not None and not callable(getattr(scaler, "scale", None)):
-            raise ValueError(f"scaler must be a GradScaler, not {scaler!r}.")
         model = unwrapped(model)
         found = layers_of(model, layers)
         self._measures = measures_called(measures)
@@ -135,13 +132,10 @@ class watch:  # noqa: N801 - a context manager
         if self._state != "new":
             raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
         self._state = "open"
-        # The hooks of a watch that is forgotten would stay on the model for ever.
-        self._dropped = weakref.finalize(self, _dropped, self._driver)
         self._begin_step()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._dropped.detach()
         self._driver.remove()
         if not self._step and kind is None:
             self._note(
@@ -288,13 +282,3 @@ class watch:  # noqa: N801 - a context manager
             log_heat_maps(loggers, self._measures, measured)
         if self._examined:
             log_findings(loggers, "FirstFailure", self.findings())
-
-
-def _dropped(driver: LayerDriver) -> None:
-    """Say that a watch was forgotten before its end, and take its hooks off the model."""
-    driver.remove()
-    warnings.warn(
-        "gnn_depth.watch: a watch was dropped before its end: use `with gnn_depth.watch(...) as "
-        "watched:`, or keep what __enter__ returns and call __exit__.",
-        stacklevel=2,
-    )

@@ -92,24 +92,6 @@ def test_scores_that_nothing_bounds_are_treated_by_a_norm_of_scores_beside_the_n
     assert "1: --model.norm+ lipschitz" in text
 
 
-def test_remedies_are_tried_and_the_best_stand_first(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("COLUMNS", "200")
-    answer = gnn_depth("probe", *SMALL_WEIGHTS, "--model.num_layers", "6", "--try")
-    lines = [
-        line
-        for line in answer.out.splitlines()
-        if re.match(r"(as it is|(--model\.\S+ \S+ ?)+) {2,}", line)
-    ]
-    wrong = [int(re.split(r" {2,}", line)[1]) for line in lines]
-    assert lines[0].startswith("as it is")
-    assert wrong[1:] == sorted(wrong[1:])
-    assert wrong[1] == 0 < wrong[0]
-    proposed = set(re.findall(r"--model\.\w+ \w+", answer.out.partition("as it is")[0]))
-    assert {" ".join(line.split()[:2]) for line in lines[1:]} == proposed
-
-
 def test_every_failure_mode_has_remedies_that_are_registered():
     for part in chain(*REMEDIES.values()):
         registry.get(part.kind, part.name)

@@ -2,19 +2,13 @@
 
 import copy
 import pickle
-import re
 import warnings
 
-import lightning as L
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
-from torch_geometric.nn import GCNConv
 
 import gnn_depth
-from gnn_depth.diagnostics import LayerMeasures
 from tests.diagnostics.conftest import is_hooked
 from tools.attack.numbers import layers
 from tools.attack.numbers.models import (
@@ -24,15 +18,8 @@ from tools.attack.numbers.models import (
     WIDTH,
     Data,
     Drawn,
-    accumulated,
-    evaluated_again,
-    exhausted,
     is_possible,
-    one_pass,
-    two_losses,
 )
-
-MEASURES = ["representation_norm", "gradient_norm_hidden", "gradient_similarity"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,47 +31,13 @@ def test_measures_of_every_model_in_every_loop_are_those_of_autograd(kind):
             assert layers.watched(Drawn(kind, 0), loop, Data(0)) == [], loop.__name__
 
 
-@pytest.mark.parametrize("loop", [one_pass, two_losses, accumulated, evaluated_again])
-def test_every_call_of_a_module_under_two_names_is_a_layer_in_the_order_of_the_calls(loop):
-    model, data = Drawn("aliased", 1), Data(1)
-    columns = layers.autograd(model, loop, data, by_call=True)
-    expected = layers.expected_values(columns, data.edges.numpy())
-    with gnn_depth.watch(model, None, MEASURES) as watched:
-        exhausted(loop, model, data)
-        watched.step()
-    assert len(watched.layers) == len(model.order)
-    assert list(layers.different(watched.frame(), {m: expected[m] for m in MEASURES})) == []
-
-
-class InsideModule(L.LightningModule):
-    """Calls its model, and is not called itself."""
-
-    def __init__(self, model, data, looks):
-        super().__init__()
-        self.model, self.data, self.looks = model, data, looks
-
-    def train_dataloader(self):
-        return torch.utils.data.DataLoader([0])
-
-    def training_step(self, batch, batch_idx):
-        if self.looks:
-            with torch.no_grad():
-                self.model(self.data.x[1], self.data.edges)
-        return self.data.loss(self.model)
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.1)
-
-
-def test_a_look_at_the_model_without_autograd_in_a_lightning_step_is_not_measured(make_trainer):
-    frames = []
-    for looks in (False, True):
-        measures = LayerMeasures(MEASURES, "model.convs.*")
-        module = InsideModule(Drawn("separate", 0).float(), Data(0), looks)
-        module.data.x = module.data.x.float()
-        make_trainer([measures], max_epochs=1).fit(module)
-        frames.append(measures.frame())
-    assert frames[0].value.tolist() == frames[1].value.tolist()
+@pytest.mark.parametrize("kind", KINDS)
+def test_callbacks_of_every_model_measure_what_autograd_and_dense_jacobians_are(kind):
+    loops = (*layers.AUTOMATIC, *layers.BY_HAND)
+    for loop in loops[KINDS.index(kind) % 2 :: 3]:
+        if is_possible(kind, loop):
+            found = layers._called_back(Drawn(kind, 0), loop, Data(0))
+            assert list(found) == [], loop.__name__
 
 
 def test_without_a_backward_pass_of_the_loss_gradients_are_empty_and_a_note_says_why():
@@ -138,39 +91,13 @@ def test_a_state_that_is_passed_again_without_a_kept_graph_is_nan_with_a_note():
     assert watched.frame().value.isna().all()
 
 
-def test_a_state_in_a_reentrant_checkpoint_has_a_note():
-    class Inside(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.enter, self.conv = nn.Linear(WIDTH, WIDTH), GCNConv(WIDTH, WIDTH)
-            self.leave = nn.Linear(WIDTH, 2)
-
-        def forward(self, x, edges):
-            block = checkpoint(self.block, self.enter(x), edges, use_reentrant=True)
-            return self.leave(block)
-
-        def block(self, x, edges):
-            return self.conv(torch.tanh(x), edges)
-
-    model, data = Inside().double(), Data(0)
-    with gnn_depth.watch(model) as watched, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data.loss(model).backward()
-        watched.step()
-    values = watched.frame().set_index("measure").value
-    assert np.isnan(values["gradient_norm_hidden"])
-    assert any("use_reentrant=True" in note for note in watched.notes)
-
-
-@pytest.mark.parametrize("name", ["vmap", "jacrev", "per_sample"])
+@pytest.mark.parametrize("name", ["vmap", "per_sample"])
 def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
     model, data = Drawn("separate", 0), Data(0)
 
     def transformed():
         if name == "vmap":
             return torch.func.vmap(lambda x: model(x, data.edges))(data.x).sum()
-        if name == "jacrev":
-            return torch.func.jacrev(lambda x: model(x, data.edges))(data.x[0]).sum()
         weights = dict(model.named_parameters())
 
         def loss(weights, x):
@@ -213,45 +140,6 @@ def test_copies_made_inside_the_block_have_no_hooks_and_the_others_hooks(copied)
 
 def print_nothing(module, args):
     """A hook of somebody else."""
-
-
-def test_given_edges_are_taken_for_a_layer_that_is_called_with_a_tuple():
-    model, data = Drawn("tuple", 0), Data(0)
-    energies = []
-    for edges in (None, data.edges):
-        with gnn_depth.watch(model, "convs.*", ["dirichlet_energy"], edge_index=edges) as watched:
-            data.loss(model).backward()
-            watched.step()
-        assert watched.notes == []
-        energies.append(watched.frame().value.to_numpy())
-    assert np.isfinite(energies[0]).all()
-    assert (energies[0] == energies[1]).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"every": 1.5}, "every must be a positive whole number, not 1.5."),
-        ({"every": 0}, "every must be a positive whole number, not 0."),
-        ({"measures": "gradient_similarity"}, "not 'gradient_similarity'"),
-        ({"layers": [3]}, "layers must be names, not 3."),
-        ({"measures": 3}, "list of names such as ['effective_rank'], not 3."),
-        ({"edge_index": torch.rand(2, 3)}, "not torch.float32 of shape (2, 3)"),
-        ({"edge_index": "edges"}, "edge_index must be a graph, integers"),
-    ],
-)
-def test_wrong_arguments_of_a_watch_are_refused_in_words(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        gnn_depth.watch(Drawn("separate", 0), **options)
-
-
-def test_a_watch_that_is_dropped_before_its_end_says_so_and_leaves_no_hooks():
-    model = Drawn("separate", 0)
-    held = [gnn_depth.watch(model)]
-    held[0].__enter__()
-    with pytest.warns(UserWarning, match="dropped before its end"):
-        held.clear()
-    assert not is_hooked(model)
 
 
 def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():

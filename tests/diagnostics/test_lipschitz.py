@@ -104,34 +104,11 @@ def test_a_jacobian_that_is_not_finite_has_none(function):
     assert not stretch.converged
 
 
-def test_rounds_are_limited_and_it_says_so():
-    weight = matrix([1.0, *torch.linspace(0.9999, 0.1, 60).tolist()])
-    stretch = local_lipschitz(
-        lambda x: weight @ x, torch.zeros(61, dtype=torch.float64), max_iterations=3, tolerance=1e-9
-    )
-    assert (stretch.iterations, stretch.converged) == (3, False)
-    assert 0.5 < stretch.value < 1
-
-
-def test_it_is_the_same_in_every_call_and_takes_no_random_numbers_of_others():
-    layer, x = nn.Linear(6, 4), torch.randn(6)
+def test_it_is_the_same_in_every_call_and_leaves_random_numbers_and_gradients_alone():
+    layer, x = nn.Linear(6, 4), torch.randn(3, 6, requires_grad=True)
     state = torch.get_rng_state()
     first, second = (local_lipschitz(layer, x) for _ in range(2))
     assert first.value == second.value
+    assert first.value == pytest.approx(torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4)
     assert torch.equal(state, torch.get_rng_state())
-
-
-def test_parameters_get_no_gradients_and_keep_no_graph():
-    layer = nn.Linear(6, 4)
-    stretch = local_lipschitz(layer, torch.randn(3, 6, requires_grad=True))
-    assert stretch.value == pytest.approx(
-        torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4
-    )
     assert layer.weight.grad is None
-
-
-def test_a_tolerance_below_that_of_the_type_is_the_types():
-    weight = torch.randn(40, 30)
-    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(30), tolerance=0.0)
-    assert stretch.converged
-    assert stretch.value == pytest.approx(torch.linalg.matrix_norm(weight, 2).item(), rel=1e-5)

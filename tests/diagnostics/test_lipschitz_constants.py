@@ -1,5 +1,4 @@
 import copy
-import csv
 import math
 from functools import partial
 from pathlib import Path
@@ -7,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers import TensorBoardLogger
 from torch import nn
 
 from gnn_depth import measurements
-from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
+from gnn_depth.data import SyntheticCitation
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.diagnostics.states import CallArguments, evaluating
+from gnn_depth.diagnostics.states import CallArguments
 from gnn_depth.nn.functional import sparse_features
-from gnn_depth.nn.layers import GAT, SAGE
+from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, loader, rows
@@ -82,22 +81,20 @@ def test_constants_are_measured_every_so_often_and_in_the_last_step_at_its_input
         assert product[0] == pytest.approx(values[0].sum(), rel=1e-5)
 
 
-def test_a_module_whose_forward_does_not_take_a_batch_is_measured_and_a_layer_that_cannot_be_is_nan(
-    make_trainer,
-):
+def test_a_layer_that_cannot_be_linearised_or_is_not_finite_is_nan_and_stops_nothing(make_trainer):
     class Rough(nn.Linear):
         def forward(self, x):
             return Once.apply(super().forward(x))
 
-    model, callback = chain(depth=2), LipschitzConstants("rounds.*", tolerance=1e-8)
-    model.forward = lambda: None
+    model, callback = chain(depth=3), LipschitzConstants("rounds.*", tolerance=1e-8)
     model.rounds[1] = Rough(3, 3).double()
+    model.rounds[2].weight.data[0, 0] = math.inf
     expected = torch.linalg.matrix_norm(model.rounds[0].weight, 2).item()
     with pytest.warns(UserWarning, match="Rough cannot be linearised"):
         make_trainer([callback]).fit(model, loader(rows(), 20))
     constants = 10 ** callback.measure_log.measurements()[0].values[0]
     assert constants[0] == pytest.approx(expected, rel=1e-8)
-    assert math.isnan(constants[1])
+    assert np.isnan(constants[1:]).all()
 
 
 class Once(torch.autograd.Function):
@@ -112,30 +109,14 @@ class Once(torch.autograd.Function):
         return 2 * gradient
 
 
-def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data, tmp_path):
-    losses, states = [], []
+def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data):
+    states = []
     for callbacks in ([], [LipschitzConstants(every_n_epochs=1)]):
-        logger = CSVLogger(tmp_path)
         model = classifier((LipschitzNorm, BatchNorm))
-        make_trainer(callbacks, max_epochs=4, logger=logger, log_every_n_steps=1).fit(model, data)
-        text = (Path(logger.log_dir) / "metrics.csv").read_text()
-        losses.append(
-            [(row["train/loss"], row["val/loss"]) for row in csv.DictReader(text.splitlines())]
-        )
+        make_trainer(callbacks, max_epochs=4).fit(model, data)
         states.append((model.state_dict(), torch.get_rng_state()))
-    assert len(losses[0]) >= 4
-    assert losses[0] == losses[1]
     assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())
     assert torch.equal(states[0][1], states[1][1])
-
-
-def test_layers_without_a_bound_have_none_and_are_measured(make_trainer, data, tmp_path):
-    callback, logger = LipschitzConstants(), TensorBoardLogger(tmp_path)
-    make_trainer([callback], logger=logger).fit(classifier((), layer=SAGE), data)
-    measured, bounds = callback.measure_log.measurements()
-    assert torch.tensor(bounds.values).isnan().all()
-    assert torch.tensor(measured.values).isfinite().all()
-    assert not [tag for tag in scalars(logger.log_dir) if "bound" in tag]
 
 
 def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, data):
@@ -149,19 +130,6 @@ def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, 
         for value in first:
             assert value == pytest.approx(exact(state.stack.layers[0], x, graph), rel=1e-4)
             x = state.stack.activation(state.stack.layers[0](x, graph))
-
-
-def test_batches_of_different_sizes_are_measured(make_trainer):
-    trees = TreeNeighborsMatch(depth=2, batch_size=50)
-    model = NodeClassifier(
-        trees.num_features, 4, layer=GAT, num_layers=2, hidden_channels=4, encoder="embedding"
-    )
-    assert sorted(len(batch.y) for batch in trees.train_dataloader()) == [26, 50]
-    callback = LipschitzConstants(every_n_epochs=1)
-    make_trainer([callback]).fit(model, trees)
-    measured, _ = callback.measure_log.measurements()
-    assert measured.steps.tolist() == [0, 1]
-    assert np.isfinite(measured.values).all()
 
 
 def test_a_resumed_training_has_the_constants_of_one_that_was_not_stopped(
@@ -187,27 +155,6 @@ def test_sparse_features_are_measured_as_what_they_are():
     seen = sparse_features(x)
     assert not isinstance(seen, torch.Tensor)
     assert torch.equal(CallArguments(nn.Identity(), (seen,), {}).kept().x, x)
-
-
-def test_a_diverged_layer_is_not_a_number_and_stops_nothing(make_trainer):
-    model, callback = chain(depth=2), LipschitzConstants("rounds.*")
-    model.rounds[1].weight.data[0, 0] = math.inf
-    make_trainer([callback]).fit(model, loader(rows(), 20))
-    values = callback.measure_log.measurements()[0].values[0]
-    assert not math.isnan(values[0])
-    assert math.isnan(values[1])
-
-
-def test_modes_are_restored_one_by_one_after_an_error_too():
-    model = nn.Sequential(nn.Dropout(), nn.Linear(3, 3), nn.Dropout())
-    model[0].eval()
-    state = torch.get_rng_state()
-    with pytest.raises(TypeError), evaluating(model):
-        model(torch.rand(3) if model.training else "an error in between")
-    assert [part.training for part in model] == [False, True, True]
-    with evaluating(model):
-        torch.rand(3)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):

@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar import metadata
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-from gnn_depth.diagnostics import GradientNorms, log, loggers
+from gnn_depth.diagnostics import GradientNorms, loggers
 from gnn_depth.diagnostics.layer_statistics import Measure
 from tests.diagnostics.made import SIGNED, Made
 from tests.training.conftest import scalars
@@ -46,18 +46,6 @@ def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path)
         "~heat_map/gradient_norm/parameters_log10": [2],
     }
     assert all(shown[0].encoded_image_string.startswith(b"\x89PNG") for shown in found.values())
-
-
-def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, board, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(log, "SECONDS", -1)
-    monkeypatch.setattr(log, "SAVE_SECONDS", -1)
-    monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
-    monkeypatch.setattr(log, "save_values", lambda folder, measurement: None)
-    monkeypatch.setattr(loggers, "heat_map", lambda one: drawn.append(len(one.steps)))
-    monkeypatch.setattr(loggers, "pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
-    measure(logger=board, max_epochs=18)
-    assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
 
 
 def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):

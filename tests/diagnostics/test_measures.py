@@ -66,15 +66,11 @@ def test_similarity_and_norm_are_those_of_a_loop(dtype):
     assert log10_similarity(x).item() == pytest.approx(math.log10(mu), abs=1e-12)
 
 
-def test_mu_of_rows_equal_to_a_millionth_in_float32_has_at_least_three_digits():
+def test_mu_of_rows_equal_to_a_millionth_in_float32_has_nine_digits():
     x = torch.randn(1, 16) * (1 + 1e-6 * torch.randn(1000, 16))
     exact = x.numpy().astype(np.longdouble)
     expected = float(np.sqrt(((exact - exact.mean(0)) ** 2).sum()))
     assert similarity(RowMoments.of(x)).item() == pytest.approx(expected, rel=1e-9)
-    as_difference = (x.square().sum() - len(x) * x.mean(0).square().sum()).clamp_min(0).sqrt()
-    assert as_difference.item() != pytest.approx(expected, rel=1e-3), (
-        "otherwise nothing was to be feared"
-    )
 
 
 @pytest.mark.parametrize(
@@ -112,28 +108,17 @@ def test_logarithms_go_on_where_float64_ends():
     assert log10_similarity(huge).item() == pytest.approx(309, rel=1e-12)
 
 
-def test_growth_is_what_each_layer_multiplies_the_gradient_by_and_its_product_is_from_end_to_end():
-    mu = [[1e-3, 2.0, 5.0, 1e4], [8.0, 4.0, 2.0, 1.0]]
-    logs = torch.tensor(mu, dtype=torch.float64).log10()
-    growth, total = log10_growth(logs), log10_total_growth(logs)
-    for step, row in enumerate(mu):
-        product = 1.0
-        for layer in range(3):
-            product *= row[layer] / row[layer + 1]
-            assert 10 ** growth[step, layer].item() == pytest.approx(
-                row[layer] / row[layer + 1], rel=1e-12
-            )
-        assert 10 ** total[step].item() == pytest.approx(product, rel=1e-12)
-
-
-def test_growth_from_zero_to_zero_is_nothing_and_the_product_does_not_mind_what_is_missing_between():
+def test_growth_is_the_ratio_of_neighbours_and_its_product_that_of_the_ends():
+    logs = torch.tensor([[1e-3, 2.0, 5.0, 1e4], [8.0, 4.0, 2.0, 1.0]], dtype=torch.float64).log10()
+    torch.testing.assert_close(log10_growth(logs), logs[:, :-1] - logs[:, 1:])
+    torch.testing.assert_close(log10_total_growth(logs), log10_growth(logs).sum(1))
+    # A zero or a missing value between does not matter to the product.
     logs = torch.tensor([0.0, -math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64)
     growth = log10_growth(logs)
     assert growth[0] == math.inf
     assert growth[1:].isnan().all()
     assert log10_total_growth(logs) == -1
     assert log10_growth(logs[:1]).shape == (0,)
-    assert log10_total_growth(logs[:1]) == 0
 
 
 @pytest.mark.parametrize(
@@ -181,11 +166,3 @@ def test_of_zeros_of_one_row_and_of_none_each_is_what_its_docstring_says(dtype, 
             assert value.isnan(), measure
         else:
             assert value == 0, measure
-
-
-def test_measures_take_no_gradients_and_leave_what_they_measure():
-    x = features(6).requires_grad_()
-    before = x.detach().clone()
-    for measure, value in every_measure(x, RING):
-        assert not value.requires_grad, measure
-    assert torch.equal(x, before)

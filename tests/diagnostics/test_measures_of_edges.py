@@ -49,13 +49,6 @@ def test_mean_average_distance_does_not_see_the_lengths_of_rows_and_ends_at_two(
     assert mean_average_distance(lengths * x[:1], RING).item() == pytest.approx(0, abs=1e-30)
 
 
-def test_angles_far_below_the_rounding_of_a_cosine_are_measured():
-    angle = 1e-10
-    x = torch.tensor([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], dtype=torch.float64)
-    expected = pytest.approx(angle**2 / 2, rel=1e-5)
-    assert mean_average_distance(x, complete(2)).item() == expected
-
-
 @pytest.mark.parametrize("zeros", [0, 1, 3, 6])
 def test_a_row_of_zeros_has_distance_1_from_others_and_0_from_its_like(zeros):
     x = features(6)

@@ -54,20 +54,6 @@ def test_the_states_of_a_reversible_stack_are_measured_whole(make_trainer):
     assert values(callback)[1][0] == pytest.approx(expected, rel=1e-10)
 
 
-def test_measured_and_unmeasured_runs_of_a_reversible_stack_agree(make_trainer):
-    weights = []
-    for callbacks in ([GradientNorms()], []):
-        torch.manual_seed(0)
-        model = NodeClassifier(4, 2, **PARTS, reversible=2).double()
-        make_trainer(callbacks, max_epochs=3, num_sanity_val_steps=0).fit(
-            model, datamodule=TinyDouble()
-        )
-        weights.append(
-            torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-        )
-    torch.testing.assert_close(*weights, rtol=1e-9, atol=1e-9)
-
-
 def fit(root, *words, callback="GradientNorms"):
     line = [
         "--data.num_nodes=120",

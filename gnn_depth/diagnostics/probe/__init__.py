@@ -5,7 +5,6 @@ remedies.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,14 +12,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
 from gnn_depth.diagnostics.probe.layer_values import loss_of, measure_layers
-from gnn_depth.diagnostics.probe.remedies import (
-    REMEDIES,
-    Remedy,
-    RemedyProbe,
-    add_remedy,
-    proposed,
-    tried,
-)
+from gnn_depth.diagnostics.probe.remedies import REMEDIES, Remedy, add_remedy, proposed
 from gnn_depth.diagnostics.probe.report import Report
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
@@ -30,7 +22,6 @@ __all__ = [
     "REMEDIES",
     "Finding",
     "Remedy",
-    "RemedyProbe",
     "Report",
     "add_remedy",
     "probe",
@@ -48,7 +39,6 @@ def probe(
     title: str | None = None,
     options: Mapping[str, Any] | None = None,
     build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
-    try_remedies: bool = False,
 ) -> Report:
     """Measure every layer of any model in one pass without dropout, and report the problems found.
 
@@ -79,7 +69,6 @@ def probe(
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With
             it the report proposes remedies: the parts of :data:`REMEDIES` against what was found.
-        try_remedies: Probe a model with each remedy too.
 
     Returns:
         The report: print it, read its ``findings``, or get its numbers as a ``frame()``.
@@ -90,21 +79,16 @@ def probe(
     """
     Range(0, above=True).check("scales", list(scales))
 
-    def run(other: nn.Module) -> Tensor:
-        return loss_of(other(*inputs), inputs, loss)
+    def run(model: nn.Module) -> Tensor:
+        return loss_of(model(*inputs), inputs, loss)
 
-    measure = partial(measure_layers, run=run, layers=layers, edge_index=edge_index, stack=stack)
-    value, values, notes = measure(model, scales=scales)
+    value, values, notes = measure_layers(model, run, layers, edge_index, stack, scales)
     findings = find_problems(values)
     remedies: list[Remedy] | None = None
-    probes: list[RemedyProbe] | None = None
     if build is not None:
         remedies = proposed(findings, options or {}, build)
-        if try_remedies:
-            unchanged = RemedyProbe("", values, findings)
-            probes = tried(remedies, unchanged, build, lambda other: measure(other, scales=None)[1])
     if title is None:
         kind = type(next(iter(layers_of(unwrapped(model), layers).values()))).__name__
         title = f"{len(values)} layer{'s' * (len(values) > 1)} of {kind}"
     title = f"{title}, loss {value:.4g}"
-    return Report(title, value, values, findings, remedies, probes, notes)
+    return Report(title, value, values, findings, remedies, notes)

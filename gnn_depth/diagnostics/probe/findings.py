@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -83,46 +82,33 @@ class Criterion:
     at_end: bool = False
     deeper_than: int = 0
 
-    def values(self, layers: pd.DataFrame) -> pd.Series:
-        """The known values that are compared with the threshold, by layer."""
-        none = pd.Series(dtype=float)
+    def finding(self, layers: pd.DataFrame) -> Finding | None:
+        """The finding in the layers of a stack; None if no layer is beyond the threshold."""
         if self.symbol not in layers or len(layers) <= self.deeper_than:
-            return none
+            return None
         values = layers[self.symbol].dropna()
         if self.relative:
             start = values[values != 0]  # a state of zeros has no multiples
             if start.empty:
-                return none
+                return None
             values = values / start.iloc[-1 if self.backwards else 0]
+        beyond = values[values < self.limit if self.below else values > self.limit]
         # Shortcuts may bring gradients to the first layer, which can then train.
-        if self.at_end and not self.is_beyond(values.iloc[0]):
-            return none
-        return values
-
-    def finding(self, layers: pd.DataFrame) -> Finding | None:
-        """The finding in the layers of a stack; None if no layer is beyond the threshold."""
-        values = self.values(layers)
-        beyond = values[self.is_beyond(values)]
-        if beyond.empty:
+        if beyond.empty or (self.at_end and beyond.index[0] != values.index[0]):
             return None
         # Where the pass comes to it first.
         first = int(beyond.index[-1 if self.backwards else 0])
         worst = int(values.idxmin() if self.below else values.idxmax())
         value = float(values[worst])
-        shown = digits(value)
-        if shown == f"{self.limit:g}":  # 1.4996 is not "1.5, below 1.5"
-            shown = repr(value)
-        text = self.text.format(layer=first, worst=worst, value=shown, limit=f"{self.limit:g}")
+        text = self.text.format(
+            layer=first, worst=worst, value=digits(value), limit=f"{self.limit:g}"
+        )
         start = layers.index[-1 if self.backwards else 0]
         distance = abs(layers.index.get_loc(worst) - layers.index.get_loc(start))
         if self.relative and value and distance > 1:
             verb = "shrinks" if self.below else "grows"
             text += f". It {verb} by a factor of {value ** (1 / distance):.2g} per layer"
         return Finding(self.mode, self.symbol, first, worst, value, f"{text}.")
-
-    def is_beyond(self, value: Any) -> Any:
-        """True where a value shows the failure mode."""
-        return value < self.limit if self.below else value > self.limit
 
 
 def find_problems(layers: pd.DataFrame) -> list[Finding]:

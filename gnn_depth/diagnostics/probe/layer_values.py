@@ -62,14 +62,13 @@ def measure_layers(
     layers: str | Sequence[str] | None,
     edge_index: Tensor | Graph | None,
     stack: str,
-    scales: Sequence[float] | None,
+    scales: Sequence[float],
 ) -> tuple[float, pd.DataFrame, list[str]]:
     """The loss, the values of every layer, and notes on values that are missing.
 
     The values have a row for each layer, or for each call of a layer that is called several times,
     and a column for each quantity: NaN where it cannot be measured, and infinite where a norm is
-    not finite. ``run`` runs the model and returns its loss; without ``scales`` constants and bounds
-    are left out, which take longer than the pass. All else is as in
+    not finite. ``run`` runs the model and returns its loss. All else is as in
     :func:`gnn_depth.diagnostics.probe.probe`.
     """
     check_edges(edge_index)
@@ -104,8 +103,7 @@ def measure_layers(
                 calls[number] = column[0]
         _add_outputs(values, calls)
         notes = [note.replace("{where}", "in the pass") for note in driver.notes.values()]
-        if scales is not None:
-            notes += _add_constants(values, calls, scales)
+        notes += _add_constants(values, calls, scales)
         notes += _add_balance(values, getattr(model, stack, model))
     layer_count = len(set(driver.modules()))
     if len(values) > layer_count:

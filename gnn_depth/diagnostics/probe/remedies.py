@@ -1,16 +1,15 @@
-"""Remedies: a table of the parts that help against each failure mode, and their trials."""
+"""Remedies: a table of the parts that help against each failure mode."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
-import pandas as pd
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from gnn_depth import builder, registry
-from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding
 from gnn_depth.part_specs import items_of
 
 # Kinds of parts, in the order in which they are proposed.
@@ -113,27 +112,10 @@ class Remedy:
     Attributes:
         arguments: What to add to the command line.
         against: Positions of these findings in the list of all findings.
-        options: The model's options, with this part in place.
     """
 
     arguments: str
     against: tuple[int, ...]
-    options: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class RemedyProbe:
-    """The probe of a model with a remedy applied.
-
-    Attributes:
-        arguments: What was added to the command line; nothing for the model as it is.
-        values: The values of its layers.
-        findings: Problems found in them.
-    """
-
-    arguments: str
-    values: pd.DataFrame
-    findings: Sequence[Finding]
 
 
 def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Build) -> list[Remedy]:
@@ -156,50 +138,27 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
         # A model may have several norms side by side.
         joins = kind in builder.LISTS and bool(kept)
         for name in registry.registered(kind):
-            against, given = _entries(kind, name, findings)
+            # The findings that it helps against, and the options that it needs.
+            against: list[int] = []
+            given: dict[str, object] = {}
+            for position, finding in enumerate(findings):
+                for each in REMEDIES[finding.mode]:
+                    if (each.kind, each.name) == (kind, name):
+                        against.append(position)
+                        given |= each.options
             if not against or name in names:  # a model that has the part is not helped by it
                 continue
             part: Any = {"name": name, **given}
             if joins:
                 part = [*kept, part]
-            changed = {**options, kind: part}
             # A shallow model fits where a deep one does, and is built quickly.
             depth = min(SHALLOW, options.get("num_layers", SHALLOW))
             try:
-                build({**changed, "num_layers": depth})
+                build({**options, kind: part, "num_layers": depth})
             except (ValueError, MisconfigurationException):
                 continue
             words = [f"--model.{kind}{'+' * joins} {name}"]
             words += [f"--model.{kind}.{key} {value}" for key, value in given.items()]
-            found.append(Remedy(" ".join(words), against, changed))
+            found.append(Remedy(" ".join(words), tuple(against)))
     found.sort(key=lambda remedy: (-len(remedy.against), remedy.against))
     return found
-
-
-def _entries(
-    kind: str, name: str, findings: Sequence[Finding]
-) -> tuple[tuple[int, ...], dict[str, object]]:
-    """The positions of the findings that a part helps against, and the options that it needs."""
-    against: list[int] = []
-    options: dict[str, object] = {}
-    for position, finding in enumerate(findings):
-        for part in REMEDIES[finding.mode]:
-            if (part.kind, part.name) == (kind, name):
-                against.append(position)
-                options |= part.options
-    return tuple(against), options
-
-
-def tried(
-    remedies: Sequence[Remedy],
-    unchanged: RemedyProbe,
-    build: Build,
-    measure: Callable[[nn.Module], pd.DataFrame],
-) -> list[RemedyProbe]:
-    """Probe the model with each remedy, sorted by the number of problems left; the unchanged model
-    stands first."""
-    probes = []
-    for remedy in remedies:
-        values = measure(build(remedy.options))
-        probes.append(RemedyProbe(remedy.arguments, values, find_problems(values)))
-    return [unchanged, *sorted(probes, key=lambda probe: len(probe.findings))]

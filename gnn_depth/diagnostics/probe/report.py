@@ -11,8 +11,8 @@ import pandas as pd
 from lightning.pytorch.loggers import Logger
 
 from gnn_depth.diagnostics.loggers import log_findings
-from gnn_depth.diagnostics.probe.findings import CRITERIA, FAILURE_MODES, Finding, digits
-from gnn_depth.diagnostics.probe.remedies import Remedy, RemedyProbe
+from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, digits
+from gnn_depth.diagnostics.probe.remedies import Remedy
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
 NOT_SHOWN = ["zeros", "growth"]  # columns that only findings need
@@ -27,10 +27,6 @@ BALANCE_LEGEND = (
     "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, "
     "as a share of their sum (median). delta: 0 if the gradient leaves c unchanged, which theory "
     "says it does."
-)
-TRIALS_LEGEND = (
-    "Each model was probed once, at initialisation. Values are those of the worst layer: ||X|| "
-    "relative to the first layer, ||G|| and mu(G) relative to the last. * beyond the limit."
 )
 NO_PROBLEM = (
     "No problem found in a single forward and backward pass. Training can fail all the same: one "
@@ -51,7 +47,6 @@ class Report:
         values: The values of every layer.
         findings: The problems found.
         remedies: Parts that help against some of them; None if none were looked for.
-        tried: The model as it is and with each remedy; None if they were not tried.
         notes: Remarks on values that are missing.
     """
 
@@ -60,7 +55,6 @@ class Report:
     values: pd.DataFrame
     findings: Sequence[Finding]
     remedies: Sequence[Remedy] | None = None
-    tried: Sequence[RemedyProbe] | None = None
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -99,8 +93,6 @@ class Report:
             _filled(lines, width),
             _filled(self._conclusions(), width, indent="   "),
         ]
-        if self.tried:
-            blocks += [self._trials().to_string(line_width=width), _filled([TRIALS_LEGEND], width)]
         return "\n\n".join(blocks)
 
     def frame(self) -> pd.DataFrame:
@@ -142,35 +134,13 @@ class Report:
         for remedy in self.remedies:
             groups.setdefault(remedy.against, []).append(remedy.arguments.replace(" ", JOIN))
         if groups:
-            measures = "" if self.tried else "; --try measures whether they do"
-            yield f"Parts that are meant to help{measures}:"
+            yield "Parts that are meant to help:"
         for against, arguments in groups.items():
             numbers = [str(place + 1) for place in against]
             yield f"{', '.join(numbers)}: {', '.join(arguments)}"
         for place in range(len(self.findings)):
             if not any(place in against for against in groups):
                 yield f"{place + 1}: {NO_REMEDY}"
-
-    def _trials(self) -> pd.DataFrame:
-        """The number of problems with each remedy, and the worst layer's values."""
-        tried = self.tried or ()
-        fields = {"problems": [str(len(trial.findings)) for trial in tried]}
-        symbols: set[str] = set()  # of the problems that any of them has
-        for trial in tried:
-            symbols.update(finding.symbol for finding in trial.findings)
-        for criterion in CRITERIA:
-            if criterion.symbol not in symbols:
-                continue
-            cells = []
-            for trial in tried:
-                values = criterion.values(trial.values)
-                worst = values.min() if criterion.below else values.max()
-                mark = "*" if criterion.is_beyond(worst) else " "  # numbers stay aligned
-                cells.append(digits(worst) + mark)
-            sign = "<" if criterion.below else ">"
-            fields[f"{criterion.symbol} {sign} {criterion.limit:g}"] = cells
-        rows = [trial.arguments or "as it is" for trial in tried]
-        return pd.DataFrame(fields, rows).rename_axis(columns="with")
 
 
 def _filled(lines: Iterator[str] | Sequence[str], width: int, indent: str = "") -> str:
