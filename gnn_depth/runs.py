@@ -41,9 +41,7 @@ COLUMNS = (
     "version",
 )
 LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
-# As they are written in a result.json.
-RUNNING = b'"status": "running",'
-FAILED = b'"status": "failed",'
+
 MAX_NAMED = 5  # runs that a message names
 CHECKSUM = "checksum"  # key in a result.json: SHA-256 of everything else in it
 ARCHIVE = "archive"  # folder, among all runs, of those that --force replaced
@@ -117,11 +115,9 @@ def new_run_folder(root: str | Path, name: str) -> Path:
 
 def runs_below(folder: Path) -> list[Path]:
     """The runs with checkpoints in a folder of a name, or of all runs; the newest first."""
-    found = []
-    for run in (*folder.glob("*"), *folder.glob("*/*")):
-        if any((run / "checkpoints").glob("*.ckpt")):
-            found.append(run)
-    return sorted(found, key=lambda run: run.name, reverse=True)  # which is when it began
+    found = {file.parents[1] for file in folder.glob("*/checkpoints/*.ckpt")}
+    found |= {file.parents[1] for file in folder.glob("*/*/checkpoints/*.ckpt")}
+    return sorted(found, key=lambda run: (run.name, run), reverse=True)  # the name is when it began
 
 
 def choose_one(runs: Sequence[Path]) -> str:
@@ -151,17 +147,11 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
     every JSON reader.
 
     Raises:
-        OSError: It cannot be written. If the one on the disk says ``running``, it then says
-            ``failed``.
+        OSError: It cannot be written; the one on the disk is intact.
     """
-    path = folder / "result.json"
-    try:
-        plain = json.loads(json.dumps(_finite(result), allow_nan=False))
-        write_atomically(path, json.dumps(plain | {CHECKSUM: _checksum(plain)}, indent=2) + "\n")
-    except OSError:
-        with contextlib.suppress(OSError):
-            _mark_failed(path)
-        raise
+    plain = json.loads(json.dumps(_finite(result), allow_nan=False))
+    text = json.dumps(plain | {CHECKSUM: _checksum(plain)}, indent=2)
+    write_atomically(folder / "result.json", f"{text}\n")
 
 
 def read_result(folder: str | Path) -> dict[str, Any]:
@@ -171,11 +161,8 @@ def read_result(folder: str | Path) -> dict[str, Any]:
         ValueError: It cannot be read, is damaged, was edited, has the format of a later version, or
             is not a result of a run; the message says which.
     """
-    path = Path(folder, "result.json")
-    if path.exists() and not path.is_file():  # reading a fifo would wait for ever
-        raise ValueError("is not a file")
     try:
-        result = json.loads(path.read_bytes())
+        result = json.loads(Path(folder, "result.json").read_bytes())
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
@@ -241,23 +228,6 @@ def remove_parts(folder: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _mark_failed(path: Path) -> None:
-    """Overwrite the status in place: a full disk has no room for a new file."""
-    with path.open("r+b") as file:
-        text = file.read()
-        if RUNNING not in text:
-            return
-        result = json.loads(text)
-        recorded = result.pop(CHECKSUM, "")
-        # Blanks after the shorter word keep the length, and with it all that follows.
-        text = text.replace(RUNNING, FAILED.ljust(len(RUNNING)), 1)
-        if recorded:
-            checksum = _checksum(result | {"status": "failed"})
-            text = text.replace(recorded.encode(), checksum.encode())
-        file.seek(0)
-        file.write(text)
-
-
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
@@ -290,19 +260,15 @@ def environment() -> dict[str, Any]:
 
 def git_state() -> dict[str, Any] | None:
     """Commit of the working directory and whether it has changes; None outside a repository."""
+    # A repository's own config may name a program to run as fsmonitor, which would run here.
+    command = ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--abbrev=40"]
+    command += ["--exclude=*", "--dirty"]
     try:
-        commit = _git("rev-parse", "HEAD")
-        changes = _git("status", "--porcelain", "--untracked-files=no")
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
+    commit, *changes = done.stdout.strip().split("-")
     return {"commit": commit, "changed": bool(changes)}
-
-
-def _git(*arguments: str) -> str:
-    # A repository's own config may name a program to run as fsmonitor, which would run here.
-    command = ["git", "-c", "core.fsmonitor=false", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
 
 
 def digest(text: str) -> str:

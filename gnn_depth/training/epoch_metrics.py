@@ -97,8 +97,9 @@ class EpochMetrics:
         self._own: list[dict[str, Metric]] = []
         for _ in names:
             metrics = task.metrics()
-            if not keeps_all:
-                metrics = {name: each for name, each in metrics.items() if not _keeps_all(each)}
+            for name, metric in task.metrics().items():
+                if _keeps_all(metric) and not keeps_all:
+                    del metrics[name]
             self._own.append(metrics)
         self.reset()
 
@@ -145,15 +146,17 @@ class EpochMetrics:
         if not any(self._own):
             return
         predicted, targets = self.task.compared(out, sets.targets)
-        predicted_in = predicted.split_with_sizes(sets.sizes)
-        targets_in = targets.split_with_sizes(sets.sizes)
-        for place, metrics in enumerate(self._own):
+        parts = zip(
+            self._own,
+            predicted.split_with_sizes(sets.sizes),
+            targets.split_with_sizes(sets.sizes),
+            strict=True,
+        )
+        for metrics, predicted_in, targets_in in parts:
             for metric in metrics.values():
                 # Metrics that keep all rows exchange them between processes, even none.
-                if sets.sizes[place] or _keeps_all(metric):
-                    if metric.device != out.device:
-                        metric.to(out.device)
-                    metric.update(predicted_in[place], targets_in[place])
+                if len(targets_in) or _keeps_all(metric):
+                    metric.to(out.device).update(predicted_in, targets_in)
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
         """Metrics of all batches as scalars on their device; of all processes, given a trainer.
@@ -222,20 +225,20 @@ class EpochMetrics:
         rows = sum(size for _, size in self._losses)
         numbers = [total, rows, *self._sizes]
         sums = torch.tensor(numbers, dtype=torch.float64, device=device)
-        if self._counts is not None:
-            sums = torch.cat([sums, self._counts.double().flatten()])
+        counts = self._counts
+        if counts is not None:
+            sums = torch.cat([sums, counts.double().flatten()])
         # Sums and never means: processes may have different numbers of rows.
         sums = trainer.strategy.reduce(sums, reduce_op="sum")
-        head = len(numbers)
-        total, rows, *sizes = sums[:head].tolist()
+        head, of_counts = sums.tensor_split([len(numbers)])
+        total, rows, *sizes = head.tolist()
         mean_loss: Tensor | None = None
-        counts: Tensor | None = None
         if rows:
-            mean_loss = sums.new_tensor(total / rows)
+            mean_loss = head.new_tensor(total / rows)
             if not self._losses or self._losses[0][0].dtype != torch.float64:
                 mean_loss = mean_loss.float()
-        if self._counts is not None:
-            counts = sums[head:].view_as(self._counts).long()
+        if counts is not None:
+            counts = of_counts.view_as(counts).long()
         return counts, sizes, mean_loss
 
 

@@ -24,7 +24,7 @@ from gnn_depth.training.prediction import load_model, predictions_of
 from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
-MOST_METRICS = 20  # lines of metrics in a summary
+MOST_LINES = 22  # of a run that is shown
 
 
 class Run:
@@ -70,14 +70,11 @@ class Run:
         for plugin in self.config.get("plugins") or []:
             registry.load_plugin(plugin)
         status = self.result.get("status")
-        if status == "diverged":
-            log.warning("%s diverged: its model is that of an epoch before.", self.folder)
-        elif status != "finished":
+        if status != "finished":
             log.warning("%s is %s: its model is that of an epoch so far.", self.folder, status)
-        checkpoint = self.checkpoint
-        if checkpoint.name != "best.ckpt":
+        if self.checkpoint.name != "best.ckpt":
             log.warning("%s has no best epoch: its model is that of the last one.", self.folder)
-        return load_model(checkpoint).eval()
+        return load_model(self.checkpoint).eval()
 
     @cached_property
     def data(self) -> GraphDataModule:
@@ -117,11 +114,8 @@ class Run:
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and of the best one, such as ``test_acc_at_best_val``."""
-        found = {}
-        for name, value in self.result["metrics"].items():
-            # The file writes numbers that are not finite as text, and undefined ones as null.
-            found[name] = float("nan") if value is None else float(value)
-        return found
+        # The file has numbers that are not finite as text.
+        return {name: float(value) for name, value in self.result["metrics"].items()}
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -207,14 +201,7 @@ class Run:
         )
 
     def __str__(self) -> str:
-        return self.text or repr(self)
-
-    @cached_property
-    def text(self) -> str:
-        """The report of the training; empty for a run that was read from its folder."""
-        if self._report is None:
-            return ""
-        return self._report()
+        return (self._report or self.__repr__)()
 
     def __repr__(self) -> str:
         if self.folder is None:
@@ -225,12 +212,10 @@ class Run:
             f"{result['name']}: {result['status']} after {result['epochs']} epochs in "
             f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters",
         ]
-        # Those of the best epoch, of the test set first; of the last epoch, if none is the best.
-        of_best = [name for name in metrics if name.endswith("_at_best_val")]
-        of_last = [name for name in metrics if name.startswith(("test/", "val/"))]
-        for name in sorted(of_best or of_last)[:MOST_METRICS]:
+        # Those of the best epoch begin with test_ and val_, those of the last with test/ and val/.
+        for name in sorted(metrics, key=lambda name: (not name.endswith("_at_best_val"), name)):
             lines.append(f"{name:<32}{in_digits(metrics[name]):>12}")
-        return "\n  ".join(lines)
+        return "\n  ".join(lines[:MOST_LINES])
 
 
 def load(path: str | Path) -> Run:
@@ -246,18 +231,12 @@ def load(path: str | Path) -> Run:
         ValueError: There is no run with a checkpoint, or there are several, which are named.
     """
     folder = Path(path).expanduser()
-    if folder.is_file():
-        raise ValueError(f"{str(path)!r} is a file: give the run's folder, which it is in.")
-    if _is_run(folder):
-        return Run(folder)
-    found = [run for run in runs_below(folder) if _is_run(run)]
-    if len(found) == 1:
-        return Run(found[0])
-    if found:
+    found = []
+    for run in (folder, *runs_below(folder)):
+        if (run / "result.json").is_file() and any((run / "checkpoints").glob("*.ckpt")):
+            found.append(run)
+    if not found:
+        raise ValueError(f"{str(path)!r} is not the folder of a run with a checkpoint.")
+    if len(found) > 1 and found[0] != folder:
         raise ValueError(f"{str(path)!r}: {choose_one(found)}")
-    fault = "has no run with a checkpoint" if folder.is_dir() else "does not exist"
-    raise ValueError(f"{str(path)!r} {fault}.")
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / "result.json").is_file() and any((folder / "checkpoints").glob("*.ckpt"))
+    return Run(found[0])

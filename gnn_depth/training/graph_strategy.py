@@ -9,6 +9,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import Optimizer
 
 from gnn_depth.data.base import FullBatch, NodeBatch
@@ -52,23 +53,16 @@ class GraphStrategy(DDPStrategy):
         if self.world_size > 1:
             if trainer.accumulate_grad_batches > 1:
                 raise MisconfigurationException(
-                    f"trainer.accumulate_grad_batches is {trainer.accumulate_grad_batches}, and "
-                    "strategy graph has one "
-                    "batch, the whole graph: use 1."
+                    "strategy graph has one batch, the whole graph: use "
+                    "trainer.accumulate_grad_batches 1."
                 )
             if trainer.state.fn == TrainerFn.PREDICTING:
                 raise MisconfigurationException(
                     "strategy graph does not write predictions: use trainer.devices 1."
                 )
-            check = getattr(getattr(self.lightning_module, "stack", None), "check_shards", None)
-            if check is None:
-                raise MisconfigurationException(
-                    "strategy graph trains NodeClassifier, whose layers get the states of other "
-                    "processes' nodes, and "
-                    f"{type(self.lightning_module).__name__} has no stack: use strategy ddp."
-                )
+            module: Any = self.lightning_module  # a NodeClassifier
             try:
-                check()
+                module.stack.check_shards()
             except ValueError as error:
                 raise MisconfigurationException(str(error)) from None
             self._check_same_data(trainer)
@@ -129,17 +123,11 @@ class GraphStrategy(DDPStrategy):
         if self.world_size == 1:
             return
         assert self.model is not None
-        gradients, sizes = [], []
-        for parameter in self.model.parameters():
-            if parameter.grad is not None:
-                gradients.append(parameter.grad)
-                sizes.append(parameter.grad.numel())
+        gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
         # One vector: the number of exchanges costs more than their size.
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = parameters_to_vector(gradients)
         dist.all_reduce(flat)
-        flat /= self.world_size
-        for gradient, mean in zip(gradients, torch.split(flat, sizes), strict=True):
-            gradient.copy_(mean.view_as(gradient))
+        vector_to_parameters(flat / self.world_size, gradients)
 
 
 StrategyRegistry.register(

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,15 +32,6 @@ SHOWN = (
 )
 # Options of the trainer in every row; others only where they differ from their default.
 ALWAYS = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
-# Of these, 1 is one batch and 1.0 is all of them.
-OF_BATCHES = (
-    "limit_train_batches",
-    "limit_val_batches",
-    "limit_test_batches",
-    "limit_predict_batches",
-    "overfit_batches",
-    "val_check_interval",
-)
 # Lightning's callbacks that change nothing in a training, and are in no row.
 WATCHING = (
     "ModelCheckpoint",
@@ -61,12 +53,9 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     do not count. The content of a plugin counts, its place does not. A run with an object that was
     given in Python, or with a class that was typed into a notebook, is unique.
     """
-    trainer = config.get("trainer", {})
-    model = config.get("model", {})
-    # Plugins count by their content, below.
-    kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
-    kept["trainer"] = {key: value for key, value in trainer.items() if key not in SHOWN}
-    kept["model"] = {key: value for key, value in model.items() if key not in GIVEN_BY_DATA}
+    kept = _without(config, ("run", "config", "plugins"))
+    kept["trainer"] = _without(config.get("trainer", {}), SHOWN)
+    kept["model"] = _without(config.get("model", {}), GIVEN_BY_DATA)
     data = config.get("data")
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)
@@ -77,26 +66,23 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
         kept["code"] = code
     kept["data_sha256"] = data_sha256
     # Sorted: the order in which options were written makes no difference.
-    text = json.dumps(kept, sort_keys=True, default=str)
-    return digest(text)
+    return digest(json.dumps(kept, sort_keys=True, default=str))
 
 
 def plugin_versions(config: Mapping[str, Any]) -> list[str]:
-    """Name and checksum of each plugin of a config, in order of name."""
-    return sorted(plugin_version(plugin) for plugin in config.get("plugins") or [])
+    """Name of each plugin of a config and the SHA-256 of its file, or of all files of its package,
+    in order of name: an edited plugin makes new runs."""
+    found = []
+    for plugin in config.get("plugins") or []:
+        name, path = plugin, registry.origin(plugin) or ""
+        if plugin.endswith(".py"):
+            name, path = Path(plugin).name, plugin
+        found.append(f"{name} {_checksum(Path(path))}")
+    return sorted(found)
 
 
-def plugin_version(plugin: str) -> str:
-    """A plugin's name and the SHA-256 of its file, or of all files of its package.
-
-    So an edited plugin makes new runs.
-    """
-    name = plugin
-    path = Path(registry.origin(plugin) or "")
-    if plugin.endswith(".py"):
-        path = Path(plugin)
-        name = path.name
-    return f"{name} {_checksum(path)}"
+def _without(section: Mapping[str, Any], names: object) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key not in names}
 
 
 def _checksum(path: Path) -> str:
@@ -114,11 +100,12 @@ def _code_of_program(config: Mapping[str, Any]) -> list[str]:
 
     What has no file gets a number that never comes again.
     """
-    texts = set(_texts({"model": config.get("model"), "trainer": config.get("trainer")}))
-    modules = {text.rpartition(".")[0] for text in texts}  # of class paths
+    text = json.dumps([config.get("model"), config.get("trainer")], default=str)
+    words = set(re.findall(r"[\w.]+", text))
+    modules = {word.rpartition(".")[0] for word in words}  # of class paths
     for kind in registry.KINDS:
         for name, cls in registry.registered(kind).items():
-            if name in texts:
+            if name in words:
                 modules.add(cls.__module__)
     plugins = {Path(plugin).name.partition(".")[0] for plugin in config.get("plugins") or []}
     found = []
@@ -130,21 +117,9 @@ def _code_of_program(config: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} {uuid4().hex}")
         elif not any(Path(file).is_relative_to(folder) for folder in INSTALLED):
             found.append(f"{name} {_checksum(Path(file))}")
-    if "given_in_python" in texts:
+    if "given_in_python" in words:
         found.append(uuid4().hex)
     return found
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in a config, keys too."""
-    if isinstance(value, Mapping):
-        yield from value
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str):
-        yield value
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:
@@ -153,29 +128,21 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
     Of the trainer's options, those that may change what is learned are in it. Each part of the
     model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
     """
-    model = config.get("model") or {}
-    chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
-    chosen["trainer"] = _trainer_options(config.get("trainer") or {})
-    row: dict[str, Any] = _flat(chosen, ())
-    for kind, part in model.items():
-        if kind in registry.KINDS:
-            row[f"model.{kind}"] = _short(kind, part)
-    return row
-
-
-def _trainer_options(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the trainer that may change what is learned and differ from their default."""
+    row: dict[str, Any] = {}
+    for section in ("data", "model", "seed_everything"):
+        _flatten(config.get(section), section, row)
     known = trainer_options()
-    found = {}
-    for key, value in trainer.items():
+    for key, value in (config.get("trainer") or {}).items():
         if key == "callbacks":
             value = [one for one in items_of(value or []) if not _only_watches(one)] or None
         is_default = key in known and value == known[key].default
-        if key in OF_BATCHES and isinstance(value, float):
-            value = f"{100 * value:g}%"  # as a number of a table it would be that of the batches
+        # Those that may change what is learned and differ from their default.
         if key in ALWAYS or not (key in SHOWN or is_default):
-            found[key] = value
-    return found
+            _flatten(value, f"trainer.{key}", row)
+    for kind, part in (config.get("model") or {}).items():
+        if kind in registry.KINDS:
+            row[f"model.{kind}"] = _short(kind, part)
+    return row
 
 
 def _only_watches(callback: Any) -> bool:
@@ -210,20 +177,19 @@ def _short(kind: str, part: Any) -> str:
     return " ".join(words)
 
 
-def _flat(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Nested options as dotted keys; a class and its arguments stand at the key of the part."""
+def _flatten(value: Any, key: str, row: dict[str, Any]) -> None:
+    """Add nested options to a row under dotted keys; a class and its arguments stand at the key of
+    the part."""
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        value = {str(position): item for position, item in enumerate(value)}
+        value = dict(enumerate(value))
     if isinstance(value, dict):
-        row: dict[str, Any] = {}
-        for key, item in value.items():
-            if key in ("class_path", "init_args"):
-                row |= _flat(item, keys)
-            else:
-                row |= _flat(item, (*keys, str(key)))
-        return row
-    if value is None:
-        return {}
-    if not isinstance(value, SCALAR):
-        value = str(value)
-    return {".".join(keys): value}
+        for name, item in value.items():
+            inner = key
+            if name not in ("class_path", "init_args"):
+                inner = f"{key}.{name}"
+            _flatten(item, inner, row)
+    elif isinstance(value, SCALAR):
+        if value is not None:
+            row[key] = value
+    else:
+        row[key] = str(value)

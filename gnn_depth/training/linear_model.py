@@ -41,35 +41,33 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
         return {}
     batch = loader.batch
     rows = batch.train_mask.nonzero().flatten()
-    if not batch.x.is_floating_point() or batch.graph.is_shard or not len(rows):
+    if not batch.x.is_floating_point() or not len(rows):
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
     metrics = EpochMetrics(("val", "test"), task)
     sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], classes_counted(task))
-    x = batch.x.detach().float()
-    means = [x]
+    found = {}
     # A caller may be in inference mode, in which nothing can be fitted.
     with torch.inference_mode(False):
+        means = [batch.x.detach().float()]
+        weights = batch.graph.mean_weights(torch.float32)
         for _ in range(HOPS):
-            means.append(aggregate(batch.graph.mean_weights(x.dtype), means[-1], batch.graph))
-        found = {}
+            means.append(aggregate(weights, means[-1], batch.graph))
         for words, blocks in ((ALONE, means[:1]), (WITH_MEANS, means)):
-            width = sum(block.shape[1] for block in blocks)
-            if len(rows) * width > MOST_FITTED:
+            if len(rows) * sum(block.shape[1] for block in blocks) > MOST_FITTED:
                 continue
             scaled = [_scaled(block[: len(batch.y)], rows) for block in blocks]
             out = _fitted(task, torch.cat(scaled, 1), batch.y, rows)
-            if out is not None:
-                metrics.add(sets, out[sets.nodes])
-                found[words] = {name: float(value) for name, value in metrics.compute().items()}
+            metrics.add(sets, out[sets.nodes])
+            found[words] = {name: float(value) for name, value in metrics.compute().items()}
     return found
 
 
 @torch.enable_grad()
-def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor | None:
-    """The outputs of a linear model for all rows; None if the loss leaves nothing to fit."""
-    mean, size = torch.zeros(()), torch.ones(())
+def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
+    """The outputs of a linear model for all rows."""
+    size, mean = torch.ones(()), torch.zeros(())
     if task.targets == "numbers" and not task.scales_targets:
         size, mean = torch.std_mean(y[rows].view(len(rows), -1).float(), 0, correction=0)
         size = torch.where(size > 0, size, 1.0)
@@ -80,9 +78,8 @@ def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor | None:
     def outputs(features: Tensor) -> Tensor:
         return mean + size * (features @ weight + bias)
 
-    loss_of_zero = task.loss(outputs(x_train), y_train).detach()
-    if not torch.isfinite(loss_of_zero) or loss_of_zero <= 0:
-        return None
+    # Where all targets are equal there is nothing to fit.
+    loss_of_zero = task.loss(outputs(x_train), y_train).detach().clamp_min(1e-12)
     # Convex for the tasks of this package; L-BFGS draws no random numbers.
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=STEPS, tolerance_grad=1e-4, line_search_fn="strong_wolfe"

@@ -23,6 +23,7 @@ from gnn_depth.runs import event_tag
 ROWS = 50
 SECONDS = 2.0
 HALF_A_MINUTE = 30.0
+UNDEFINED = "undefined"  # how a metric that is NaN is shown
 # How the messages begin that are not shown.
 WARNINGS = (
     # A config asks for it by null; Lightning's note says that it takes 0.
@@ -94,13 +95,8 @@ class EpochLog(L.Callback):
     def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
         self.hand_over(trainer)  # a resumed training's curves begin where these end
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.hand_over(trainer)
-
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        self.hand_over(trainer)
+    # However the training ends.
+    on_train_end = on_exception = on_save_checkpoint
 
 
 def in_numbers(values: Mapping[str, Tensor]) -> dict[str, float]:
@@ -116,7 +112,7 @@ def in_numbers(values: Mapping[str, Tensor]) -> dict[str, float]:
 def in_digits(value: float) -> str:
     """A metric as text of four digits that count, however small it is; NaN is undefined."""
     if math.isnan(value):
-        return "undefined"
+        return UNDEFINED
     if value == 0:
         return "0"
     if 0.1 <= abs(value) < 1e5:
@@ -170,29 +166,25 @@ class EpochProgress(ProgressBar):
         done, total = trainer.current_epoch + 1, trainer.max_epochs or -1
         is_due = time.monotonic() - self._printed >= HALF_A_MINUTE
         if total > 0:  # in the epochs that complete another tenth
-            is_due = is_due or done == total or done * 10 // total > (done - 1) * 10 // total
-        if self._enabled and is_due:
-            self._printed = time.monotonic()
-            print(f"epoch {done}/{total}: {_metrics(trainer)}", file=sys.stderr, flush=True)
-
-
-def _metrics(trainer: L.Trainer) -> str:
-    known, module = trainer.callback_metrics, trainer.lightning_module
-    best = module.task.best  # type: ignore[union-attr]
-    # Not of the test set: who watches it chooses by it.
-    shown = ("train/loss", "val/loss", f"val/{best}")
-    found = [f"{name} {in_digits(known[name].item())}" for name in shown if name in known]
-    return ", ".join(found)
+            is_due = is_due or done * 10 // total > (done - 1) * 10 // total
+        if not (self._enabled and is_due):
+            return
+        self._printed = time.monotonic()
+        task: Any = pl_module.task
+        words = []
+        # Not of the test set: who watches it chooses by it.
+        for name in ("train/loss", "val/loss", f"val/{task.best}"):
+            if name in trainer.callback_metrics:
+                words.append(f"{name} {in_digits(trainer.callback_metrics[name].item())}")
+        print(f"epoch {done}/{total}: {', '.join(words)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Drop for a while what libraries print that a user can do nothing about: Lightning's notes and
     tips, and :data:`WARNINGS`."""
-    before = []
-    for name in LOGGERS:
-        logger = logging.getLogger(name)
-        before.append((logger, logger.level))
+    before = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
+    for logger in before:
         logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -200,5 +192,5 @@ def quiet() -> Iterator[None]:
                 warnings.filterwarnings("ignore", start)
             yield
     finally:
-        for logger, level in before:
+        for logger, level in before.items():
             logger.setLevel(level)

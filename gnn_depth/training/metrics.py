@@ -38,60 +38,39 @@ def confusion(
     return counts.view(shape)
 
 
-def accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
-    """Share of the nodes whose class is predicted correctly; NaN if a node has no prediction."""
-    hits, labelled, _ = _by_class(counts)
-    return _where_predicted(counts, hits.sum(-1) / labelled.sum(-1))
+def class_metrics(
+    counts: Int[Tensor, "sets classes predictions"], positive: int | None = None
+) -> dict[str, Float[Tensor, "sets"]]:
+    r"""Metrics of each set by name; all are NaN for a set in which a node has no prediction.
 
+    ``acc``: the share of the nodes whose class is predicted correctly. ``f1``: the mean of
+    :math:`2 TP / (2 TP + FP + FN)` over the classes among the labels or the predictions. ``bacc``:
+    the mean over the classes among the labels of the share of their nodes that is predicted
+    correctly. ``f1_positive``: the F1 of one class, NaN if no node has it or is predicted as it.
 
-def macro_f1(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
-    r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur.
-
-    A class occurs if it is among the labels or the predictions. NaN if a node has no prediction.
+    Args:
+        counts: The confusion matrices of :func:`confusion`.
+        positive: The number of the class of ``f1_positive``.
     """
-    hits, labelled, predicted = _by_class(counts)
-    seen = labelled + predicted
+    hits = counts.diagonal(dim1=-2, dim2=-1).double()
+    labelled = counts.sum(-1)
+    seen = labelled + counts[..., :-1].sum(-2)
     # A class that does not occur is 0 / 1, and adds nothing to the sum.
     f1 = 2 * hits / seen.clamp_min(1)
     number_of_classes = (seen > 0).double().sum(-1, keepdim=True)
-    return _where_predicted(counts, (f1 / number_of_classes).sum(-1))
-
-
-def f1_of_class(
-    counts: Int[Tensor, "sets classes predictions"], number: int
-) -> Float[Tensor, "sets"]:
-    r""":math:`2 TP / (2 TP + FP + FN)` of one class.
-
-    NaN if it is neither among the labels nor among the predictions, or if a node has no prediction.
-    """
-    hits, labelled, predicted = _by_class(counts)
-    return _where_predicted(counts, (2 * hits / (labelled + predicted))[..., number])
-
-
-def balanced_accuracy(counts: Int[Tensor, "sets classes predictions"]) -> Float[Tensor, "sets"]:
-    """Mean over the classes that occur of the share of their nodes that is predicted correctly.
-
-    NaN if a node has no prediction.
-    """
-    hits, labelled, _ = _by_class(counts)
     recall = hits / labelled.clamp_min(1)
-    return _where_predicted(counts, recall.sum(-1) / (labelled > 0).sum(-1))
-
-
-def _by_class(counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """For each class the nodes that are found, those that have it, and those predicted as it."""
-    return (
-        counts.diagonal(dim1=-2, dim2=-1).double(),
-        counts.sum(-1),
-        counts[..., :-1].sum(-2),
-    )
-
-
-def _where_predicted(counts: Tensor, values: Tensor) -> Float[Tensor, "sets"]:
-    """Values of sets, with NaN for those in which a node has no prediction."""
+    found = {
+        "acc": hits.sum(-1) / labelled.sum(-1),
+        "f1": (f1 / number_of_classes).sum(-1),
+        "bacc": recall.sum(-1) / (labelled > 0).sum(-1),
+    }
+    if positive is not None:
+        found["f1_positive"] = (2 * hits / seen)[..., positive]
     # Rows whose output has a NaN, in the last column.
     without = counts[..., -1].sum(-1)
-    return values.masked_fill(without > 0, torch.nan).float()
+    for name, values in found.items():
+        found[name] = values.masked_fill(without > 0, torch.nan).float()
+    return found
 
 
 class RankMetric(Metric):

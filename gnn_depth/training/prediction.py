@@ -15,7 +15,6 @@ from torch import Tensor
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.data.source import GraphSource
-from gnn_depth.registry import first_of
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
@@ -75,16 +74,12 @@ def predictions_of(
             "the model knows nothing of the data that it was trained on: give a checkpoint of a "
             "run, or a model that gnn_depth.fit has trained."
         )
-    if unknown is not None and not isinstance(unknown, str):
-        raise ValueError(
-            f"unknown is 'error' or 'ignore', not a {type(unknown).__name__}. Two tables are one "
-            "data set: Tables(nodes, edges), of files or DataFrames."
-        )
+
     as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
     values = torch.cat((forward or _one_pass)(model, as_trained))
     table = _table_of(values, as_trained, model)
-    if folder is not None and as_trained.node_ids is not None and not as_trained.per_graph:
-        sets = sets_in(folder, table["node"].to_numpy())
+    if folder is not None and as_trained.node_ids is not None and "node" in table:
+        sets = sets_in(folder, table["node"])
         if sets is not None:
             table["set"] = sets
     return table
@@ -139,9 +134,8 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
     assert model.schema is not None
     row = "graph" if data.per_graph else "node"
     columns: dict[str, np.ndarray] = {}
-    numbers = values
-    if values.dtype != torch.float64:  # bfloat16, which NumPy does not have
-        numbers = values.float()
+    # NumPy does not have bfloat16.
+    numbers = values.to(torch.promote_types(values.dtype, torch.float32))
     names = model.schema.outputs
     undefined = int(numbers.isnan().any(1).sum())
     if undefined:
@@ -159,18 +153,17 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
         columns[f"{word}_{name}"] = numbers[:, column].numpy()
     table = pd.DataFrame(columns)
     ids = data.node_ids
-    if ids is None:
-        ids = np.arange(len(values))
     kept = None if data.per_graph else data.kept_nodes
     if kept is not None:
         ids = kept.ids
         # In the order of the data, and empty where there is no prediction.
         table = table.set_axis(kept.rows).reindex(range(len(ids)))
-        left_out = list(map(str, np.delete(ids, kept.rows)))
-        if left_out:
+        if len(kept.rows) < len(ids):
             rank_zero_only(log.warning)(
                 "nodes that the transforms leave out have no prediction, and an empty row: "
-                f"{len(left_out):,} of {len(ids):,} ({first_of(left_out, 3)})."
+                f"{len(ids) - len(kept.rows):,} of {len(ids):,}."
             )
+    if ids is None:
+        ids = table.index
     table.insert(0, row, ids)
     return table

@@ -61,16 +61,14 @@ class BestEpoch:
     epoch: int | None = None  # counted from 0; None before the first validation
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
-    _saved: tuple[Path, int] | None = None
+    _saved: int | None = None  # the epoch whose file is written
 
     def see(
         self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule
     ) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
-        if self.monitor not in metrics or not math.isfinite(metrics.get("val/loss", 0.0)):
-            return
-        value = float(metrics[self.monitor])
-        if math.isnan(value):
+        value = float(metrics.get(self.monitor, math.nan))
+        if math.isnan(value) or not math.isfinite(metrics.get("val/loss", 0.0)):
             return
         if self.epoch is not None:
             gain = value - self.metrics[self.monitor]
@@ -80,9 +78,7 @@ class BestEpoch:
                 return
         self.epoch, self.metrics = epoch, floats(metrics)
         # Copies in memory: writing a file in every better epoch would take its time.
-        self.weights = {}
-        for name, weight in module.state_dict().items():
-            self.weights[name] = weight.detach().clone()
+        self.weights = {name: weight.clone() for name, weight in module.state_dict().items()}
 
     def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
         """Add metrics that were not known yet when the epoch was validated."""
@@ -92,9 +88,9 @@ class BestEpoch:
     def save(self, trainer: L.Trainer, path: Path) -> None:
         """Write the best epoch's weights as a checkpoint without the optimizer's state, unless
         already written."""
-        if self.epoch is not None and self._saved != (path, self.epoch):
+        if self.epoch is not None and self._saved != self.epoch:
             save_weights(trainer, path, self.weights, self.epoch)
-            self._saved = path, self.epoch
+            self._saved = self.epoch
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in STATE}
@@ -118,16 +114,16 @@ class Autosave:
 
     def start(self, epoch: int) -> None:
         """Start to count epochs, and the clock."""
-        self._start, self._saved = epoch, time.monotonic()
+        self._start = epoch
+        self.saved()
 
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
         done = trainer.current_epoch - self._start
-        if self.epochs is not None and done > 0 and done % self.epochs == 0:
-            return True
-        if self.minutes is None or done == 0:
+        if done == 0:
             return False
-        is_late = time.monotonic() - self._saved >= 60 * self.minutes
+        is_late = time.monotonic() - self._saved >= 60 * (self.minutes or math.inf)
+        is_late = is_late or done % (self.epochs or math.inf) == 0
         found: bool = trainer.strategy.broadcast(is_late)
         return found
 
@@ -179,7 +175,6 @@ class RunRecorder(L.Callback):
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
         self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
-        self._options: dict[str, Any] = {}
         self._ended: dict[str, Any] | None = None
         self._is_cut = False
         self._lock: int | None = None
@@ -195,21 +190,19 @@ class RunRecorder(L.Callback):
         The config has every default, as plain values. ``name`` is used where none was given.
         """
         self._started = time.perf_counter()
-        trainer_options = config.get("trainer") or {}
-        self._options = {name: trainer_options.get(name) for name in ENDS}
+        self._options = config.get("trainer") or {}
         config_text = to_yaml(config)
+        name = self.name or name
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.shown = origin.folder
-        if self.shown is None and first:
-            self.shown = new_run_folder(self.root, self.name or name)
-        elif self.shown is None:
-            self.shown = Path(self.root)
+        self.shown = origin.folder or Path(self.root)
+        if origin.folder is None and first:
+            self.shown = new_run_folder(self.root, name)
         self.folder = self.shown.absolute()
         self.result = {
             "format": FORMAT,
             "status": "running",
-            "name": self.name or name,
+            "name": name,
             "seed": config.get("seed_everything"),
             "config_sha256": digest(config_text),
             "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
@@ -237,11 +230,13 @@ class RunRecorder(L.Callback):
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         task: Any = pl_module.task
         self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
-        self.result["monitor"] = self.best.monitor
-        self.result["metric"] = type(task).best  # whatever chooses the best epoch
-        self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
         device = trainer.strategy.root_device
-        self.result["device"] = device.type
+        self.result |= {
+            "monitor": self.best.monitor,
+            "metric": type(task).best,  # whatever chooses the best epoch
+            "num_parameters": sum(p.numel() for p in pl_module.parameters()),
+            "device": device.type,
+        }
         if device.type == "cuda":  # seconds of runs on different GPUs do not compare
             self.result["device"] = torch.cuda.get_device_name(device)
         missing = getattr(data, "missing_mask", None)
@@ -290,7 +285,7 @@ class RunRecorder(L.Callback):
         if self.folder is not None:
             self._last = dict(trainer.callback_metrics)  # max_steps may cut an epoch short
             if trainer.should_stop:  # by a callback, as early stopping does
-                self._ended = self._options
+                self._ended = {name: self._options.get(name) for name in ENDS}
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
             self._release()
@@ -298,23 +293,21 @@ class RunRecorder(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        if self.folder is None or not self.result:
+        if self.folder is None:
             return
         status = "failed"
+        # Saving waits for all processes. They agree on stopping for a signal, but after another
+        # exception in one the others may never arrive.
+        saves = isinstance(exception, SIGTERMException) or trainer.world_size == 1
         if isinstance(exception, Diverged):
             status = "diverged"
         elif isinstance(exception, KeyboardInterrupt | SIGTERMException):
             status = "interrupted"
+            # A signal that was handled at once may have come in the middle of a step.
+            saves = saves and not (isinstance(exception, Stopped) or is_within_step(trainer))
         self.result["reason"] = str(exception) or type(exception).__name__
         self._close(trainer, status)
-        # Saving waits for all processes. They agree on stopping for a signal, but after another
-        # exception in one the others may never arrive. A signal that was handled at once may have
-        # come in the middle of a step.
-        together = isinstance(exception, SIGTERMException) or trainer.world_size == 1
-        half_done = isinstance(exception, Stopped)
-        if status == "interrupted" and is_within_step(trainer):
-            half_done = True
-        if status != "failed" and together and not half_done:
+        if saves and status != "failed":
             self._save_checkpoints(trainer)
         self._release()
 
@@ -336,11 +329,11 @@ class RunRecorder(L.Callback):
         }
         findings = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            who, ask = type(callback).__name__, getattr(callback, "findings", None)
-            if not callable(ask):
+            who = type(callback).__name__
+            if not hasattr(callback, "findings"):
                 continue
             try:
-                findings[who] = ask()
+                findings[who] = callback.findings()
             except Exception as error:
                 # The device may be gone, and the rest of the result must still be written.
                 rank_zero_warn(f"the findings of {who} are not in the result: {error}")

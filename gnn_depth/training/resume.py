@@ -126,16 +126,14 @@ class SafeStop(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        if isinstance(exception, SIGTERMException):
-            if self._number == TIME_IS_UP:
-                reason, code = "max_time", LATE
-            else:
-                reason, code = signal.Signals(self._number).name, 128 + self._number
-            # The first of several processes reports for all: Lightning kills the rest as soon as
-            # another one fails.
-            if not trainer.is_global_zero:
-                code = 0
-            exception.args, exception.code = (reason,), code
+        if not isinstance(exception, SIGTERMException):
+            return
+        reason, code = "max_time", LATE
+        if self._number != TIME_IS_UP:
+            reason, code = signal.Signals(self._number).name, 128 + self._number
+        # The first of several processes reports for all: Lightning kills the rest as soon as
+        # another one fails.
+        exception.args, exception.code = (reason,), code * trainer.is_global_zero
 
     def _agree(self, trainer: L.Trainer) -> None:
         number = self.kept.number
@@ -150,6 +148,5 @@ class SafeStop(L.Callback):
 
 def _is_complete(trainer: L.Trainer) -> bool:
     """True if all requested steps are done, so that the training ends here anyway."""
-    epochs, steps = trainer.max_epochs, trainer.max_steps
-    by_epochs = epochs not in (None, -1) and trainer.current_epoch + 1 >= epochs
-    return (trainer.is_last_batch and by_epochs) or 0 <= steps <= trainer.global_step
+    by_epochs = trainer.current_epoch + 1 == trainer.max_epochs
+    return (trainer.is_last_batch and by_epochs) or 0 <= trainer.max_steps <= trainer.global_step

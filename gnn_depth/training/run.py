@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -189,13 +189,12 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         native.use(before)
     if recorder.folder is None:  # a run of fast_dev_run
         return Run(None, model, data)
-    # A report costs seconds: not in a sweep, and not in each of several processes.
-    compares = config.origin is None and trainer.world_size == 1
-    trained_on = data.hparams["sha256"]
 
+    @cache
     def make_report() -> str:
         linear: dict[str, dict[str, float]] = {}
-        if compares and data.checksum == trained_on:  # not changed since
+        # It costs seconds: not in each of several processes.
+        if trainer.world_size == 1 and data.checksum == data.hparams["sha256"]:  # not changed
             try:
                 linear = linear_metrics(model.task, data)
             except Exception as error:  # a task of the user's, for example
@@ -250,14 +249,10 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     origin = config.origin
     if origin is None:  # the run stands alone
         sha256 = data.checksum
-        facts: dict[str, Any] = {
-            "identity": identity(resolved, sha256),
-            "data_sha256": sha256,
-            "plugins": plugin_versions(resolved),
-        }
+        facts = {"identity": identity(resolved, sha256), "data_sha256": sha256}
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)
-        origin = Origin(facts)
+        origin = Origin({**facts, "plugins": plugin_versions(resolved)})
     # Every checkpoint records which data its model was trained on, and with which plugins.
     of_data = {
         "sha256": origin.facts["data_sha256"],
@@ -322,13 +317,13 @@ def fit(
         plugins, sections = source.plugins, source.data
         name = name or Path(source.name).stem
         model = sections.get("model") or {}
-        unused = [section for section in sections if section not in OF_FILE]
+        unused = ", ".join(section for section in sections if section not in OF_FILE)
         if unused:
             log.warning(
                 "%s: fit leaves out these sections: %s. The data and the run's folder are its "
                 "arguments; gnn-depth fit --config uses all of the file.",
                 source.name,
-                ", ".join(unused),
+                unused,
             )
     for plugin in plugins:
         registry.load_plugin(plugin)
@@ -355,7 +350,6 @@ def fit(
         data = build("data", data)
     module = GraphSource.of(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):
-        built = model
         # No config can build this model: its run is unique.
         of_model = {
             **model.hparams,
@@ -365,7 +359,7 @@ def fit(
         }
     else:
         of_model = options_to_config(model_options(), parts)
-        built = build_model(parts, module)
+        model = build_model(parts, module)
     recorder = RunRecorder(root, name)
     resolved = {
         "seed_everything": seed,
@@ -376,12 +370,12 @@ def fit(
         "run": {"root": root, "name": name},
     }
     with quiet():
-        run_name = name_of_parts(resolved["model"])
         made = make_trainer(trainer_objects(selected), recorder)
-        finished = run(RunConfig(built, made, recorder, resolved, run_name), module)
+        run_name = name_of_parts(resolved["model"])
+        finished = run(RunConfig(model, made, recorder, resolved, run_name), module)
     if recorder.best.weights:  # those in the model are of the last epoch, which may be worse
-        built.load_state_dict(recorder.best.weights)
-    built.eval()
+        model.load_state_dict(recorder.best.weights)
+    model.eval()
     return finished
 
 
@@ -407,7 +401,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return list(map(_plain, value))
     if isinstance(value, Path | timedelta):
         return str(value)
     if isinstance(value, partial):
@@ -418,10 +412,8 @@ def _plain(value: Any) -> Any:
             return {"class_path": path}
         # Functions of one name may differ, above all lambdas, and classes inside functions.
         return {"class_path": path, "given_in_python": uuid4().hex[:12]}
-    state = {}
-    for name, item in sorted(getattr(value, "__dict__", {}).items()):
-        if isinstance(item, SCALAR):
-            state[name] = item
+    state = dict(sorted(getattr(value, "__dict__", {}).items()))
+    state = {name: item for name, item in state.items() if isinstance(item, SCALAR)}
     path = registry.import_path(type(value))
     return {"class_path": path, "init_args": state, "given_in_python": True}
 
@@ -439,16 +431,10 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
             found = None
     if found is not None:
         return {"class_path": cls.__name__, "init_args": options}
-    return {
-        "class_path": registry.import_path(cls),
-        "init_args": options,
-        "given_in_python": _content(data),
-    }
-
-
-def _content(data: GraphDataModule) -> str:
-    """Checksum of features and edges: equal for runs on one graph with different splits."""
+    content = data.checksum
     if isinstance(data, NodeDataModule):
+        # Of features and edges: equal for runs on one graph with different splits.
         graph = data.loaded.graph
-        return fingerprint(data.loaded.x, graph.source, graph.target)[:12]
-    return data.checksum[:12]
+        content = fingerprint(data.loaded.x, graph.source, graph.target)
+    path = registry.import_path(cls)
+    return {"class_path": path, "init_args": options, "given_in_python": content[:12]}

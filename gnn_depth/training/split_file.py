@@ -15,24 +15,23 @@ FILE = "split.csv"
 def write_split(folder: Path, data: GraphDataModule) -> None:
     """Write which nodes a run trains, validates and tests on; nothing for nodes without ids."""
     ids = data.node_ids
-    if ids is None or data.per_graph:
-        return
     loader = data.predict_dataloader()
-    if not isinstance(loader, FullBatch) or loader.batch.graph.is_shard:
+    if ids is None or data.per_graph or not isinstance(loader, FullBatch):
         return
-    sets = np.full(len(loader.batch.y), "", object)
+    if loader.batch.graph.is_shard:
+        return
+    table = pd.DataFrame({"set": ""}, range(len(loader.batch.y)))
     for name, mask in zip(SPLITS, loader.batch.masks, strict=True):
-        sets[mask.numpy()] = name
+        table.loc[mask.numpy(), "set"] = name
     kept = data.kept_nodes
     if kept is not None:  # a node that transforms leave out is in no set
-        ids, of_kept = kept.ids, sets
-        sets = np.full(len(ids), "", object)
-        sets[kept.rows] = of_kept
-    table = pd.DataFrame({"node": ids[: len(sets)], "set": sets})
+        ids = kept.ids
+        table = table.set_axis(kept.rows).reindex(range(len(ids)), fill_value="")
+    table.insert(0, "node", ids[: len(table)])
     write_atomically(folder / FILE, table.to_csv(index=False, lineterminator="\n"))
 
 
-def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
+def sets_in(folder: Path, ids: pd.Series) -> np.ndarray | None:
     """The set that each node was in, empty for none; None if these are not the ids of the
     training."""
     path = folder / FILE
@@ -42,7 +41,7 @@ def sets_in(folder: Path, ids: np.ndarray) -> np.ndarray | None:
     known = pd.read_csv(path, dtype=str, keep_default_na=False).set_index("node")["set"]
     if len(ids) != len(known) or not known.index.is_unique:
         return None
-    found = known.reindex(pd.Index(ids).astype(str))
+    found = ids.astype(str).map(known)
     if found.isna().any():
         return None
     return found.to_numpy(object)

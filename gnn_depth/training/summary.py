@@ -1,9 +1,12 @@
 """The summary of a finished run: the main result, warnings about it, and every metric."""
 
 import math
+import textwrap
 from collections.abc import Mapping
 
-from gnn_depth.training.loggers import in_digits
+import pandas as pd
+
+from gnn_depth.training.loggers import UNDEFINED, in_digits
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
@@ -31,8 +34,11 @@ def report(
     epochs = result["epochs"]
     words = _words(module.task)
     shown, where = last, f"the last epoch, {epochs}"
+    columns: dict[str, Mapping[str, float]] = {}
     if best.epoch is not None:
         shown, where = best.metrics, f"the best validation epoch, {best.epoch + 1} of {epochs}"
+        columns[f"epoch {best.epoch + 1}"] = best.metrics
+    columns[f"epoch {epochs}"] = last
     # Where the loss chooses the best epoch, the task's own metric is the answer: of the test set no
     # loss is measured.
     measure = best.monitor.partition("/")[2]
@@ -46,24 +52,19 @@ def report(
         lines += _comparison(answer, shown[answer], linear or {}, module)
         guess = _guess(answer, shown, module)
         if guess:
-            assert recorder.shown is not None
-            checkpoint = recorder.shown / "checkpoints" / "last.ckpt"
             lines += [
                 guess,
                 "  More epochs may help. See what fails, layer by layer: "
-                f"gnn-depth probe --ckpt_path {checkpoint}",
+                f"gnn-depth probe --ckpt_path {recorder.shown}/checkpoints/last.ckpt",
             ]
     if best.epoch is None and best.monitor in last:
         lines.append(
             f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
             "of them."
         )
-    columns: dict[str, Mapping[str, float]] = {}
-    if best.epoch is not None:
-        columns[f"epoch {best.epoch + 1}"] = best.metrics
-    columns[f"epoch {epochs}"] = last
-    lines += ["", rows(columns, module)]
     lines += [
+        "",
+        rows(columns, module),
         "",
         f"{result['status']} after {epochs} epochs in {result['seconds']:.1f} s; "
         f"{result['num_parameters']:,} parameters",
@@ -77,36 +78,24 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     """A table of metrics with a column for each epoch, and notes below it: why a metric is
     undefined, and what it leaves out."""
     words = _words(module.task)
-    known: set[str] = set()
-    for metrics in columns.values():
-        known.update(metrics)
-    known.discard("train/lr")
-    names = [name for name in words if name in known]
-    for name in sorted(known - words.keys()):  # measures, and what a user's callbacks log
-        names.append(name)
-        words[name] = name
-    width = max([21, *(len(words[name]) for name in names)]) + 1
-    lines = []
-    if any(columns):
-        lines.append(" " * (2 + width) + "".join(f"{head:>12}" for head in columns))
+    cells: dict[str, dict[str, str]] = {}
     notes = []
-    for name in names:
-        line = f"  {words[name]:<{width}}"
-        values = []
-        for metrics in columns.values():
-            cell = ""
-            if name in metrics:
-                values.append(metrics[name])
-                cell = in_digits(metrics[name])
-            line += f"{cell:>12}"
-        lines.append(line.rstrip())
-        if any(map(math.isnan, values)):
-            why = module.task.undefined(name.partition("/")[2])
-            notes.append(f"  {words[name]} is undefined: {why}.")
+    for head, metrics in columns.items():
+        cells[head] = {name: in_digits(value) for name, value in metrics.items()}
+        for name in metrics:
+            # Measures, and what a user's callbacks log, come after the metrics.
+            words.setdefault(name, name)
+    words.pop("train/lr", None)
+    table = pd.DataFrame(cells)
+    table = table.reindex([name for name in words if name in table.index])
+    for name in table.index[(table == UNDEFINED).any(axis=1)]:
+        why = module.task.undefined(name.partition("/")[2])
+        notes.append(f"{words[name]} is undefined: {why}.")
     for name, remark in module.eval_metrics.remarks():
-        if name in names:
-            notes.append(f"  {words[name]} {remark}.")
-    return "\n".join([*lines, *notes])
+        if name in table.index:
+            notes.append(f"{words[name]} {remark}.")
+    text = table.rename(index=words).to_string(na_rep="", header=any(columns), col_space=11)
+    return textwrap.indent("\n".join([text, *notes]), "  ")
 
 
 def _words(task: Task) -> dict[str, str]:

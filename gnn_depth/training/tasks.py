@@ -22,10 +22,7 @@ from gnn_depth.training.metrics import (
     AveragePrecision,
     MicroF1,
     RocAuc,
-    accuracy,
-    balanced_accuracy,
-    f1_of_class,
-    macro_f1,
+    class_metrics,
 )
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
@@ -84,11 +81,7 @@ class Task(ABC):
         self, counts: Int[Tensor, "sets classes predictions"]
     ) -> dict[str, Float[Tensor, "sets"]]:
         """The metrics ``counted``, for each set, from its confusion matrix."""
-        return {
-            "acc": accuracy(counts),
-            "f1": macro_f1(counts),
-            "bacc": balanced_accuracy(counts),
-        }
+        return class_metrics(counts)
 
     def chance_of(
         self, metric: str, of_class: Int[Tensor, "classes"] | None = None
@@ -185,10 +178,8 @@ class Task(ABC):
 
     def undefined(self, name: str) -> str:
         """The reason why a metric is NaN."""
-        known = getattr(self.metrics().get(name), "undefined", None)
-        if known is None and name in ("acc", "bacc", "f1", "mae", "rmse", "loss"):
-            known = NAN_OUTPUT
-        return known or "it is not defined on this data"
+        reason: str = getattr(self.metrics().get(name), "undefined", NAN_OUTPUT)
+        return reason
 
 
 TaskFactory: TypeAlias = Callable[[int], Task]
@@ -229,11 +220,9 @@ class MultiClass(Task):
     ) -> float | None:
         if metric not in self.counted or of_class is None:
             return super().chance_of(metric, of_class)
-        classes = len(of_class)
         # One confusion matrix for each class that could be predicted throughout.
-        counts = of_class.new_zeros(classes, classes, classes + 1)
-        for predicted in range(classes):
-            counts[predicted, :, predicted] = of_class
+        predicted = F.pad(torch.ones_like(of_class).diag(), (0, 1))
+        counts = of_class[:, None] * predicted[:, None]
         return float(self.of_counts(counts)[metric].nan_to_num(0).max())
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
@@ -304,7 +293,7 @@ class Binary(MultiClass):
     def of_counts(
         self, counts: Int[Tensor, "sets classes predictions"]
     ) -> dict[str, Float[Tensor, "sets"]]:
-        return {**super().of_counts(counts), "f1_positive": f1_of_class(counts, self.number)}
+        return class_metrics(counts, self.number)
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         # The difference of the logits ranks rows as the probability does. It does not saturate:
@@ -403,10 +392,8 @@ class Regression(Task):
         if self.scalings:
             scaled = [each.apply(y[:, place]) for place, each in enumerate(self.scalings)]
             y = torch.stack(scaled, -1)
-        y = y.to(out.dtype)
-        if self.error == "squared":
-            return F.mse_loss(out, y)
-        return F.l1_loss(out, y)
+        error = F.mse_loss if self.error == "squared" else F.l1_loss
+        return error(out, y.to(out.dtype))
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         if not self.scalings:
@@ -467,36 +454,27 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
     """
     counts, rows, names = schema.train_counts, schema.train_rows, schema.outputs
     of_labels = schema.task == "multilabel"
-    if schema.task == "regression":
-        raise ValueError("class_weight is for classes and labels, and these targets are numbers.")
-    if isinstance(asked, str):
-        if asked != "balanced":
-            raise ValueError(unknown("class_weight", asked, ["balanced"]))
-        if not counts:
-            raise ValueError(
-                "class_weight balanced needs the number of training rows of each class, which this "
-                "data set does not count: give weights by name."
-            )
-        weights = []
-        for count in counts:
-            others = rows
-            if of_labels:  # a label's false rows
-                others = rows - count
-            # A class without training rows is in no loss.
-            weight = others / count if count else 1.0
-            weights.append(weight)
+    weights = dict.fromkeys(names, 1.0)
+    if isinstance(asked, Mapping):
+        for key, weight in asked.items():
+            if str(key) not in names:
+                raise ValueError(unknown("class of class_weight", str(key), names))
+            weights[str(key)] = float(weight)
+    elif not counts:
+        raise ValueError(
+            "class_weight balanced needs the number of training rows of each class, which this "
+            "data set does not count: give weights by name."
+        )
     else:
-        given = {str(name): weight for name, weight in asked.items()}
-        for name, weight in given.items():
-            if name not in names:
-                raise ValueError(unknown("class of class_weight", name, names))
-            if not 0 <= weight < float("inf"):
-                raise ValueError(f"class_weight of {name} must be at least 0, not {weight}.")
-        weights = [float(given.get(name, 1.0)) for name in names]
+        for name, count in zip(names, counts, strict=True):
+            # Those of a label are its false rows; a class without training rows is in no loss.
+            others = rows - count * of_labels
+            if count:
+                weights[name] = others / count
+    found = list(weights.values())
+    if min(found) < 0 or not 0 < sum(found) < float("inf"):
+        raise ValueError(f"class_weight must be finite and at least 0, and one above 0: {asked}.")
     if of_labels or not counts:
-        return weights
-    total = sum(map(operator.mul, counts, weights))
-    if total == 0:
-        # The scale below would divide by it.
-        raise ValueError("class_weight is 0 for every class of the training rows.")
-    return [weight * rows / total for weight in weights]
+        return found
+    total = sum(map(operator.mul, counts, found))
+    return [weight * rows / total for weight in found]

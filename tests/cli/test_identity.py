@@ -137,7 +137,7 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model.optimizer.lr": 0.1,
         "model.optimizer.betas": "[0.9, 0.999]",
         "trainer.max_epochs": 5,
-        "trainer.limit_train_batches": "100%",
+        "trainer.limit_train_batches": 1.0,
         "trainer.limit_val_batches": 1,
         "trainer.callbacks.0": "EarlyStopping",
         "trainer.callbacks.0.monitor": "val/acc",

@@ -167,9 +167,6 @@ def test_a_model_without_a_schema_says_what_is_missing():
         predictions_of(gnn_depth.NodeClassifier(3, 2), arrays())
     with pytest.raises(FileNotFoundError):
         predictions_of(Path("nowhere.ckpt"), arrays())
-    nodes, edges = tables(NAMES)
-    with pytest.raises(ValueError, match=r"'ignore', not a DataFrame.*Tables\(nodes, edges\)"):
-        predictions_of(model_of(Tables(nodes, edges, **ROLES)), nodes, edges)
 
 
 def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(caplog):
