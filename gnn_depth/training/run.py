@@ -192,17 +192,15 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
     @cache
     def make_report() -> str:
+        # What costs seconds is not done in each of several processes, or after the data changed.
+        if trainer.world_size > 1 or data.checksum != data.hparams["sha256"]:
+            return report(recorder, model)
         linear: dict[str, dict[str, float]] = {}
-        # It costs seconds: not in each of several processes.
-        if trainer.world_size == 1 and data.checksum == data.hparams["sha256"]:  # not changed
-            try:
-                linear = linear_metrics(model.task, data)
-            except Exception as error:  # a task of the user's, for example
-                log.warning("there is no linear model to compare with: %s", error)
-        text = report(recorder, model, linear)
-        if compares and len(model.stack.layers) >= DEEP:
-            text += reading(finished)
-        return text
+        try:
+            linear = linear_metrics(model.task, data)
+        except Exception as error:  # a task of the user's, for example
+            log.warning("there is no linear model to compare with: %s", error)
+        return report(recorder, model, linear) + reading(finished)
 
     finished = Run(recorder.folder, model, data, make_report)
     return finished
@@ -210,6 +208,8 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
 def reading(finished: Run) -> str:
     """A line that says from how far the nodes of a deep model read; empty if it has no range."""
+    if len(finished.model.stack.layers) < DEEP:
+        return ""
     try:
         found = finished.range(nodes=16, largest=True)
     except ValueError:  # targets of graphs, integer features or mini-batches
