@@ -20,11 +20,7 @@ SHORT = (
     "gatv2-10-squirrel",
     "gcn-64-cora",
     "gcn-64-chameleon",
-    "gt-lip-20-h8",
-    "gat-trees-5",
 )
-#: Graphs that are drawn on the CPU, and stay there.
-DRAWN = ("trees-5", "trees-6", "million")
 HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, MiB")
 
 
@@ -81,9 +77,6 @@ def main() -> None:
     given = parser.parse_args()
     if given.memory and given.device != "cpu":
         parser.error("--memory is that of the CPU: leave --device out.")
-    drawn = [name for name in given.case if CASES[name].data in DRAWN]
-    if given.device != "cpu" and drawn:
-        parser.error(f"drawn graphs are for the CPU: leave out {', '.join(drawn)}.")
     table(HEADER, (row for name in given.case for row in rows(name, given)))
 
 

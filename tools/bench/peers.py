@@ -8,8 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.data import Batch
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, TransformerConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.typing import PairTensor  # noqa: F401  (of a comment that is read as code)
 from torch_geometric.utils import add_self_loops, remove_self_loops, scatter, softmax
@@ -20,14 +19,11 @@ from tools.bench.stack import Stack
 
 def model(kind: str, case: Case, data: Data) -> nn.Module:
     """The model of a case, in PyTorch Geometric or on ``torch.sparse``."""
-    sizes = (data.features, data.classes, case.layers, case.width, case.heads)
+    sizes = (data.batch.x.shape[1], data.classes, case.layers, case.width, case.heads)
     if kind == "torch.sparse":
         return SparseStack(case.family, SparseConv, *sizes)
-    if case.family == "trees":
-        return TreeGAT(*sizes)
     layers: dict[str, Callable[..., nn.Module]] = {
         "gat-lip": partial(LipschitzGATConv, heads=case.heads, dropout=0.3),
-        "gt-lip": partial(LipschitzTransformerConv, heads=case.heads, dropout=0.3),
         "gatv2": partial(GATv2Conv, share_weights=True, bias=False),
         "gcn": partial(GCNConv, cached=True),
     }
@@ -53,19 +49,6 @@ class LipschitzGATConv(GATConv):
         score = (alpha_j + alpha_i) / size.clamp_min(1e-12)
         alpha = softmax(F.leaky_relu(score, 0.2), index, num_nodes=size_i)
         return x_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
-
-
-class LipschitzTransformerConv(TransformerConv):
-    """TransformerConv with LipschitzNorm on its scores, per head."""
-
-    def message(self, query_i, key_j, value_j, edge_attr, index, ptr, size_i) -> Tensor:
-        u, v, w = query_i.norm(dim=-1), key_j.norm(dim=-1), value_j.norm(dim=-1)
-        v = scatter(v, index, 0, size_i, "max")[index]
-        w = scatter(w, index, 0, size_i, "max")[index]
-        size = torch.maximum(u * torch.maximum(v, w), v * w)
-        score = (query_i * key_j).sum(-1) / self.out_channels**0.5 / size.clamp_min(1e-12)
-        alpha = softmax(score, index, ptr, size_i)
-        return value_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
 
 
 class SymmetricProduct(torch.autograd.Function):
@@ -105,29 +88,3 @@ class SparseStack(Stack):
             matrix = torch.sparse_coo_tensor(edges.flip(0), weights, (len(x), len(x)))
             self.adjacency = matrix.to_sparse_csr()
         return super().forward(x, self.adjacency)
-
-
-class TreeGAT(nn.Module):
-    """Collate; sum of two embeddings, L layers of GAT with residual connections and LayerNorm,
-    linear map of the roots.
-
-    Alon & Yahav's model for Tree-NeighborsMatch, whose GAT has no activation but that of the
-    attention.
-    """
-
-    def __init__(
-        self, num_values: tuple[int, ...], classes: int, layers: int, width: int, heads: int
-    ) -> None:
-        super().__init__()
-        self.encoder = nn.ModuleList(nn.Embedding(count, width) for count in num_values)
-        self.layers = nn.ModuleList(GATConv(width, width // heads, heads) for _ in range(layers))
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
-        self.decoder = nn.Linear(width, classes)
-
-    def forward(self, examples: list[Any]) -> Tensor:
-        batch = Batch.from_data_list(examples)
-        keys, values = self.encoder
-        x = keys(batch.x[:, 0]) + values(batch.x[:, 1])
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            x = norm(x + layer(x, batch.edge_index))
-        return self.decoder(x[batch.root_mask])

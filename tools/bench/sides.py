@@ -4,7 +4,6 @@ Each process of ``tools.bench`` runs ``measure`` or ``peak``.
 """
 
 import json
-import re
 import sys
 import time
 from typing import Any
@@ -31,17 +30,9 @@ OURS: dict[str, dict[str, Any]] = {
 }
 PEERS: dict[str, tuple[str, ...]] = {
     "gat-lip": ("pyg", "pyg-compiled"),
-    "gt-lip": ("pyg", "pyg-compiled"),
     "gatv2": ("pyg", "pyg-compiled"),
     "gcn": ("pyg", "pyg-compiled", "torch.sparse"),
-    "trees": ("pyg",),  # collating is no tensor operation
     "depth": (),
-}
-# Names of the peer's parameters that are other ones in ours.
-RENAMED = {
-    r"\.lin_l\.": ".lin_src.",
-    r"\.lin_skip\.": ".lin_root.",
-    r"^norms\.(\d+)\.": r"norms.\1.0.norm.",
 }
 
 
@@ -52,12 +43,13 @@ class Side:
         self.name, self.data = name, data
         if name in OURS:
             options = parts(case) | OURS[name]
-            self.model: nn.Module = DeepGNN(data.features, data.classes, **options)
-            self.feed = data.ours
+            self.model: nn.Module = DeepGNN(data.batch.x.shape[1], data.classes, **options)
+            self.inputs: tuple[Any, ...] = (data.batch.x, data.batch.graph)
         else:
             self.model = peers.model(name, case, data)
-            self.feed = data.peers
-        self.model.to(data.y.device)
+            self.inputs = (data.batch.x, data.batch.graph.edge_index)
+        self.y = data.batch.y[data.rows]
+        self.model.to(self.y.device)
         # Ours as it is trained by default, and the peers with torch's default.
         fused = name in OURS or None
         self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, fused=fused)
@@ -65,16 +57,16 @@ class Side:
     def __call__(self) -> None:
         native.use(self.name != "no-kernels")
         self.optimizer.zero_grad()
-        scores = self.model(*self.feed())[self.data.rows]
-        F.cross_entropy(scores, self.data.y).backward()
+        scores = self.model(*self.inputs)[self.data.rows]
+        F.cross_entropy(scores, self.y).backward()
         self.optimizer.step()
 
     @torch.no_grad()
     def scores(self) -> Tensor:
-        """Class scores of the nodes that are read, in evaluation mode."""
+        """Class scores in evaluation mode."""
         native.use(self.name != "no-kernels")
         self.model.eval()
-        scores = self.model(*self.feed())
+        scores = self.model(*self.inputs)
         self.model.train()
         return scores
 
@@ -87,19 +79,17 @@ class Side:
 
 def parts(case: Case) -> dict[str, Any]:
     """The options of our model, after the numbers of features and classes."""
-    gat = {"name": "gat", "heads": case.heads}
-    transformer = {"name": "transformer", "heads": case.heads, "dropout": 0.3}
-    attention = {"norm": "lipschitz", "activation": "elu", "dropout": DROPOUT.get(case.family)}
-    trees = {"norm": "layer", "norm_after_skip": True, "skip": "residual", "encoder": "embedding"}
-    gatv2 = {"name": "gatv2", "share_weights": True, "bias": False}
+    gat = {"name": "gat", "heads": case.heads, "dropout": 0.3}
     gcn = {"layer": "gcn", "skip": "residual"}
     families: dict[str, dict[str, Any]] = {
-        "gat-lip": attention | {"layer": gat | {"dropout": 0.3}},
-        "gt-lip": attention | {"layer": transformer},
-        "gatv2": {"layer": gatv2, "encoder": "none", "decoder": "none"},
+        "gat-lip": {"layer": gat, "norm": "lipschitz", "activation": "elu", "dropout": DROPOUT},
+        "gatv2": {
+            "layer": {"name": "gatv2", "share_weights": True, "bias": False},
+            "encoder": "none",
+            "decoder": "none",
+        },
         "gcn": gcn,
         "depth": gcn | {"norm": "layer"},
-        "trees": trees | {"layer": gat | {"split_heads": True}, "activation": "identity"},
     }
     sizes = {"num_layers": case.layers, "hidden_channels": case.width}
     return sizes | families[case.family]
@@ -128,7 +118,7 @@ def equal_sides(case: Case, data: Data, names: list[str]) -> dict[str, Side]:
 
 
 @torch.no_grad()
-def share_weights(source: nn.Module, target: nn.Module) -> None:
+def share_weights(source: Any, target: nn.Module) -> None:
     """Copy our parameters into another side; PyTorch Geometric keeps a leading 1 on those of the
     attention.
 
@@ -138,27 +128,15 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
     if isinstance(target, DeepGNN):
         target.load_state_dict(source.state_dict())
         return
-    given = parameters(source)
+    given: dict[str, Tensor] = {}
+    for kind in ("encoder", "layers", "decoder"):
+        for name, parameter in getattr(source, kind).named_parameters():
+            given[f"{kind}.{name}"] = parameter
     for name, parameter in target.named_parameters():
-        for theirs, ours in RENAMED.items():
-            name = re.sub(theirs, ours, name)
+        name = name.replace(".lin_l.", ".lin_src.")  # as GATv2 of PyTorch Geometric has it
         parameter.copy_(given.pop(name).view_as(parameter))
     if given:
         raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
-
-
-def parameters(model: Any) -> dict[str, Tensor]:
-    """By the names that the peers use: layers and norms by number, and an embedding's tables by
-    column."""
-    given: dict[str, Tensor] = {}
-    for kind in ("encoder", "layers", "norms", "decoder"):
-        for name, parameter in getattr(model, kind).named_parameters():
-            given[f"{kind}.{name}"] = parameter
-    sizes = getattr(model.encoder, "sizes", None)
-    if sizes:  # of an embedding: one table here, one for each column there
-        for column, rows in enumerate(given.pop("encoder.weight").split(sizes)):
-            given[f"encoder.{column}.weight"] = rows
-    return given
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:

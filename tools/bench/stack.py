@@ -1,8 +1,5 @@
-"""The network of a peer, around layers of PyTorch Geometric, ``torch.sparse`` or DGL, and what all
-sides share.
-
-Imports torch alone, as the side on DGL runs in another environment.
-"""
+"""The network of a peer, around layers of PyTorch Geometric or ``torch.sparse``, and what all sides
+share."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,8 +12,8 @@ from torch import Tensor, nn
 # numbers that vanish or grow on the way would be timed too.
 LEARNING_RATE = 1e-6
 TOLERANCE = 1e-4
-#: Dropout of the input of each layer.
-DROPOUT = {"gat-lip": 0.6, "gt-lip": 0.5}
+#: Dropout of the input of each layer of the family gat-lip.
+DROPOUT = 0.6
 
 
 class Stack(nn.Module):
@@ -45,20 +42,17 @@ class Stack(nn.Module):
             self.layers.append(make(inputs, outputs // heads))
 
     def forward(self, x: Tensor, graph: Any) -> Tensor:
-        activation = F.elu if self.family in DROPOUT else F.relu
         x = self.encoder(x)
         for position, layer in enumerate(self.layers):
-            dropped = F.dropout(x, DROPOUT.get(self.family, 0.0), self.training)
-            update = self.update(layer, dropped, graph)
+            before = x
+            if self.family == "gat-lip":
+                x = F.dropout(x, DROPOUT, self.training)
+            x = layer(x, graph)
             if position < len(self.layers) - 1:
-                update = activation(update)
+                x = F.elu(x) if self.family == "gat-lip" else F.relu(x)
             if self.family == "gcn":
-                update = x + update
-            x = update
+                x = before + x
         return self.decoder(x)
-
-    def update(self, layer: nn.Module, x: Tensor, graph: Any) -> Tensor:
-        return layer(x, graph)
 
 
 def check_equal(first: Tensor, second: Tensor) -> None:

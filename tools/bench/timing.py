@@ -1,7 +1,4 @@
-"""The one way to time: sides take turns, and a ratio is taken within each turn. Also the one table.
-
-Imports no package, as the side on DGL runs in another environment.
-"""
+"""The one way to time: sides take turns, and a ratio is taken within each turn; and one table."""
 
 import gc
 import json
@@ -79,14 +76,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print(f"| {' | '.join(row)} |", flush=True)
 
 
-def in_a_process(module: str, task: dict[str, Any], python: str = sys.executable) -> Any:
+def in_a_process(module: str, task: dict[str, Any]) -> Any:
     """Run a module on a task in a new process, and read the JSON that it prints.
 
     Raises:
         SystemExit: It failed, and has said why.
     """
     done = subprocess.run(
-        [python, "-W", "ignore", "-m", module, json.dumps(task)],
+        [sys.executable, "-W", "ignore", "-m", module, json.dumps(task)],
         cwd=ROOT,
         env={"OMP_NUM_THREADS": "2"} | os.environ,
         stdout=subprocess.PIPE,
