@@ -16,7 +16,7 @@ from gnn_depth.registry import as_written
 from gnn_depth.sweeps.grid import read_grid
 from tools.authors import __main__ as authors
 from tools.authors import balance, gcnii, lipschitz
-from tools.authors.released import Released, Training, from_curves, run_script
+from tools.authors.released import Released, from_curves, run_script
 from tools.authors.same_function import compare
 
 SWEEPS = Path(__file__).parents[2] / "configs" / "sweeps"
@@ -170,36 +170,6 @@ def as_number(value):
         return float(value)
     except ValueError:
         return value
-
-
-BALANCE_SCRIPT = """
-import pandas, torch
-from pathlib import Path
-
-rows = pandas.read_csv("TABLE", index_col="expId").to_dict()
-ROWS
-RUNS
-recordAlphas = False
-asked = dict(getAttnCoef=False)
-assert asked["getAttnCoef"] and recordAlphas and Path("hetExp/data/Texas.npz").exists()
-assert Path("RESULTS").is_dir()
-valAcc = torch.tensor([0.25, 0.5, 0.5])
-testAcc = torch.tensor([0.0, runIDs[0] / 10, rows["initialLR"][expIDs[0]]])
-"""
-
-
-def test_the_script_of_balance_finds_its_row_its_seed_and_its_data(tmp_path):
-    script = balance.HETEROPHILOUS_SCRIPT
-    data, folder, workdir = (tmp_path / name for name in ("data", "clone", "work"))
-    for path in (workdir, data / "heterophilous", (folder / script.path).parent):
-        path.mkdir(parents=True)
-    (data / "heterophilous" / "texas.npz").touch()
-    text = BALANCE_SCRIPT.replace("TABLE", script.table).replace("RESULTS", script.results)
-    text = text.replace("ROWS", script.rows).replace("RUNS", script.runs)
-    (folder / script.path).write_text(text)
-    at = {"data": "Texas", "depth": "10", "init": "BalO"}
-    found = balance.run(Training(folder, data, workdir, at, balance.settings(at), 7))
-    assert (found["values"], found["last"]) == (70.0, 1.0)
 
 
 class Theirs(torch.nn.Module):

@@ -1,21 +1,12 @@
 """The planar graph's edges, features and labels against plain loops."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 from gnn_depth_remedies import KHopEccentricity
-from gnn_depth_remedies.eccentricity import delaunay_edges, road_features
+from gnn_depth_remedies.eccentricity import road_features
 
-from gnn_depth.builder import build
 from gnn_depth.data.draws import Draws
-
-
-def test_the_data_set_is_built_by_its_name():
-    options = {"num_nodes": 30, "hops": 2, "num_classes": 3}
-    data = build("data", {"class_path": "KHopEccentricity", "init_args": options})
-    assert (data.num_features, data.num_classes, data.batch.graph.num_nodes) == (4, 3, 30)
 
 
 def shortest_roads(count, roads):
@@ -51,21 +42,6 @@ def test_a_label_is_the_group_of_the_longest_shortest_path_inside_the_ball(hops)
     for place, node in enumerate(order):
         expected[node] = place * classes // count
     assert torch.equal(batch.y, expected)
-
-
-def test_the_roads_are_a_delaunay_triangulation():
-    points = Draws(3, "points").uniform(60).reshape(30, 2)
-    edges = {tuple(pair) for pair in delaunay_edges(points).T.tolist()}
-    assert edges == {(b, a) for a, b in edges}
-    empty = set()  # sides of triangles whose circumscribed circle holds no other point
-    for a, b, c in itertools.combinations(range(30), 3):
-        p, q, r = points[[a, b, c]]
-        centre = np.linalg.solve(2 * np.array([q - p, r - p]), [q @ q - p @ p, r @ r - p @ p])
-        radius = np.linalg.norm(centre - p)
-        others = np.delete(points, [a, b, c], axis=0)
-        if (np.linalg.norm(others - centre, axis=1) > radius).all():
-            empty |= set(itertools.permutations((a, b, c), 2))
-    assert edges == empty
 
 
 def test_roads_give_their_nodes_degree_and_lengths():

@@ -72,21 +72,6 @@ def test_outputs_and_gradients_are_those_of_a_slow_reference(steps, graph):
     torch.testing.assert_close(found, expected, atol=2e-2, rtol=1e-2)
 
 
-def test_shared_layers_have_one_block_of_parameters_and_training_lowers_the_loss(graph):
-    stack, x = stack_of(4, share_layers=True)
-    assert len({id(block.layer) for block in stack.blocks}) == 1
-    optimizer = torch.optim.Adam(stack.parameters(), lr=0.05)
-    y = torch.arange(9) % 3
-    losses = []
-    for _ in range(15):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(stack(x, graph), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.6 * losses[0]
-
-
 def test_one_warning_names_an_inverse_that_is_not_found(graph):
     stack, x = stack_of(2, norm=[])
     with torch.no_grad():
@@ -99,11 +84,6 @@ def test_one_warning_names_an_inverse_that_is_not_found(graph):
         stack(x, graph)
 
 
-def test_fewer_outputs_are_those_of_all(graph):
-    stack, x = stack_of(4)
-    torch.testing.assert_close(stack(x, graph, num_outputs=3), stack(x, graph)[:3])
-
-
 def test_it_trains_as_the_stack_of_a_classifier_and_is_not_exported(tiny, tmp_path):
     model = gnn_depth.NodeClassifier(4, 2)
     model.stack = ReverseProcess(4, 2, inverse_steps=2, **OPTIONS)
@@ -114,20 +94,19 @@ def test_it_trains_as_the_stack_of_a_classifier_and_is_not_exported(tiny, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"encoder": "none"}, "encoder linear"),
-        ({"skip": "none"}, "skip residual"),
-        ({"norm": "layer"}, "weight_frobenius"),
-        ({"last_activation": False}, "last_activation true"),
-        ({"dropout": 0.5}, "dropout 0"),
-        ({"jump": "max"}, "use last"),
-        ({"checkpoint_every": 1}, "checkpoint_every none"),
-        ({"init": {"name": "balanced", "base": "xavier"}}, "whole matrices"),
+        {"encoder": "none"},
+        {"skip": "none"},
+        {"norm": "layer"},
+        {"last_activation": False},
+        {"dropout": 0.5},
+        {"jump": "max"},
+        {"checkpoint_every": 1},
     ],
 )
-def test_a_stack_without_an_inverse_is_refused_with_the_way_out(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_a_stack_without_an_inverse_is_refused_with_the_way_out(options):
+    with pytest.raises(ValueError, match="Use encoder and decoder linear, skip residual"):
         stack_of(2, **options)
 
 

@@ -61,22 +61,14 @@ class Rebalance(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        try:
-            stack: Any = pl_module.get_submodule(self.stack)
-        except AttributeError:
-            raise MisconfigurationException(
-                f"Rebalance: the model has no module {self.stack!r}: give the name of its DeepGNN."
-            ) from None
+        stack: Any = pl_module.get_submodule(self.stack)
         # Now, and not at the end of the first epoch.
         reason = stack.why_no_law()
         if reason is not None:
             raise MisconfigurationException(
                 f"Rebalance would change the outputs of the network, because {reason}."
             )
-        try:
-            stack.links()
-        except ValueError as error:
-            raise MisconfigurationException(f"Rebalance: {error}") from None
+        stack.links()  # refuses stacks without links
 
     def on_train_batch_end(
         self,

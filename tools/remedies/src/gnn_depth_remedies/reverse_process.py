@@ -51,9 +51,14 @@ class ReverseProcess(DeepGNN):
         **options: Any,
     ) -> None:
         super().__init__(in_channels, out_channels, layer, **options)
-        reason = _why_not(self)
-        if reason:
-            raise ValueError(f"a reverse process {reason}.")
+        if not _has_inverse(self):
+            raise ValueError(
+                "a reverse process starts from an encoder's output, adds to the input of every "
+                "block, and reads two states. Use encoder and decoder linear, skip residual, "
+                "last_activation true, dropout 0, jump last, norm weight_frobenius or spectral and "
+                "no other, layers without an initial residual, as many output as input channels, "
+                "checkpoint_every none and reversible 0."
+            )
         self.decoder = nn.Linear(2 * self.decoder.in_features, out_channels)
         self.blocks = InverseBlocks(self.blocks, inverse_steps)
         if init is not None:
@@ -66,34 +71,23 @@ class ReverseProcess(DeepGNN):
         )
 
 
-def _why_not(stack: DeepGNN) -> str:
-    """Why the blocks have no inverse; empty if they may have."""
-    skips = list(stack.skips)
-    has_norms = any(len(norms) for norms in stack.norms)
+def _has_inverse(stack: DeepGNN) -> bool:
+    """True if every block is its input plus a function that is the same in every call."""
     # Identity alone keeps a negative number. Attention dropout is random too.
     has_activation = stack.activation(torch.tensor(-1.0, device="cpu")).item() != -1
     is_random = stack.dropout > 0 or any(getattr(each, "dropout", 0) for each in stack.layers)
-    if isinstance(stack.encoder, nn.Identity):
-        return "needs an encoder, whose output it starts from: use encoder linear"
-    if not isinstance(stack.decoder, nn.Linear):
-        return "needs a decoder, which reads both states: use decoder linear"
-    if any(skip.weight_chain().incoming for skip in skips):
-        return "needs layers with as many output as input channels: with heads use split_heads"
-    if not all(skip.adds_input is True for skip in skips):
-        return "needs blocks that add exactly to their input: use skip residual"
-    if has_norms:
-        return "cannot bound norms of features: use norm weight_frobenius or spectral"
-    if has_activation and not stack.last_activation:
-        return "needs equal blocks: use last_activation true"
-    if is_random:
-        return "cannot invert what dropout changes: use dropout 0"
-    if any(layer.reads_first for layer in stack.layers):
-        return "has no first state for layers that read it"
-    if stack.jump != "last":
-        return f"reads two states, not those of jump {stack.jump}: use last"
-    if stack.segment_length or stack.reversible:
-        return "keeps all states: use checkpoint_every none and reversible 0"
-    return ""
+    adds = all(skip.adds_input is True and not skip.weight_chain().incoming for skip in stack.skips)
+    return (
+        isinstance(stack.encoder, nn.Linear)
+        and isinstance(stack.decoder, nn.Linear)
+        and adds
+        and not any(len(norms) for norms in stack.norms)
+        and (stack.last_activation or not has_activation)
+        and not is_random
+        and not any(layer.reads_first for layer in stack.layers)
+        and stack.jump == "last"
+        and not (stack.segment_length or stack.reversible)
+    )
 
 
 class InverseBlocks(Blocks):
