@@ -696,15 +696,23 @@ def options_to_config(known: Mapping[str, Option], given: Mapping[str, Any]) -> 
     return found
 
 
+#: The option of a schedule of torch that is its length.
+LENGTHS = {
+    "CosineAnnealingLR": "T_max",
+    "PolynomialLR": "total_iters",
+    "OneCycleLR": "total_steps",
+}
+
+
 def with_length(schedule: Any, epochs: Any) -> Any:
-    """A chosen schedule with its length, ``T_max``, where it needs one and none is given: the
-    number of epochs."""
-    if not isinstance(schedule, PartChoice) or not isinstance(epochs, int) or epochs < 1:
+    """A chosen schedule with its length, such as ``T_max``, where none is given: the number of
+    epochs."""
+    if not isinstance(schedule, PartChoice) or not f"{epochs}".isdigit():  # text, as a flag
         return schedule
-    length = schedule.part.options.get("T_max")
-    if length is None or not length.is_required or "T_max" in schedule.options:
+    name = LENGTHS.get(schedule.part.class_name)
+    if name is None or schedule.options.get(name) is not None or "epochs" in schedule.options:
         return schedule
-    return PartChoice(schedule.part, {**schedule.options, "T_max": epochs})
+    return PartChoice(schedule.part, {**schedule.options, name: int(epochs)})
 
 
 def without_paths(kind: str, value: Any) -> Any:

@@ -16,7 +16,7 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
 from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
-from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
+from gnn_depth.training.checkpoints import options_in, read_checkpoint
 from gnn_depth.training.identity import plugin_versions
 from gnn_depth.training.resume import ENDS
 from gnn_depth.yaml_limits import safe_load
@@ -211,6 +211,7 @@ def read(path: Path) -> Checkpoint:
         raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
         content = read_checkpoint(path)
+        options_in(content)
     except OSError as error:
         why = error.strerror or error
         raise UsageError(
@@ -218,7 +219,7 @@ def read(path: Path) -> Checkpoint:
         ) from error
     try:
         return Checkpoint(path, content)
-    except (DamagedError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 

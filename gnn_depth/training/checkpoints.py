@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.utilities import rank_zero_warn
+
+# Where Lightning finds the options of a model; the last two are of its old versions.
+OPTIONS = ("hyper_parameters", "hparams", "module_arguments")
 
 
 class CheckpointError(OSError):
@@ -88,24 +92,45 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
     if damaged or flagged:
         raise DamagedError(f"{damaged or 'a file'} in it does not match its checksum")
     try:
-        return torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
+        found = torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         # torch's own message advises to load it unsafely.
         raise DamagedError(
             f"it is not a checkpoint, or holds more than data ({type(error).__name__})"
         ) from error
+    refuse_calls(found)
+    return found
+
+
+def refuse_calls(content: Any) -> None:
+    """Refuse a checkpoint whose options name what Lightning would import and call.
+
+    Raises:
+        DamagedError: It has such an option, as ``_instantiator`` and ``_class_path`` are.
+    """
+    if not isinstance(content, Mapping):
+        return
+    for section in OPTIONS:
+        options = content.get(section, {})
+        names = str(options)
+        if isinstance(options, Mapping):
+            names = ", ".join(name for name in map(str, options) if name.startswith("_"))
+        if names:
+            raise DamagedError(f"Lightning would import and call what its {section} name: {names}")
 
 
 def options_in(content: Any) -> dict[str, Any]:
-    """The arguments of a checkpoint's model, without the entries that Lightning adds.
+    """The arguments of a checkpoint's model.
 
     Raises:
-        DamagedError: It is not a checkpoint of a model.
+        DamagedError: It is not a checkpoint of a model, or one of a class of the user's.
     """
     if not isinstance(content, dict) or not {"hyper_parameters", "state_dict"} <= content.keys():
         raise DamagedError("it is not a checkpoint of a model: it has no weights and options")
-    arguments = content["hyper_parameters"].items()
-    return {name: value for name, value in arguments if not name.startswith("_")}
+    if "subclass" in content:
+        load = f"{content['subclass']}.load_from_checkpoint"
+        raise DamagedError(f"it is of a class of your own: load it with {load}")
+    return dict(content["hyper_parameters"])
 
 
 def _serialise(checkpoint: dict[str, Any]) -> bytes:

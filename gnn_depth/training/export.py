@@ -85,6 +85,12 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         raise ValueError(
             f"a model is exported to a file that ends in {SUFFIX}, not to {str(path)!r}."
         )
+    for method in ("forward", "predict_step"):
+        if getattr(type(model), method) is not getattr(NodeClassifier, method):
+            raise ValueError(
+                f"{type(model).__name__} has a {method} of its own, which the exported model would "
+                "not: export its stack with torch.export."
+            )
     schema = model.schema
     files = [path]
     if reads_tables(schema):

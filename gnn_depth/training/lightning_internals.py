@@ -5,13 +5,16 @@ Lightning has no public way to
 - skip its evaluation loop for a single batch,
 - replace its signal handlers,
 - see exactly how far its loops are,
-- or save the weights of an earlier epoch.
+- save the weights of an earlier epoch,
+- read a checkpoint before it builds a model from it,
+- or ask LightningCLI for the arguments of a model as its config has them.
 
 PyTorch has no public way to fix the order in which gradients are summed over processes. Each use
 has a test in tests/training/test_lightning_internals.py.
 """
 
 import inspect
+import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +23,9 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.fabric.utilities.cloud_io import _load
 from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
 from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
 from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
@@ -30,6 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.builder import is_plain_value
 from gnn_depth.data.base import FullBatch, NodeBatch
+from gnn_depth.training.checkpoints import refuse_calls
 
 # Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
 # module's on_validation_epoch_end. A user's callback may implement them; ours do not.
@@ -57,22 +63,29 @@ class OneBatchValidation(_EvaluationLoop):
 
     Lightning's own loop makes iterators, progress bars and result tables for the single batch,
     which takes longer than the batch. Lightning still decides when and how often to validate.
-    Lightning's loop runs if there is more than one full batch, or if somebody implements a hook
-    inside the validation (:data:`INSIDE`).
+    Lightning's loop runs if there is more than one full batch, if somebody implements a hook inside
+    the validation (:data:`INSIDE`), or if a subclass of the module has its own step.
+
+    Attributes:
+        measured: Copies of the weights that Lightning's loop has measured: a callback that averages
+            weights exchanges them around the validation.
     """
 
+    measured: dict[str, Tensor] | None = None
+    _module: type[L.LightningModule]  # the class whose steps the short loop may call
     _watched: bool | None = None  # True if somebody implements such a hook; None if not known yet
     # The loader's batch, and its copy on the device.
     _moved: tuple[NodeBatch, NodeBatch] | None = None
 
     @classmethod
-    def replace(cls, trainer: L.Trainer) -> None:
-        """Replace the validation loop of a trainer's fit."""
+    def replace(cls, trainer: L.Trainer, module: type[L.LightningModule]) -> None:
+        """Replace the validation loop of a trainer's fit, for the steps of this class."""
         old = trainer.fit_loop.epoch_loop.val_loop
         new = cls(
             trainer, TrainerFn.FITTING, RunningStage.VALIDATING, verbose=False, inference_mode=False
         )
         new._data_source = old._data_source  # where the loop gets its loader from
+        new._module = module
         trainer.fit_loop.epoch_loop.val_loop = new
 
     def run(self) -> list:
@@ -95,6 +108,11 @@ class OneBatchValidation(_EvaluationLoop):
         # For a val_check_interval that is a time.
         trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]
         return []
+
+    def _on_evaluation_epoch_end(self) -> None:
+        # Before the hooks that may exchange the weights again.
+        self.measured = _copies(self.trainer.lightning_module.state_dict())
+        super()._on_evaluation_epoch_end()
 
     def _batch_on_device(self) -> NodeBatch:
         assert self._combined_loader is not None
@@ -126,16 +144,34 @@ class OneBatchValidation(_EvaluationLoop):
             # Objects, the base class of each, and the hooks that it must not override.
             candidates: list[tuple[Any, type, tuple[str, ...]]] = [
                 (trainer.lightning_module, L.LightningModule, (*INSIDE[:-1], *MODES, *TRANSFER)),
+                (trainer.lightning_module, self._module, ("validation_step", INSIDE[-1])),
                 (trainer.datamodule, L.LightningDataModule, TRANSFER),
                 (trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
             ]
             for callback in trainer.callbacks:
-                candidates.append((callback, L.Callback, INSIDE))
+                inside = [*INSIDE]
+                if not type(callback).__module__.startswith(("lightning.", "gnn_depth.")):
+                    inside.append("on_validation_end")  # it may put other weights in place
+                candidates.append((callback, L.Callback, tuple(inside)))
             self._watched = False
             for candidate, base, hooks in candidates:
                 for hook in hooks:
                     self._watched = self._watched or is_overridden(hook, candidate, base)
         return self._watched
+
+
+def measured_weights(trainer: L.Trainer) -> tuple[dict[str, Tensor], bool]:
+    """Copies of the weights that the last validation measured, and whether a callback has put
+    others in their place since."""
+    now = trainer.lightning_module.state_dict()
+    measured = getattr(trainer.fit_loop.epoch_loop.val_loop, "measured", None)
+    if measured is None:
+        return _copies(now), False
+    return measured, any(not torch.equal(weight, now[name]) for name, weight in measured.items())
+
+
+def _copies(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: weight.clone() for name, weight in weights.items()}
 
 
 def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
@@ -299,6 +335,50 @@ def replace_signal_handling(
 class SafeCheckpointModule(L.LightningModule):
     """A LightningModule whose checkpoints hold only plain data, and name the objects left out."""
 
+    _arguments: dict[str, Any]  # those of the class that was called, which may be a subclass
+    _inherited: set[str]  # options that a subclass's constructor passes on by itself
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        signature = inspect.signature(cls.__init__)
+        bound = signature.bind_partial(made, *args, **kwargs)
+        bound.apply_defaults()
+        found: dict[str, Any] = {}
+        for name, value in list(bound.arguments.items())[1:]:
+            kind = signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                found |= value
+            elif kind is inspect.Parameter.VAR_POSITIONAL:  # for the constructor that it overrides
+                above = inspect.signature(super(cls, made).__init__).parameters
+                found |= dict(zip(above, value, strict=False))
+            else:
+                found[name] = value
+        # Objects that LightningCLI has made stand in its config as text.
+        found |= _given_hyperparameters.get() or {}
+        made.__dict__["_arguments"] = found
+        return made
+
+    @classmethod
+    def load_from_checkpoint(
+        cls,
+        checkpoint_path: Any,
+        map_location: Any = None,
+        hparams_file: Any = None,
+        strict: bool | None = None,
+        weights_only: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Load a model as Lightning does, unless the checkpoint's options make Lightning import and
+        call a name."""
+        content = _load(checkpoint_path, map_location, weights_only)
+        refuse_calls(content)
+        checked = io.BytesIO()  # the file may be another one by now
+        torch.save(content, checked)
+        checked.seek(0)
+        return super().load_from_checkpoint(
+            checked, map_location, hparams_file, strict, weights_only, **kwargs
+        )
+
     @property
     def attached_trainer(self) -> L.Trainer | None:
         """The trainer, or None without one; ``trainer`` would raise an error then."""
@@ -309,26 +389,35 @@ class SafeCheckpointModule(L.LightningModule):
 
         Args:
             given: The arguments.
-            classes: Those whose constructors get them; the defaults of the last one count.
+            classes: Those whose constructors get them; the defaults of the last one count. Of a
+                subclass with a constructor of its own, checkpoints have that one's arguments.
         """
         defaults = {}
         for cls in classes:
             for name, parameter in inspect.signature(cls).parameters.items():
                 if parameter.default is not parameter.empty:
                     defaults[name] = parameter.default
+        options = defaults | dict(given)
+        self._inherited = set()
+        if type(self).__init__ is not classes[-1].__init__:
+            self._inherited = options.keys() - self._arguments.keys()
         plain = {}
         self._given_as_objects = []
-        for name, value in (defaults | dict(given)).items():
+        for name, value in options.items():
             if isinstance(value, tuple):
                 value = list(value)  # YAML has no tuples
             if is_plain_value(value):
                 plain[name] = value
-            elif value is not defaults.get(name):
+            elif value is not defaults.get(name) and name not in self._inherited:
                 self._given_as_objects.append(name)
         self.save_hyperparameters(plain)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["given_as_objects"] = self._given_as_objects
+        options = checkpoint.get("hyper_parameters", {})
+        # Names of LightningCLI begin with an underline: what it would import and call.
+        for name in [name for name in options if name in self._inherited or name.startswith("_")]:
+            del options[name]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse to replace by defaults the objects that the checkpoint could not hold."""

@@ -46,7 +46,8 @@ from gnn_depth.training.optimizers import (
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
-ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
+# As LightningCLI writes it, too.
+ADAM = {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.005, "weight_decay": 5e-4}}
 
 
 class NodeClassifier(SafeCheckpointModule):
@@ -104,7 +105,7 @@ class NodeClassifier(SafeCheckpointModule):
         for name in ("self", "stack_options", "__class__"):
             given.pop(name, None)
         super().__init__()
-        self.keep_options(given, DeepGNN, type(self))
+        self.keep_options(given | self._arguments, DeepGNN, NodeClassifier)
         self.task = make_task(task, default_task, num_classes)
         if best_metric is not None:
             self.task.choose_best(best_metric)
@@ -126,6 +127,7 @@ class NodeClassifier(SafeCheckpointModule):
         self.seeded_steps = SeededSteps()
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
+        self._is_set_up = False
         self._sets: BatchSets | None = None
 
     def forward(
@@ -174,6 +176,7 @@ class NodeClassifier(SafeCheckpointModule):
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
+        self._is_set_up = True
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights
         # to float32.
         self.trainer.precision_plugin.convert_module(self)
@@ -186,7 +189,7 @@ class NodeClassifier(SafeCheckpointModule):
         if stage == "fit":
             for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
                 check_mode(callback, self.task)
-            OneBatchValidation.replace(self.trainer)
+            OneBatchValidation.replace(self.trainer, NodeClassifier)
 
     def adopt(self, schema: Schema) -> None:
         """Take over what the data says of its columns, classes and targets."""
@@ -203,6 +206,8 @@ class NodeClassifier(SafeCheckpointModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
+        if type(self) is not NodeClassifier:
+            checkpoint["subclass"] = type(self).__qualname__
         if self.schema is not None:
             checkpoint["schema"] = self.schema.as_dict()
         checkpoint["kernels"] = self.kernel_path.key
@@ -246,17 +251,13 @@ class NodeClassifier(SafeCheckpointModule):
         self.train_metrics.add(train, scores.detach(), loss.detach())
         # Before the validation: if that diverges, the row of the training is there.
         if self.trainer.is_last_batch:
-            self.on_train_epoch_end()
+            self._log_training()
         if batch.graph.is_shard:
             loss = loss * train.share
         return loss
 
     def on_train_epoch_end(self) -> None:
-        values = self.train_metrics.compute(self.trainer)
-        if values:  # none if training_step has logged them already
-            rate = self._optimizer().param_groups[0]["lr"]
-            values["train/lr"] = torch.tensor(rate, device=self.device)
-            self._log(values)
+        self._log_training()  # nothing, if training_step has
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         evaluated, scores = self._evaluate(batch)
@@ -291,9 +292,10 @@ class NodeClassifier(SafeCheckpointModule):
 
     def on_validation_model_zero_grad(self) -> None:
         # The optimizer has a list of the parameters; super walks all modules.
-        for group in self._optimizer().param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
+        for optimizer in self.trainer.optimizers:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    parameter.grad = None
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         try:
@@ -340,6 +342,11 @@ class NodeClassifier(SafeCheckpointModule):
         return evaluated, self(batch).index_select(0, evaluated.nodes)
 
     def _sets_of(self, batch: NodeBatch) -> BatchSets:
+        if not self._is_set_up:
+            raise MisconfigurationException(
+                f"{type(self).__name__}.setup must call super().setup(stage), which reads the "
+                "classes and targets of the data."
+            )
         # Of a full batch they are found once, not in every step.
         if self._sets is None or not self._sets.belong_to(batch):
             self._sets = BatchSets(batch, self.task)
@@ -352,6 +359,13 @@ class NodeClassifier(SafeCheckpointModule):
             f"{where}."
         )
 
+    def _log_training(self) -> None:
+        values = self.train_metrics.compute(self.trainer)
+        if values:
+            rate = self.trainer.optimizers[0].param_groups[0]["lr"]
+            values["train/lr"] = torch.tensor(rate, device=self.device)
+            self._log(values)
+
     def _log(self, values: dict[str, Tensor]) -> None:
         if self.trainer.state.fn == TrainerFn.FITTING:
             check_defined(self.trainer, values, self.task)
@@ -359,11 +373,6 @@ class NodeClassifier(SafeCheckpointModule):
             self.epoch_log.put(self.trainer, values)
         else:  # one point an epoch: on_step would add a second tag for each name
             self.log_dict(values, on_step=False, on_epoch=True, batch_size=1, sync_dist=True)
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        optimizer = self.optimizers(use_pl_optimizer=False)
-        assert isinstance(optimizer, torch.optim.Optimizer)
-        return optimizer
 
 
 def check_precision(trainer: L.Trainer) -> None:

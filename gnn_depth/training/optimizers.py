@@ -1,14 +1,20 @@
 """Try an optimizer before training, fuse it, and give the layers a weight decay of their own."""
 
 import itertools
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor, nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
+
+from gnn_depth.builder import LENGTHS
+
+log = logging.getLogger(__name__)
 
 FUSED = (Adagrad, Adam, AdamW, SGD)  # optimizers that torch has in a fused form
 FUSED_KINDS = set(
@@ -25,7 +31,8 @@ def rehearse(
     """Try an optimizer and a learning rate schedule on a dummy weight, before the training.
 
     Some options fail only in a step of the optimizer, and a schedule that is too short fails only
-    in its last epochs. Optimizers from outside torch are not tried.
+    in its last epochs; a warning names one of another length. Optimizers from outside torch are not
+    tried.
 
     Args:
         optimizer: Makes the optimizer.
@@ -49,6 +56,12 @@ def rehearse(
         made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
         if scheduler is None:
             return
+        length = LENGTHS.get(type(schedule).__name__, "")
+        if epochs is not None and getattr(schedule, length, epochs) != epochs:
+            rank_zero_only(log.warning)(
+                f"{type(schedule).__name__} has {length} {getattr(schedule, length)}, and the "
+                f"training {epochs} epochs: without {length} it is as long as trainer.max_epochs."
+            )
         arguments = []
         if isinstance(schedule, ReduceLROnPlateau):
             arguments = [0.0]  # the value of the metric that it watches

@@ -1,6 +1,7 @@
 """The callback that records a run: its folder, its best epoch, its checkpoints and its result."""
 
 import datetime as dt
+import logging
 import math
 import os
 import time
@@ -36,12 +37,15 @@ from gnn_depth.training.identity import hparams
 from gnn_depth.training.lightning_internals import (
     is_between_epochs,
     is_within_step,
+    measured_weights,
     resume_epoch,
     save_weights,
     save_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
 from gnn_depth.training.resume import ENDS
+
+log = logging.getLogger(__name__)
 
 STATE = ("epoch", "metrics", "weights")  # of a BestEpoch, in checkpoints
 
@@ -62,10 +66,9 @@ class BestEpoch:
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
     _saved: int | None = None  # the epoch whose file is written
+    _exchanged: bool = False  # True if a callback exchanges weights for the validation
 
-    def see(
-        self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule
-    ) -> None:
+    def see(self, epoch: int, metrics: Mapping[str, float | Tensor], trainer: L.Trainer) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
         value = float(metrics.get(self.monitor, math.nan))
         if math.isnan(value) or not math.isfinite(metrics.get("val/loss", 0.0)):
@@ -78,7 +81,13 @@ class BestEpoch:
                 return
         self.epoch, self.metrics = epoch, floats(metrics)
         # Copies in memory: writing a file in every better epoch would take its time.
-        self.weights = {name: weight.clone() for name, weight in module.state_dict().items()}
+        self.weights, exchanged = measured_weights(trainer)
+        if exchanged and not self._exchanged:
+            rank_zero_only(log.warning)(
+                "a callback exchanges the weights for the validation, as averaging does: metrics, "
+                "best.ckpt and predictions are of the weights that it puts in place."
+            )
+            self._exchanged = True
 
     def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
         """Add metrics that were not known yet when the epoch was validated."""
@@ -130,6 +139,17 @@ class Autosave:
     def saved(self) -> None:
         """Start the clock again."""
         self._saved = time.monotonic()
+
+
+class _SaveFirst(L.Callback):
+    """Save the last checkpoint at the end of a training before another callback changes the
+    weights, as one that averages them does: a longer training goes on from there."""
+
+    def __init__(self, recorder: "RunRecorder") -> None:
+        self.recorder = recorder
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.recorder.save_end(trainer)
 
 
 class RunRecorder(L.Callback):
@@ -227,6 +247,8 @@ class RunRecorder(L.Callback):
         if self.folder is None:
             return
         self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
+        # Another list: Lightning goes through the old one now.
+        trainer.callbacks = [_SaveFirst(self), *trainer.callbacks]  # type: ignore[attr-defined]
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         task: Any = pl_module.task
         self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
@@ -267,7 +289,7 @@ class RunRecorder(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
             self._last = dict(trainer.callback_metrics)
-            self.best.see(trainer.current_epoch, self._last, pl_module)
+            self.best.see(trainer.current_epoch, self._last, trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._last = dict(trainer.callback_metrics)
@@ -283,12 +305,15 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._last = dict(trainer.callback_metrics)  # max_steps may cut an epoch short
-            if trainer.should_stop:  # by a callback, as early stopping does
-                self._ended = {name: self._options.get(name) for name in ENDS}
-            self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
             self._release()
+
+    def save_end(self, trainer: L.Trainer) -> None:
+        """Save the checkpoints of the end: a run that is marked finished has them."""
+        self._last = dict(trainer.callback_metrics)  # max_steps may cut an epoch short
+        if trainer.should_stop:  # by a callback, as early stopping does
+            self._ended = {name: self._options.get(name) for name in ENDS}
+        self._save_checkpoints(trainer)
 
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException

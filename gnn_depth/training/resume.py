@@ -9,7 +9,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
+from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.data.base import NodeBatch
@@ -94,7 +94,6 @@ class SafeStop(L.Callback):
         self.kept = kept
         self._stops = False
         self._number = 0
-        self._only_between_epochs = False
         self._limits: list[tuple[Timer, float]] = []
 
     def replace(self, trainer: L.Trainer) -> None:
@@ -102,11 +101,6 @@ class SafeStop(L.Callback):
         middle of a step."""
         self._limits = take_time_limits(trainer)
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        # Weight averaging replaces the schedule when an epoch begins; a training resumed within an
-        # epoch skips that.
-        self._only_between_epochs = any(
-            isinstance(each, StochasticWeightAveraging) for each in callbacks
-        )
         replace_signal_handling(trainer, self._hold_signals, lambda: self._stops)
         callbacks.insert(0, self)
 
@@ -117,7 +111,7 @@ class SafeStop(L.Callback):
         # The end of the epoch follows the last batch; gradients that wait for more batches are in
         # no checkpoint.
         ends_step = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
-        if ends_step and not trainer.is_last_batch and not self._only_between_epochs:
+        if ends_step and not trainer.is_last_batch:
             self._agree(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:

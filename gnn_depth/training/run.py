@@ -24,6 +24,7 @@ from lightning.pytorch.callbacks import (
     ModelCheckpoint,
     ModelPruning,
     ProgressBar,
+    StochasticWeightAveraging,
 )
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -233,6 +234,11 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
         raise MisconfigurationException(
             "ModelPruning renames parameters, so the weights of the best epoch could not be saved. "
             "Prune a trained model in a program of your own, with torch.nn.utils.prune."
+        )
+    if any(isinstance(callback, StochasticWeightAveraging) for callback in callbacks):
+        raise MisconfigurationException(
+            "StochasticWeightAveraging makes its average after the last validation, so no metric "
+            "would be of it: WeightAveraging and EMAWeightAveraging validate theirs."
         )
     check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
     # Its batches depend on the number of processes.

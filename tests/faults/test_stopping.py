@@ -58,8 +58,7 @@ def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
 PLATEAU = ["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/loss"]
 PLATEAU += ["--model.scheduler.patience", "0", "--model.scheduler.threshold", "0.1"]
 OPEN_WINDOW = ["--trainer.accumulate_grad_batches", "3", "--trainer.precision", "64-true"]
-AVERAGING = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
-AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.device=null"]
+AVERAGING = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.7"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.devi
             [*PLATEAU, *OPEN_WINDOW],
             5,
         ),  # two steps an epoch, of three batches and of one
-        ([*PARTS, "random"], AVERAGING, 12),  # only between epochs
+        ([*PARTS, "random"], AVERAGING, 9),
     ],
     ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
 )

@@ -142,11 +142,13 @@ def ended(recorder, tmp_path):
 
 def seen(values, losses=None):
     best, module = BestEpoch(), nn.Linear(1, 1)
+    loops = SimpleNamespace(epoch_loop=SimpleNamespace(val_loop=None))
+    trainer = SimpleNamespace(lightning_module=module, fit_loop=loops)
     for epoch, value in enumerate(values):
         with torch.no_grad():
             module.weight.fill_(epoch)
         metrics = {"val/acc": value} | ({"val/loss": losses[epoch]} if losses else {})
-        best.see(epoch, metrics, module)
+        best.see(epoch, metrics, trainer)
         best.complete(epoch, {"train/loss": float(epoch)})
     return best
 
