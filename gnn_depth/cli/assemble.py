@@ -118,8 +118,8 @@ class CommandLineInterface:
                 self.datamodule = self.datamodule.conform_to(
                     self.checkpoint.schema, targets=targets
                 )
-            self.model = build_model(section(self._options, "model"), self.datamodule)
             self.recorder = RunRecorder(**self.resolved["run"])
+            self.model = build_model(section(self._options, "model"), self.datamodule)
             objects = trainer_objects(section(self._options, "trainer"))
             self.trainer = make_trainer(objects, self.recorder)
             os.chdir(self._started_in)  # a plugin's part that leaves it would move the run

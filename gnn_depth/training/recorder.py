@@ -188,6 +188,7 @@ class RunRecorder(L.Callback):
         save_every_epochs: Count | None = None,
     ) -> None:
         self.root = root
+        self._started_in = Path.cwd()  # a part may leave it
         self.name = name
         self.folder: Path | None = None
         self.shown: Path | None = None
@@ -216,9 +217,11 @@ class RunRecorder(L.Callback):
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
         self.shown = origin.folder or Path(self.root)
+        self.folder = self._started_in / self.shown
         if origin.folder is None and first:
-            self.shown = new_run_folder(self.root, name)
-        self.folder = self.shown.absolute()
+            root = self.folder
+            self.folder = new_run_folder(root, name)
+            self.shown /= self.folder.relative_to(root)
         self.result = {
             "format": FORMAT,
             "status": "running",

@@ -21,6 +21,8 @@ import lightning as L
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import (
+    BackboneFinetuning,
+    LearningRateFinder,
     ModelCheckpoint,
     ModelPruning,
     ProgressBar,
@@ -69,6 +71,34 @@ OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
 DEEP = 8  # layers from which on the report says from how far nodes read
+
+
+#: Callbacks that cannot work here, unless the model has one of these attributes; and why.
+REFUSED: tuple[tuple[type[L.Callback], tuple[str, ...], str], ...] = (
+    (
+        ModelPruning,
+        (),
+        "renames parameters, so the weights of the best epoch could not be saved. "
+        "Prune a trained model in a program of your own, with torch.nn.utils.prune.",
+    ),
+    (
+        StochasticWeightAveraging,
+        (),
+        "makes its average after the last validation, so no metric would be of it: "
+        "WeightAveraging and EMAWeightAveraging validate theirs.",
+    ),
+    (
+        LearningRateFinder,
+        ("lr", "learning_rate"),
+        "sets an attribute lr of the model; here the rate is the optimizer's: compare values of "
+        "model.optimizer.lr in a sweep.",
+    ),
+    (
+        BackboneFinetuning,
+        ("backbone",),
+        "freezes a part that the model calls backbone, and this one has none.",
+    ),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,16 +260,10 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
     model, trainer = config.model, config.trainer
     check_parts(model.stack, model.hparams["in_channels"])
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    if any(isinstance(callback, ModelPruning) for callback in callbacks):
-        raise MisconfigurationException(
-            "ModelPruning renames parameters, so the weights of the best epoch could not be saved. "
-            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
-        )
-    if any(isinstance(callback, StochasticWeightAveraging) for callback in callbacks):
-        raise MisconfigurationException(
-            "StochasticWeightAveraging makes its average after the last validation, so no metric "
-            "would be of it: WeightAveraging and EMAWeightAveraging validate theirs."
-        )
+    for callback in callbacks:
+        for cls, needed, why in REFUSED:
+            if isinstance(callback, cls) and not any(hasattr(model, name) for name in needed):
+                raise MisconfigurationException(f"{cls.__name__} {why}")
     check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
     # Its batches depend on the number of processes.
     data.trainer = trainer
@@ -348,6 +372,7 @@ def fit(
     # long.
     selected = select_section("trainer", given)
     of_trainer = options_to_config(trainer_options(), selected)
+    recorder = RunRecorder(root, name)  # before a part is built, which may leave the folder
     parts: dict[str, Any] = {}
     if not isinstance(model, NodeClassifier):
         parts = select_section("model", model, of_trainer["max_epochs"])
@@ -366,7 +391,6 @@ def fit(
     else:
         of_model = options_to_config(model_options(), parts)
         model = build_model(parts, module)
-    recorder = RunRecorder(root, name)
     resolved = {
         "seed_everything": seed,
         "plugins": plugins,
