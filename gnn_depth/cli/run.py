@@ -26,7 +26,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.loggers import quiet
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.prediction import predictions_of, run_folder_of
+from gnn_depth.training.prediction import predictions_of
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import rows
@@ -133,8 +133,7 @@ def _predict(cli: CommandLineInterface) -> str:
 
     with defer_signals(), explained():
         options = _checked(cli)
-        folder = run_folder_of(options["ckpt_path"])
-        table = predictions_of(cli.model, cli.datamodule, forward=forward, folder=folder)
+        table = predictions_of(cli.model, cli.datamodule, forward=forward)
     if not cli.trainer.is_global_zero:
         return ""
     output = cli.resolved["output"]

@@ -1,5 +1,6 @@
 """Loss and metrics of sets of nodes, over the batches of an epoch and over all processes."""
 
+import operator
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -62,8 +63,7 @@ class BatchSets:
         self._num_classes = classes_counted(task)
 
     def belong_to(self, batch: NodeBatch) -> bool:
-        given = (batch.y, *batch.masks)
-        return all(ours is theirs for ours, theirs in zip(self._batch, given, strict=True))
+        return all(map(operator.is_, self._batch, (batch.y, *batch.masks)))
 
     @cached_property
     def train(self) -> NodeSets:
@@ -156,7 +156,9 @@ class EpochMetrics:
             for metric in metrics.values():
                 # Metrics that keep all rows exchange them between processes, even none.
                 if len(targets_in) or _keeps_all(metric):
-                    metric.to(out.device).update(predicted_in, targets_in)
+                    if metric.device != out.device:
+                        metric.to(out.device)
+                    metric.update(predicted_in, targets_in)
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
         """Metrics of all batches as scalars on their device; of all processes, given a trainer.
@@ -175,6 +177,7 @@ class EpochMetrics:
         values = {}
         if loss is not None:
             values[f"{self.names[0]}/loss"] = loss
+        of_counts = {}
         if counts is not None:
             self.counts = counts
             of_counts = self.task.of_counts(counts)
@@ -184,14 +187,11 @@ class EpochMetrics:
             for place, name in enumerate(self.names):
                 if not sizes[place]:
                     continue
-                if counts is not None:
-                    for own, of_sets in of_counts.items():
-                        values[f"{name}/{own}"] = of_sets[place]
+                for own, of_sets in of_counts.items():
+                    values[f"{name}/{own}"] = of_sets[place]
                 for own, metric in self._own[place].items():
-                    value = metric.compute()
-                    if not value.is_floating_point():
-                        value = value.float()
-                    values[f"{name}/{own}"] = value
+                    # A user's metric may be a count.
+                    values[f"{name}/{own}"] = metric.compute() * 1.0
         self.reset()
         return values
 

@@ -91,21 +91,19 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
                 f"{type(model).__name__} has a {method} of its own, which the exported model would "
                 "not: export its stack with torch.export."
             )
-    schema = model.schema
-    files = [path]
-    if reads_tables(schema):
-        files.append(path.with_suffix(".py"))
-    for file in files:
+    reader = path.with_suffix(".py")
+    for file in (path, reader):
         if file.exists():
             raise ValueError(f"{file}: the file exists; move it away or choose another name.")
-    per_graph = schema is not None and schema.per_graph
+    schema = model.schema
+    inputs = inputs_of(model)
+    per_graph = "batch" in inputs
     widths: Any = model.hparams["in_channels"]
-    edge_channels = model.stack.edge_channels
     # Without the LightningModule around it, of which a program has no use.
     predictions = _Predictions(model, per_graph)
-    has_weights = "edge_weight" in inputs_of(model)
-    program = export(predictions, widths, edge_channels, has_weights, per_graph)
-    inside: dict[str, Any] = {}
+    has_weights = "edge_weight" in inputs
+    program = export(predictions, widths, model.stack.edge_channels, has_weights, per_graph)
+    inside = {}
     if schema is not None:
         inside[SCHEMA] = schema.text()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,5 +116,5 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         part.unlink(missing_ok=True)
     if reads_tables(schema):
         # Last: it reads the model that lies beside it.
-        shutil.copyfile(table_reader.__file__, path.with_suffix(".py"))
+        shutil.copyfile(table_reader.__file__, reader)
     return path

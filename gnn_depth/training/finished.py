@@ -160,7 +160,7 @@ class Run:
             ValueError: The model cannot use this data.
         """
         data = self.data if data is None else data
-        return predictions_of(self.model, data, unknown, folder=self.folder)
+        return predictions_of(self.model, data, unknown)
 
     def export(self, path: str | Path) -> Path:
         """Write the model as a file that PyTorch runs without this package: see

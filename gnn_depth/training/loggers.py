@@ -136,6 +136,15 @@ class EventLogger(TensorBoardLogger):
                 values.append(Summary.Value(tag=event_tag(name), simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
+    def log_result(self, result: Mapping[str, Any]) -> None:
+        """Write the options of a finished run, its axes in a sweep and its final metrics."""
+        axes = {name: str(label) for name, label in result.get("axes", {}).items()}
+        final = {}
+        for name, value in result["metrics"].items():
+            if name.endswith("_at_best_val") and math.isfinite(value):
+                final[f"~final/{name}"] = value
+        self.log_hyperparams(result["hparams"] | axes, final, step=0)
+
 
 def folder_loggers(folder: Path) -> list[Logger]:
     """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder."""

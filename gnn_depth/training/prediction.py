@@ -18,7 +18,6 @@ from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.split_file import sets_in
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,6 @@ def predictions_of(
     data: Any,
     unknown: Unknown | None = None,
     forward: Forward | None = None,
-    folder: Path | None = None,
 ) -> pd.DataFrame:
     """Predict every node, or every graph, of some data.
 
@@ -54,20 +52,16 @@ def predictions_of(
         unknown: Refuse categories that the model does not know (``error``), or ``ignore`` them. By
             default as the data set's own option says, which is ``error``.
         forward: Makes the predictions; by default one pass over the data on the model's device.
-        folder: Folder of the run; by default that of the checkpoint.
 
     Returns:
         A table with a row for each node, or graph, in the order of the data: its id; for classes
         the predicted class and its probability; then a column for each class, label or number.
         The row of a node that transforms leave out is empty, and a warning counts these nodes.
-        Where the ids are those of the training, a last column ``set`` says which nodes were to
-        ``train``, ``val`` or ``test`` on.
 
     Raises:
         ValueError: The model cannot use this data, or knows nothing of the data of its training.
     """
     if not isinstance(model, NodeClassifier):
-        folder = folder or run_folder_of(model)
         model = load_model(model)
     if model.schema is None:
         raise ValueError(
@@ -77,17 +71,7 @@ def predictions_of(
 
     as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
     values = torch.cat((forward or _one_pass)(model, as_trained))
-    table = _table_of(values, as_trained, model)
-    if folder is not None and as_trained.node_ids is not None and "node" in table:
-        sets = sets_in(folder, table["node"])
-        if sets is not None:
-            table["set"] = sets
-    return table
-
-
-def run_folder_of(checkpoint: str | Path) -> Path:
-    """The folder of the run that a checkpoint is of, two levels above it."""
-    return Path(checkpoint).absolute().parent.parent
+    return _table_of(values, as_trained, model)
 
 
 def load_model(path: str | Path) -> NodeClassifier:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
@@ -264,11 +263,9 @@ class RunRecorder(L.Callback):
         }
         if device.type == "cuda":  # seconds of runs on different GPUs do not compare
             self.result["device"] = torch.cuda.get_device_name(device)
-        missing = getattr(data, "missing_mask", None)
+        missing = getattr(data, "missing_hash", None)
         if missing is not None:
-            self.result["missing_hash"] = data.missing_hash
-            if trainer.is_global_zero:
-                np.save(self.folder / "missing_mask.npy", missing.cpu().numpy())
+            self.result["missing_hash"] = missing
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         schema = getattr(pl_module, "schema", None)
@@ -371,13 +368,7 @@ class RunRecorder(L.Callback):
             write_result(self.folder, self.result)
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
-                axes = self.result.get("axes", {})
-                row = self.result["hparams"] | {name: str(label) for name, label in axes.items()}
-                final = {}
-                for name, value in metrics.items():
-                    if name.endswith("_at_best_val") and math.isfinite(value):
-                        final[f"~final/{name}"] = value
-                logger.log_hyperparams(row, final, step=0)
+                logger.log_result(self.result)
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:

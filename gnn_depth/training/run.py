@@ -377,7 +377,7 @@ def fit(
     if not isinstance(model, NodeClassifier):
         parts = select_section("model", model, of_trainer["max_epochs"])
     is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
-    if is_config or (isinstance(data, str) and Path(data).suffix not in OF_FILES):
+    if is_config or (isinstance(data, str) and not data.endswith(OF_FILES)):
         data = build("data", data)
     module = GraphSource.of(data, split, batch_size, seed)
     if isinstance(model, NodeClassifier):

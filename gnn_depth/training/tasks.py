@@ -15,7 +15,7 @@ from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from gnn_depth.builder import build
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.targets import positive_class
-from gnn_depth.registry import get, register, registered, unknown
+from gnn_depth.registry import get, register, unknown
 from gnn_depth.training.metrics import (
     NAN_OUTPUT,
     R2,
@@ -252,9 +252,7 @@ class Binary(MultiClass):
         "auroc": "ROC AUC",
         "ap": "average precision",
         "f1_positive": "F1 of the positive class",
-        "acc": "accuracy",
-        "f1": "macro F1",
-        "bacc": "balanced accuracy",
+        **MultiClass.words,
     }
     chance = 0.5
 
@@ -422,18 +420,12 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
     Raises:
         ValueError: The task learns another kind of targets than the data has.
     """
+    made: Task = build("task", task or default)(num_outputs)
     own: Any = get("task", default)
-    make = own
-    if task is not None:
-        make = build("task", task)
-    made: Task = make(num_outputs)
     if made.targets != own.targets:
-        tasks: dict[str, Any] = registered("task")
-        fitting = [name for name, cls in tasks.items() if cls.targets == own.targets]
         raise ValueError(
             f"task {type(made).__name__} learns {made.targets}, and the targets of this data are "
-            f"{own.targets}. "
-            f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
+            f"{own.targets}: leave task out, which is then {default}, or see gnn-depth list task."
         )
     return made
 

@@ -44,9 +44,8 @@ def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
         assert f"30 nodes: {output}" in answer.out
     table = pd.read_csv("p.csv")
     chances = ["class_graph theory", "class_learning, deep"]
-    assert list(table) == ["node", "predicted", "probability", *chances, "set"]
-    table["set"] = table.set.fillna("")  # of nodes without a label
-    assert set(table.set) == {"train", "val", "test", ""}
+    assert list(table) == ["node", "predicted", "probability", *chances]
+
     assert table.node.tolist() == nodes.paper.tolist(), "nodes without a label are predicted, too"
     assert table.probability.tolist() == table[chances].max(axis=1).tolist()
     assert ("class_" + table.predicted).tolist() == table[chances].idxmax(axis=1).tolist()
@@ -64,7 +63,7 @@ def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
     answer = gnn_depth("predict", *QUIET, *words, "--output", "new.csv.gz")
     assert answer.code == 2
     assert gnn_depth("predict", *QUIET, *words, "--output", "same.csv").code == 0
-    same = pd.read_csv("same.csv").fillna({"set": ""})
+    same = pd.read_csv("same.csv")
     pd.testing.assert_frame_equal(same, table), "labels are not read"
 
 

@@ -1,7 +1,6 @@
 """Disks that are full, or that cannot be written."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 

@@ -33,10 +33,8 @@ def kernels(monkeypatch):
     ("before", "now", "after", "said"),
     [
         (KernelPath.UNKNOWN, "new", "new", ""),
-        (KernelPath.UNKNOWN, None, None, ""),
         ("new", "new", "new", ""),
         (None, "new", None, ""),
-        (None, None, None, ""),
         ("old", "new", "new", "kernels old, and continues on new"),
         ("old", None, None, "continues on PyTorch alone (no C++ compiler was found)"),
     ],

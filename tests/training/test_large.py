@@ -14,8 +14,6 @@ WORDS = """
 --model.hidden_channels=8 --trainer.enable_progress_bar=false
 """
 FULL = WORDS.split()
-OF_SOURCE = WORDS.replace("--data.", "--data.source.").split()
-PARTS = ["--data=MiniBatches", "--data.source=SyntheticCitation", *OF_SOURCE, "--data.parts=4"]
 
 
 @pytest.mark.parametrize(
@@ -33,19 +31,6 @@ def test_a_step_out_of_memory_names_mini_batches(monkeypatch, tmp_path, capsys, 
     monkeypatch.setattr(NodeClassifier, "training_step", fails)
     assert main(["fit", *FULL]) != 0
     assert "--data MiniBatches" in capsys.readouterr().err
-
-
-def test_a_mistyped_number_of_processes_starts_none(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["fit", *FULL, "--trainer.devices=99999"]) == 2
-    assert "trainer.devices" in capsys.readouterr().err
-
-
-def test_parts_that_do_not_fit_are_refused_before_there_is_a_run(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["fit", *PARTS, "--trainer.devices=3", "--trainer.strategy=ddp"]) == 2
-    assert "parts 4 is not divisible by the 3 processes" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("method", ["partition", "neighbor"])

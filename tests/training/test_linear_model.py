@@ -10,8 +10,6 @@ from gnn_depth.data import GraphSource
 from gnn_depth.training.linear_model import ALONE, WITH_MEANS, linear_metrics
 from gnn_depth.training.tasks import make_task
 
-QUIET = {"progress": False, "enable_model_summary": False}
-
 
 def graph(kind: str, spread: float = 1.0) -> Data:
     """A graph whose targets follow the features, with noise."""

@@ -10,22 +10,18 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.training import loggers
 from gnn_depth.training.loggers import EpochProgress, EventLogger
-from tests.training.conftest import Several, Tiny, scalars
+from tests.training.conftest import scalars
 
 
 class Rows(DummyLogger):
-    """What a logger is given, and how many rows between saves."""
+    """What a logger is given."""
 
     def __init__(self):
         super().__init__()
-        self.rows, self.blocks = [], []
+        self.rows = []
 
     def log_metrics(self, metrics, step):
         self.rows.append((step, dict(metrics)))
-
-    def save(self):
-        if len(self.rows) > sum(self.blocks):
-            self.blocks.append(len(self.rows) - sum(self.blocks))
 
 
 class Raise(Callback):
@@ -84,21 +80,6 @@ def test_a_model_is_fitted_again_by_another_trainer_and_by_the_same(fit, model, 
     assert [step for step, _ in fit(2).rows] == [0, 1]
     fit.trainer.validate(model, datamodule=tiny, verbose=False)
     assert sum(isinstance(callback, loggers.EpochLog) for callback in fit.trainer.callbacks) == 1
-
-
-def test_several_batches_an_epoch_are_merged_by_lightning(fit):
-    class Twice(Tiny):
-        def train_dataloader(self):
-            return Several(self, 2)
-
-        def val_dataloader(self):
-            return Several(self, 2)
-
-    logger = fit(3, data=Twice())
-    once = fit(1).rows[0][1]
-    assert {step for step, _ in logger.rows} == {1, 3, 5}
-    merged = {name for _, row in logger.rows for name in row}
-    assert merged == once.keys()
 
 
 def test_curves_come_before_counters_and_undefined_values_have_no_point(tmp_path):

@@ -1,7 +1,6 @@
 """Predictions of a trained model: for arrays, graphs, tables with ids, and wrapped data sets."""
 
 import logging
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -113,28 +112,12 @@ def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(tmp_p
     assert found.node.tolist() == nodes.id.tolist()
     is_left_out = ~nodes.id.isin(NAMES[:25])
     assert found.predicted.isna().tolist() == is_left_out.tolist()
-    assert (found.set[~is_left_out] == nodes.part[~is_left_out]).all()
-    assert (found.set[is_left_out] == "").all()
     pd.testing.assert_frame_equal(gnn_depth.load(run.folder).predict(again), found)
     # The nodes that are left have the predictions of their own graph.
     alone = Tables(nodes[~is_left_out], edges[:25])
     expected = predictions_of(run.model, alone)
-    same = found[~is_left_out].drop(columns="set").reset_index(drop=True)
+    same = found[~is_left_out].reset_index(drop=True)
     pd.testing.assert_frame_equal(same, expected, rtol=1e-5)
-
-
-def in_batches(graph, **options):
-    return MiniBatches(GraphSource(graph, **options), parts=1)
-
-
-@pytest.mark.parametrize("wrap", [GraphSource, in_batches])
-def test_predictions_without_ids_have_the_numbers_of_the_nodes_before_transforms(wrap):
-    ring = torch.tensor([[3, 4, 5, 6, 0], [4, 5, 6, 3, 1]])
-    graph = arrays(edge_index=torch.cat([ring, ring.flip(0)], 1))
-    data = wrap(graph, transforms=LARGEST)
-    found = predictions_of(model_of(data), data)
-    assert found.node.tolist() == list(range(12))
-    assert found.index[found.predicted.notna()].tolist() == [3, 4, 5, 6]
 
 
 def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
@@ -165,8 +148,6 @@ def test_data_sets_around_a_table_are_read_for_a_model():
 def test_a_model_without_a_schema_says_what_is_missing():
     with pytest.raises(ValueError, match="knows nothing of the data"):
         predictions_of(gnn_depth.NodeClassifier(3, 2), arrays())
-    with pytest.raises(FileNotFoundError):
-        predictions_of(Path("nowhere.ckpt"), arrays())
 
 
 def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(caplog):
@@ -181,19 +162,3 @@ def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(caplog):
     assert found.index[found.predicted.isna()].tolist() == [3]
     assert np.isnan(found.probability[3])
     assert "NaN for 1 of 12 nodes" in caplog.text
-
-
-def test_predictions_for_the_ids_of_the_training_name_the_set_of_each(tmp_path):
-    nodes, edges = tables(NAMES)
-    data = Tables(nodes, edges, label="topic", features=["age"])
-    run = gnn_depth.fit({"num_layers": 1}, data, epochs=2, root=str(tmp_path), progress=False)
-    sets = np.full(NODES, "", object)
-    for name, mask in zip(("train", "val", "test"), data.batch.masks, strict=True):
-        sets[mask.numpy()] = name
-    loaded = gnn_depth.load(run.folder)
-    again = Tables(nodes.sample(frac=1, random_state=0), edges)
-    for found in (run.predict(data), loaded.predict(again), predictions_of(run.checkpoint, again)):
-        assert list(found)[-1] == "set"
-        assert dict(zip(found.node, found.set, strict=True)) == dict(zip(NAMES, sets, strict=True))
-    others = tables(["b" + name for name in NAMES])
-    assert "set" not in loaded.predict(Tables(*others))

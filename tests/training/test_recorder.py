@@ -5,19 +5,16 @@ import json
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
+import yaml
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from gnn_depth.runs import event_tag
-from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
-from gnn_depth.training.epoch_metrics import EpochMetrics
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
 from gnn_depth.training.summary import report
-from gnn_depth.training.tasks import make_task
 from tests.training.conftest import scalars
 
 
@@ -46,8 +43,8 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
 ):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
-    expected = "model:\n  layer: gcn\nseed_everything: 0\n"
-    assert (recorder.folder / "config.yaml").read_text() == expected
+    config = yaml.safe_load((recorder.folder / "config.yaml").read_text())
+    assert config == {"model": {"layer": "gcn"}, "seed_everything": 0}
     assert {path.name for path in (recorder.folder / "checkpoints").iterdir()} == {
         "best.ckpt",
         "last.ckpt",
@@ -57,9 +54,7 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     assert result["epochs"] == result["steps"] == 4
     assert result["seed"] == 0
     assert result["device"] == "cpu"
-    assert result["num_parameters"] == sum(
-        p.numel() for p in NodeClassifier(4, 2, hidden_channels=8).parameters()
-    )
+    assert result["num_parameters"] == sum(p.numel() for p in model.parameters())
     points = scalars(recorder.folder)
     with (recorder.folder / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -68,15 +63,9 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
         assert [step for step, _ in curve] == [0, 1, 2, 3], name
         written = [float(row[name]) for row in rows if row[name]]
         assert written == pytest.approx([value for _, value in curve])
-    first, *rest = report(recorder, model).splitlines()
-    value = recorder.best.metrics["test/acc"]
-    assert (
-        first
-        == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
+    assert f"test accuracy {100 * recorder.best.metrics['test/acc']:.1f}%" in report(
+        recorder, model
     )
-    assert any(line.split()[:2] == ["training", "loss"] for line in rest)
-    assert str(recorder.folder) in rest[-2]
-    assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
     classes = tiny.batch.y[tiny.batch.test_mask]
     assert model.chance("acc") == pytest.approx(classes.bincount().max().item() / len(classes)), (
         "the most frequent class"
@@ -107,39 +96,6 @@ def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
     assert all(torch.equal(model.state_dict()[name], value) for name, value in weights[-1].items())
 
 
-def test_the_mask_of_missing_features_is_kept_with_the_run(fit, recorder, tiny):
-    tiny.missing_mask = torch.arange(20) > 12
-    tiny.missing_hash = "of the mask"
-    fit()
-    assert np.load(recorder.folder / "missing_mask.npy").tolist() == [False] * 13 + [True] * 7
-    assert result_of(recorder)["missing_hash"] == "of the mask"
-
-
-@pytest.fixture
-def ended(recorder, tmp_path):
-    """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch
-    and its last."""
-
-    def of(best, last=None, chance=None, task="multiclass", epoch=3):
-        recorder.folder = recorder.shown = tmp_path
-        recorder.result = {"status": "finished", "epochs": 20, "seconds": 1.0, "num_parameters": 5}
-        recorder.best.epoch, recorder.best.metrics = epoch, best
-        recorder._last = last or best
-        made = make_task(None, task, 2)
-        recorder.best.monitor = f"val/{made.best}"
-        measured = EpochMetrics(("val", "test"), made)
-        module = SimpleNamespace(
-            task=made,
-            chance=lambda metric: chance,
-            eval_metrics=measured,
-            train_metrics=measured,
-            schema=None,
-        )
-        return report(recorder, module)
-
-    return of
-
-
 def seen(values, losses=None):
     best, module = BestEpoch(), nn.Linear(1, 1)
     loops = SimpleNamespace(epoch_loop=SimpleNamespace(val_loop=None))
@@ -160,21 +116,17 @@ def test_the_first_of_equal_epochs_counts_with_its_own_weights_and_training_metr
     assert best.weights["weight"].item() == 1
 
 
-def test_an_epoch_whose_validation_loss_is_not_finite_never_counts():
-    best = seen([0.2, 0.9, 0.3], losses=[1.0, float("nan"), 1.0])
-    assert best.epoch == 2
-
-
 @pytest.mark.parametrize(
-    ("values", "epoch"),
+    ("values", "losses", "epoch"),
     [
-        ([math.nan, 0.1, math.nan, 0.3, 0.2], 3),
-        ([0.2, math.nan, 0.1], 0),
-        ([math.nan] * 3, None),
+        ([math.nan, 0.1, math.nan, 0.3, 0.2], [1.0] * 5, 3),
+        ([0.2, math.nan, 0.1], [1.0] * 3, 0),
+        ([math.nan] * 3, [1.0] * 3, None),
+        ([0.2, 0.9, 0.3], [1.0, math.nan, 1.0], 2),
     ],
 )
-def test_an_epoch_whose_metric_is_undefined_neither_becomes_nor_stays_the_best(values, epoch):
-    assert seen(values).epoch == epoch
+def test_an_epoch_whose_metric_or_loss_is_undefined_is_never_the_best(values, losses, epoch):
+    assert seen(values, losses).epoch == epoch
 
 
 def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
@@ -193,38 +145,27 @@ def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
     assert len(shown.split()) == 3, "nothing stands below epoch 7"
 
 
-def test_an_undefined_metric_is_named_in_the_report_with_the_reason(ended):
-    text = ended({"val/auroc": math.nan, "test/auroc": 0.6}, task="binary", epoch=None)
-    assert "no epoch is the best: validation ROC AUC was undefined" in text
-    assert "validation ROC AUC is undefined: it needs both values of a label" in text
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A clock that is set by hand, for whoever asks for the time."""
-    now = SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(recording.time, "monotonic", lambda: now.seconds)
-    return now
-
-
-def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int) -> list[int]:
-    """The epochs before which a training saves whose epochs take so long."""
+@pytest.mark.parametrize(
+    ("minutes", "every", "seconds", "saved"),
+    [
+        (1.0, None, 7.0, [9, 18, 27]),
+        (1.0, None, 100.0, [*range(1, 30)]),
+        (None, 9, 100.0, [9, 18, 27]),
+        (None, None, 100.0, []),
+    ],
+)
+def test_a_training_is_saved_between_epochs_by_minutes_and_epochs(
+    monkeypatch, minutes, every, seconds, saved
+):
+    now = 1000.0
+    monkeypatch.setattr(recording.time, "monotonic", lambda: now)
     strategy = SimpleNamespace(broadcast=lambda x: x)
+    choice = Autosave(minutes, every)
     choice.start(0)
     found = []
-    for epoch in range(epochs):
+    for epoch in range(30):
         if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
             found.append(epoch)
             choice.saved()
-        clock.seconds += seconds
-    return found
-
-
-def test_a_training_is_saved_between_epochs_once_a_minute(clock):
-    assert saves(Autosave(1.0, None), clock, seconds=7.0, epochs=30) == [9, 18, 27]
-    assert saves(Autosave(1.0, None), clock, seconds=100.0, epochs=4) == [1, 2, 3]
-
-
-def test_a_training_is_saved_by_epochs_but_not_before_there_is_something_new(clock):
-    assert saves(Autosave(None, 3), clock, seconds=100.0, epochs=8) == [3, 6]
-    assert saves(Autosave(None, None), clock, seconds=100.0, epochs=8) == []
+        now += seconds
+    assert found == saved

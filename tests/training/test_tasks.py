@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics import MeanAbsoluteError
@@ -15,51 +14,8 @@ import gnn_depth
 from gnn_depth import NodeClassifier, Task
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.source import GraphSource
-from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import _guess
 from gnn_depth.training.tasks import Binary, MultiClass, class_weights, make_task
-from tests.training.conftest import Tiny
-
-
-class Numbers(Tiny):
-    """The clique's number, with noise, as a number; or as two labels."""
-
-    def __init__(self, labels=False):
-        super().__init__()
-        self.num_classes, self._labels = 2 if labels else 1, labels
-
-    @property
-    def task(self):
-        return "multilabel" if self._labels else "regression"
-
-    def load(self):
-        batch = super().load()
-        clique = batch.y
-        batch.y = (
-            torch.stack([clique, 1 - clique], 1).float()
-            if self._labels
-            else clique + batch.x[:, 0] / 2
-        )
-        return batch
-
-
-@pytest.fixture
-def fit(make_trainer, tmp_path):
-    def run(data, epochs=5, **options):
-        torch.manual_seed(0)
-        recorder = RunRecorder(str(tmp_path / "runs"))
-        recorder.open({}, "run")
-        model = NodeClassifier(
-            4, data.num_classes, hidden_channels=8, default_task=data.task, **options
-        )
-        trainer = make_trainer(epochs, callbacks=[recorder])
-        seen = []
-        put = model.epoch_log.put
-        model.epoch_log.put = lambda trainer, values: (seen.append(values), put(trainer, values))
-        trainer.fit(model, datamodule=data)
-        return model, recorder, [values for values in seen if "val/loss" in values]
-
-    return run
 
 
 def test_chance_is_the_best_constant_prediction_by_scikit_learn_in_every_metric():
@@ -106,10 +62,8 @@ def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
     ("task", "default", "words"),
     [
         ("binary", "multiclass", "binary .*3.*multiclass"),
-        ("regression", "multiclass", "numbers.*classes.*binary, multiclass"),
-        ("multiclass", "regression", "classes.*numbers.*regression"),
+        ("regression", "multiclass", "numbers.*classes.*multiclass"),
         ("regresion", "regression", "'regresion'.*'regression'"),
-        ({"name": "regression", "eror": "squared"}, "regression", "'eror'.*'error'"),
     ],
 )
 def test_a_task_that_does_not_exist_or_fit_is_refused(task, default, words):
@@ -117,7 +71,7 @@ def test_a_task_that_does_not_exist_or_fit_is_refused(task, default, words):
         make_task(task, default, 3)
 
 
-def test_a_task_of_ones_own_needs_a_loss_and_a_metric(fit):
+def test_a_task_of_ones_own_needs_a_loss_and_a_metric(tmp_path):
     class Huber(Task):
         targets, best, lower_is_better = "numbers", "error", True
 
@@ -130,10 +84,9 @@ def test_a_task_of_ones_own_needs_a_loss_and_a_metric(fit):
         def compared(self, out, y):
             return out.squeeze(1), y
 
-    _, recorder, epochs = fit(Numbers(), task=Huber)
-    assert recorder.best.metrics["val/error"] == min(
-        values["val/error"].item() for values in epochs
-    )
+    data = {**rare_fraud(), "y": torch.rand(120)}
+    run = gnn_depth.fit({"task": Huber}, data, epochs=5, root=str(tmp_path), progress=False)
+    assert run.metrics["val_error_at_best_val"] == run.curves["val/error"].min()
 
 
 def counted(counts, task="multiclass", rows=None):
@@ -165,7 +118,6 @@ def test_weighted_classes_have_the_loss_and_gradient_of_the_plain_formula(counts
 def test_balanced_labels_weigh_true_rows_as_much_as_false_ones():
     schema = counted([1, 4], "multilabel", rows=5)
     assert class_weights("balanced", schema) == [4.0, 0.25]
-    assert class_weights({"c1": 3}, schema) == [1.0, 3.0]
     task = make_task(None, "multilabel", 2)
     task.weigh([4.0, 0.25])
     out, y = torch.zeros(5, 2), torch.tensor([[1, 0], *[[0, 1]] * 4])
@@ -183,10 +135,9 @@ def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(shift
     assert task.loss(exact + 1, y).item() == pytest.approx(1)
     predicted = task.prediction(exact)[:, 0]
     torch.testing.assert_close(predicted, y, rtol=1e-9, atol=1e-9 * (abs(shift) + spread))
-    metrics = task.metrics()
-    out, targets = task.compared(exact, y)
-    metrics["mae"].update(out, targets)
-    assert metrics["mae"].compute().item() <= 1e-9 * (abs(shift) + 5 * spread)
+    mae = task.metrics()["mae"]
+    mae.update(*task.compared(exact, y))
+    assert mae.compute().item() <= 1e-9 * (abs(shift) + 5 * spread)
 
 
 def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
@@ -228,9 +179,6 @@ def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
         assert metrics["test_f1_positive_at_best_val"] == pytest.approx(sk.f1_score(true, found))
         assert metrics["test_auroc_at_best_val"] == pytest.approx(sk.roc_auc_score(true, scores))
         assert f"test average precision of '{positive}'" in str(run)
-        assert f"F1 of '{positive}'" in str(run)
-        # The folder and the checkpoint remember it.
-        assert yaml.safe_load((run.folder / "schema.yaml").read_text())["positive"] == positive
         assert gnn_depth.load(run.folder).model.schema.positive == positive
 
 
