@@ -24,9 +24,10 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.callbacks import StepCallback
+from gnn_depth.diagnostics.callbacks import StepCallback, scaler_of
 from gnn_depth.diagnostics.layer_statistics import Measure
 from gnn_depth.diagnostics.log import MeasureLog
+from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.nn.neurons import Link
 from gnn_depth.ranges import Count, NonNegative, in_range
 
@@ -62,7 +63,8 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 
     Args:
         link: The neurons.
-        gradient: Gives the gradient of the loss with respect to a parameter; None counts as zero.
+        gradient: Gives the gradient of the loss with respect to a parameter; None is zero for a
+            parameter that needs no gradient, and unknown for others.
     """
 
     def product(parameter: Tensor) -> Tensor:
@@ -96,8 +98,9 @@ def _terms(link: Link, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "pa
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+    """A gradient, which is zero for a frozen parameter, and NaN for others without one."""
     if gradient is None:
-        return torch.zeros_like(parameter)
+        return torch.full_like(parameter, torch.nan if parameter.requires_grad else 0.0)
     return gradient.to_dense()  # a strided gradient is returned as it is
 
 
@@ -105,7 +108,7 @@ def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
 def laws_of(links: Sequence[Link]) -> Float[Tensor, "2 links neurons"]:
     """The :func:`imbalance` and the :func:`defect` of many links, after a backward pass.
 
-    NaN where a link has fewer neurons than another. A missing gradient counts as zero.
+    NaN where a link has fewer neurons than another, or where a gradient is missing.
     """
     if not links:
         return torch.empty(2, 0, 0)
@@ -238,9 +241,9 @@ class Balancedness(StepCallback):
 
     Parameters are read before the step. Their gradient is that of the loss over all accumulated
     batches and all processes, before clipping, without the loss scale of mixed precision and
-    without the optimizer's weight decay. A missing gradient counts as zero. Relative norms are
-    infinite if a is zero and its gradient is not, zero if the gradient is zero, and NaN if a layer
-    has no such parameters.
+    without the optimizer's weight decay. Relative norms are infinite if a is zero and its gradient
+    is not, zero if the gradient is zero, and NaN if a layer has no such parameters or one of them
+    has no gradient at the end of the backward pass.
 
     Values of layer l are those of the l-th layer's output neurons and of its gradients; values of
     layer 0 are those of the first layer's input neurons. Neurons tied by skip connections or shared
@@ -336,6 +339,10 @@ class Balancedness(StepCallback):
         self.change = ParameterChange(matrices, attention)
         self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
+        self._passes = BackwardPasses(pl_module, [stack])
+        self._passes.after = self._read
+        self._scaler = scaler_of(trainer)
+
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
         self.change.start()
@@ -361,11 +368,28 @@ class Balancedness(StepCallback):
         for name, state in state_dict.items():
             getattr(self, name).load_state_dict(state)
 
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step != self._step:
+            self._passes.clear()
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
+        if self._due:
+            self._passes.attach()
+
+    def _read(self) -> None:
+        """Read the laws and norms at the end of a backward pass, before gradients are clipped."""
         laws, norms = laws_of(self._links), norms_of(self._sets)
-        if scale is not None:  # c and the norms of parameters do not depend on the loss
+        if self._scaler is not None:  # c and the norms of parameters do not depend on the loss
+            scale = self._scaler.scale(torch.ones((), dtype=norms.dtype, device=norms.device))
             laws[1] /= scale.to(laws.dtype)
-            norms[1] /= scale.to(norms.dtype)
+            norms[1] /= scale
+        self._laws_and_norms = laws, norms
+
+    def _measure(self, trainer: L.Trainer) -> None:
+        if not self._passes.of_loss:
+            return
+        laws, norms = self._laws_and_norms
         shape = (len(self.measure_log.measures), len(self.measure_log.layers))
         values = norms.new_full(shape, torch.nan)
         if self._links:
@@ -378,6 +402,7 @@ class Balancedness(StepCallback):
         self._measured = (values, laws)
 
     def _record(self, trainer: L.Trainer) -> None:
+        self._passes.remove()
         if self._measured is None:
             return
         (values, laws), self._measured = self._measured, None

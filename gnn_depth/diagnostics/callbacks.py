@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
-import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_warn
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def loss_scale(trainer: L.Trainer) -> Tensor:
-    """The factor of the loss in mixed precision, as a tensor: reading it as a number would wait for
-    the device."""
-    scaler = getattr(trainer.precision_plugin, "scaler", None)
-    one = torch.ones((), dtype=torch.float64, device=trainer.strategy.root_device)
-    return one if scaler is None else scaler.scale(one)
+def scaler_of(trainer: L.Trainer) -> Any:
+    """The ``GradScaler`` of mixed precision, if there is one."""
+    return getattr(trainer.precision_plugin, "scaler", None)
 
 
 class StepCallback(L.Callback, ABC):
@@ -150,18 +146,17 @@ class StepCallback(L.Callback, ABC):
             regular = self._step % (self.every_n_steps or 1) == 0
         self._due = regular or self._step in (0, self._last_step)
 
+    def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # Some strategies average the gradients of processes only now.
+        if trainer.world_size > 1 and self._due and trainer.global_step == self._step:
+            self._read()
+
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
     ) -> None:
         # Of several optimizers the first one belongs to this step: each of them counts as one.
-        if not self._due or trainer.global_step != self._step:
-            return
-        if any(parameter.grad is not None for parameter in pl_module.parameters()):
-            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused
-            # ones.
-            still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
-            scale = loss_scale(trainer) if still_scaled else None
-            self._measure(trainer, scale)
+        if self._due and trainer.global_step == self._step:
+            self._measure(trainer)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step != self._step:
@@ -169,9 +164,13 @@ class StepCallback(L.Callback, ABC):
         self._record(trainer)
 
     @abstractmethod
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
-        """Measure a step, given the factor of the loss if it is still in the parameters'
-        gradients; a later evaluation of the same step replaces an earlier one."""
+    def _read(self) -> None:
+        """Read the gradients of parameters, which are complete and not yet clipped."""
+
+    @abstractmethod
+    def _measure(self, trainer: L.Trainer) -> None:
+        """Measure a step that had a loss; a later evaluation of the same step replaces an earlier
+        one. Gradients of parameters may be clipped by now."""
 
     @abstractmethod
     def _record(self, trainer: L.Trainer) -> None:
@@ -239,7 +238,10 @@ class LayerCallback(StepCallback):
                 f"{self.layers!r}: take a pattern that matches several, or GradientSimilarity."
             )
         processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
-        self._driver = LayerDriver(pl_module, found, measures, processes=processes)
+        self._driver = LayerDriver(
+            pl_module, found, measures, processes=processes, scaler=scaler_of(trainer)
+        )
+        self._notes: set[str] = set()
         self.measure_log.open(layers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -265,12 +267,17 @@ class LayerCallback(StepCallback):
         if self._due:
             self._driver.attach()
 
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+    def _read(self) -> None:
         assert self._driver is not None
+        self._driver.end_backward()
+
+    def _measure(self, trainer: L.Trainer) -> None:
+        assert self._driver is not None
+        if not self._driver.recorder.had_loss:
+            return
         if self._measured is None:  # a line search moves the parameters between evaluations
             self._driver.keep_parameters()
-        self._driver.end_backward(scale)
-        self._measured = self._driver.end_step(loss_scale(trainer))
+        self._measured = self._driver.end_step()
 
     def _record(self, trainer: L.Trainer) -> None:
         assert self._driver is not None
@@ -279,6 +286,11 @@ class LayerCallback(StepCallback):
             return
         values, self._measured = self._measured, None
         self._driver.add_updates(values)
+        for kind, text in self._driver.notes.items():
+            if kind not in self._notes:  # each kind once
+                self._notes.add(kind)
+                text = text.replace("{where}", f"in step {self._step}")
+                rank_zero_warn(f"{type(self).__name__}: {text}")
         self.measure_log.add(trainer, self._step, values)
         self._driver.begin_step()  # nothing of this step is kept
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
@@ -37,9 +38,9 @@ LOST = (
 class LayerDriver:
     """Measures every layer of a model, step by step.
 
-    A step begins with :meth:`begin_step`. :meth:`end_backward` reads the gradients of parameters
-    when they are complete, and :meth:`end_step` returns the values. In between, a
-    :class:`StateRecorder` collects the hidden states and their gradients.
+    A step begins with :meth:`begin_step`, and :meth:`end_step` returns the values. In between, a
+    :class:`StateRecorder` collects the hidden states and their gradients. The gradients of
+    parameters are read at the end of each backward pass of the loss, before they are clipped.
 
     A measure has one value for each *column*. A column is usually a layer; see ``by_call``.
 
@@ -55,7 +56,6 @@ class LayerDriver:
         keeps_calls: Keep the layers' arguments, to call them again.
         processes: The processes whose batches are measured together.
         scaler: The ``GradScaler`` of the loss, if there is one.
-        automatic: Call :meth:`end_backward` at the end of each backward pass of the loss.
 
     Attributes:
         recorder: The record of all calls in this step.
@@ -74,8 +74,7 @@ class LayerDriver:
         training_only: bool = False,
         keeps_calls: bool = False,
         processes: Processes | None = None,
-        scaler: torch.amp.GradScaler | None = None,
-        automatic: bool = False,
+        scaler: Any = None,
     ) -> None:
         self.measures = measures
         self.processes = processes or Processes()
@@ -101,8 +100,7 @@ class LayerDriver:
             keeps_calls,
             training_only,
         )
-        if automatic:
-            self.recorder.passes.after = self.end_backward
+        self.recorder.passes.after = self.end_backward
         # The places of each module's names in self._names. Its calls in a pass go to them in turn.
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(self._inputs):
@@ -187,24 +185,22 @@ class LayerDriver:
         self._forget()
 
     def _forget(self) -> None:
-        # The statistics of the gradients of each layer's parameters.
+        # The statistics of the gradients of each layer's parameters, and if it has gradients.
         self._parameters: dict[Statistic, list[Any]] = {}
-        self._parameter_scale: Tensor | float = 1.0  # the loss scale that is in them
-        self._scale: Tensor | float = 1.0  # the scaler's, in the last backward pass
+        self._has_gradient: list[bool] = []
+        self._scale: Tensor | float = 1.0  # of the loss, in the last backward pass
 
     @torch.no_grad()
-    def end_backward(self, parameter_scale: Tensor | None = None) -> None:
-        """Read the gradients of parameters; call this when they are complete and not yet clipped.
-
-        Args:
-            parameter_scale: The loss scale that is still in the gradients; a scaler replaces it.
-        """
+    def end_backward(self) -> None:
+        """Read the gradients of parameters, which are complete and not yet clipped."""
         if self._scaler is not None:
             # Now, as the scaler's update() after the optimizer's step may change its scale.
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
-            parameter_scale = self._scale = self._scaler.scale(one)
-        if parameter_scale is not None:
-            self._parameter_scale = parameter_scale
+            self._scale = self._scaler.scale(one)
+        self._has_gradient = []
+        for layer in self._layers:
+            has_any = any(parameter.grad is not None for parameter in layer.parameters())
+            self._has_gradient.append(has_any)
         for statistic in self._of_parameters:
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
             self._parameters[statistic] = of_layers
@@ -215,18 +211,19 @@ class LayerDriver:
             return
         self._before = []
         for layer in self._layers:
-            self._before.append([parameter.detach().clone() for parameter in layer.parameters()])
+            if any(map(is_lazy, layer.parameters())):
+                self._before.append([])
+                self.notes["lazy"] = "no update {where}: lazy layers had no weights before it."
+            else:
+                self._before.append([p.detach().clone() for p in layer.parameters()])
 
     @torch.no_grad()
-    def end_step(self, loss_scale: Tensor | None = None) -> Float[Tensor, "measures columns"]:
+    def end_step(self) -> Float[Tensor, "measures columns"]:
         """Compute the values of all measures; NaN where there is none, and for updates.
 
         The gradients are of the mean loss over all processes, and the loss scale of mixed precision
         is divided out. The gradient of a state on which no loss depends is zero. All processes have
         to call this method.
-
-        Args:
-            loss_scale: The loss scale; by default that of the scaler.
         """
         calls = self.calls_by_column()
         count = len(calls)
@@ -244,8 +241,7 @@ class LayerDriver:
             gathered = statistic.gather(columns, self.processes)
             self._compute(values, "states", statistic, gathered)
         if "gradients" in self.reads:
-            gradients = self._gradients(calls, self._scale if loss_scale is None else loss_scale)
-            self._compute(values, "gradients", MOMENTS, gradients)
+            self._compute(values, "gradients", MOMENTS, self._gradients(calls))
         for statistic, of_layers in self._parameters.items():
             # Gradients of parameters are equal on all processes: gather from this one alone.
             gathered = statistic.gather([of_layers[i] for i in self._columns], Processes())
@@ -268,14 +264,14 @@ class LayerDriver:
             assert measure.compute is not None
             of_columns = measure.compute(merged)
             if reads == "parameters" and statistic is not ZEROS:  # their share has no scale
-                of_columns = of_columns / self._parameter_scale
+                of_columns = of_columns / self._scale
             row[: len(of_columns)] = of_columns
-            if reads == "parameters":
-                for column, layer in enumerate(self.modules()):
-                    if not any(parameter.requires_grad for parameter in layer.parameters()):
+            if reads == "parameters":  # without a gradient they are unknown, not zero
+                for column, place in enumerate(self._columns):
+                    if not self._has_gradient[place]:
                         row[column] = torch.nan
 
-    def _gradients(self, calls: list[list[Call]], loss_scale: Tensor | float) -> RowMoments:
+    def _gradients(self, calls: list[list[Call]]) -> RowMoments:
         """The moments of the loss's gradients in every column."""
         device = self.processes.device
         columns = []
@@ -299,7 +295,7 @@ class LayerDriver:
         moments = MOMENTS.gather(columns, self.processes)
         # The loss of all processes is the mean of theirs, unless they share their batches.
         factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
-        return moments.times(factor / loss_scale)
+        return moments.times(factor / self._scale)
 
     def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[RowMoments | Tensor]:
         """All statistics of the hidden state that a layer is called with."""
@@ -310,7 +306,8 @@ class LayerDriver:
             edges = edges_of(sources, arguments, self._edge_index)
             if edges is None:
                 self.notes["edges"] = (
-                    "layers are called without an edge_index that fits their rows: give watch one."
+                    "layers are called without an edge_index that fits their rows: watch and probe "
+                    "take one."
                 )
         found = []
         for statistic in self._of_states:
@@ -332,39 +329,55 @@ class LayerDriver:
             if not recorder.in_transform:
                 notes["called"] = "no layer was called in training mode"
             return  # all other notes would follow from this one
+        missing, without, silent = [], [], []
         # Another process may have called more layers, which have no names here.
-        names = zip(self.layers.values(), calls, strict=False)
-        missing = [name for name, of_column in names if not of_column]
+        for (number, name), of_column in zip(self.layers.items(), calls, strict=False):
+            if self._is_by_call:
+                name = f"{name} in call {number}"
+            readable = [call for call in of_column if call.module not in recorder.unreadable]
+            if not of_column:
+                missing.append(name)
+            elif readable and all(call.gradient is None for call in readable):
+                without.append(name)
         if missing:
             notes["missing"] = f"not called {{where}}: {first_of(missing, NAMED)}."
         unread = self._named(recorder.unreadable)
         if unread:
             notes["unread"] = (
-                f"the first argument is no floating-point tensor, nor a tuple with one: {unread}."
+                "the first argument is no floating-point tensor, nor a tuple or batch with one: "
+                f"{unread}."
             )
-        if "parameters" in self.reads and not self._parameters:
-            notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
+        if "parameters" in self.reads:
+            for name, layer, has_any in zip(
+                self._names, self._layers, self._has_gradient, strict=False
+            ):
+                if not has_any and any(p.requires_grad for p in layer.parameters()):
+                    silent.append(name)
+            if not self._parameters:
+                notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
+            elif silent:
+                notes["parameters"] = (
+                    "parameters had no gradient at the end of the backward pass {where} (their "
+                    f"layer was not called, or a hook has freed it): {first_of(silent, NAMED)}."
+                )
         # Float16 without a scaler would lose most gradients, so there is one that was not given.
         if recorder.half and self._scaler is None:
             notes["scaler"] = (
                 "gradients are float16: if a GradScaler scales the loss, give it to watch as "
                 "scaler."
             )
-        if "gradients" not in self.reads:
+        if "gradients" not in self.reads or len(recorder.unreadable) == len(set(self._inputs)):
             return
         if not recorder.reached():
             notes["gradients"] = (
                 "no gradient arrived at a layer's input {where}: call backward() on the loss "
                 "(torch.autograd.grad does not count)."
             )
-        differentiated = {call.module for call in recorder.calls if call.gradient is not None}
-        called = {call.module for call in recorder.calls}
-        without = self._named(called - differentiated - recorder.unreadable)
         if without and recorder.had_loss:
             notes["input"] = (
                 "the state takes no part in autograd (it is an input, comes from frozen layers, a "
                 "detach or torch.no_grad, or is inside a checkpoint with use_reentrant=True), so "
-                f"its gradient is empty: {without}."
+                f"its gradient is empty: {first_of(without, NAMED)}."
             )
 
     def _named(self, modules: set[nn.Module]) -> str:

@@ -413,6 +413,8 @@ def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
             continue
         if gradient.is_sparse:  # entries that are not stored are zero, and many
             gradient = gradient.coalesce().values()
+        if gradient.is_complex():  # its real and imaginary parts are entries
+            gradient = torch.view_as_real(gradient)
         if statistic is MOMENTS:
             gradient = gradient.flatten()
         parts.append(statistic.compute(gradient.detach(), None))

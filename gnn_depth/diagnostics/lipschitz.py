@@ -258,7 +258,7 @@ class LipschitzConstants(LayerCallback):
         if is_first and self.measure_log.last_step != trainer.global_step:
             super()._begin(trainer, is_first)
 
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+    def _measure(self, trainer: L.Trainer) -> None:
         assert self._driver is not None
         self._driver.remove()
         if self._measured is not None:  # a further evaluation of the step: the inputs are the same

@@ -209,6 +209,8 @@ def _in_float32(rows: Tensor) -> RowMoments | None:
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
     """The sum of the squares of all entries in float64, to five digits at least for any float32
     entries."""
+    if x.is_complex():
+        x = torch.view_as_real(x)
     if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel():
         total = _by_rows(x)
         if LOW < total.item() < HIGH:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from gnn_depth.diagnostics.hooks import at_end_of_backward, backward_number
@@ -39,6 +40,7 @@ class BackwardPasses:
         self.after: Callable[[], None] | None = None
         self._trained: list[nn.Parameter] = []
         self._witnesses: list[nn.Parameter] = []
+        self._new: list[nn.Parameter] = []  # which do not exist yet
         self._attached = ExitStack()
         self.clear()
 
@@ -59,8 +61,16 @@ class BackwardPasses:
             of_layers.update(layer.parameters())
         # Other parts of the model may have their gradients reset separately.
         self._witnesses = [p for p in self._trained if p in of_layers] or self._trained
-        for parameter in self._trained:
-            self._attached.callback(self.notice(parameter).remove)
+        self._new = self._trained
+        self.notice_new()
+
+    def notice_new(self) -> None:
+        """Notice the gradients of parameters that did not exist before: lazy modules make theirs in
+        their first pass."""
+        for parameter in self._new:
+            if not is_lazy(parameter):
+                self._attached.callback(self.notice(parameter).remove)
+        self._new = list(filter(is_lazy, self._new))
 
     def remove(self) -> None:
         """Remove all hooks from the parameters."""

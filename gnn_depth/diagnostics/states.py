@@ -1,5 +1,6 @@
 """Record every call of a model's layers: the state that enters, and its gradient of the loss."""
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,37 +27,42 @@ from gnn_depth.graph import Graph
 class CallArguments:
     """The arguments of a layer's call, and which of them is the hidden state.
 
-    The state is the first argument, or the first tensor in it if that is a tuple. The order is that
-    of the layer's signature, however keywords were written.
+    The state is the first argument: a tensor, the first tensor in a tuple, or the ``x`` of a batch.
+    A square first argument that needs no gradient, before another tensor with as many rows, is an
+    adjacency matrix: the state is then the second. The order is that of the layer's signature,
+    however keywords were written.
 
     Attributes:
-        x: The state: a tensor, or sparse features with a method ``dense``; None if the first
-            argument has no floating-point tensor.
+        x: The state: a tensor, or sparse features with a method ``dense``; None if there is no
+            floating-point tensor.
     """
 
     def __init__(
         self, module: nn.Module, args: Sequence[object], named: Mapping[str, object]
     ) -> None:
         self.module, self._args, self._named = module, tuple(args), dict(named)
-        self._keyword = ""  # of the first argument, if it is not positional
+        self._keyword = ""  # of the argument with the state, if it is not positional
+        self._position = int(_is_adjacency(*args[:2]))
         if args:
-            self._first = args[0]
+            self._first = args[self._position]
         else:
             self._keyword = _first_keyword(module, named)
             self._first = named.get(self._keyword)
-        self._place: int | None = None  # of the state, if the first argument is a tuple
+        self._place: int | None = None  # of the state, if the argument is a tuple
         self.x: Any = None
         state = self._first
         for place, item in enumerate(self._inside):
             if isinstance(item, Tensor):
                 self._place, state = place, item
                 break
-        if _is_state(state) or (hasattr(state, "dense") and not isinstance(state, Tensor)):
+        if _of_batch(state) is not None:
+            self.x = _of_batch(state)
+        elif _is_state(state) or (hasattr(state, "dense") and not isinstance(state, Tensor)):
             self.x = state
 
     @property
     def _inside(self) -> list[object]:
-        """The items of the first argument if it is a tuple or a list, else none."""
+        """The items of the state's argument if it is a tuple or a list, else none."""
         return list(self._first) if isinstance(self._first, tuple | list) else []
 
     @property
@@ -66,8 +72,9 @@ class CallArguments:
 
     @property
     def others(self) -> list[object]:
-        """All arguments, those inside a first tuple too."""
-        return [*self._inside, *self._args, *self._named.values()]
+        """All arguments, those inside a first tuple or batch too."""
+        of_batch = [getattr(self._first, name, None) for name in ("edge_index", "graph")]
+        return [*self._inside, *self._args, *self._named.values(), *of_batch]
 
     @property
     def graph(self) -> Graph | None:
@@ -85,17 +92,21 @@ class CallArguments:
         return same
 
     def call(self, x: Tensor) -> Tensor:
-        """Call the layer again with another state; of a tuple of outputs, return the first."""
-        first: object = x
+        """Call the layer again with another state; of several outputs, return the first."""
+        first: Any = x
         if self._place is not None:
             items = self._inside
             items[self._place] = x
             first = tuple(items)
+        elif _of_batch(self._first) is not None:
+            first = copy.copy(self._first)
+            first.x = x
+        args, named = list(self._args), dict(self._named)
         if self._keyword:
-            out = self.module(**self._named | {self._keyword: first})
+            named[self._keyword] = first
         else:
-            out = self.module(first, *self._args[1:], **self._named)
-        out = first_output(out)
+            args[self._position] = first
+        out = first_output(self.module(*args, **named))
         if not isinstance(out, Tensor):
             raise TypeError(f"{type(self.module).__name__} returns no tensor")
         return out
@@ -111,6 +122,21 @@ class CallArguments:
         named.pop(self._keyword, None)
         found = bound(*self._args[1:], **named)
         return math.nan if found is None else float(found)
+
+
+def _of_batch(item: Any) -> Tensor | None:
+    """The features of a batch, such as a ``Data``."""
+    x = getattr(item, "x", None)
+    return x if _is_state(x) and not isinstance(item, Tensor) else None
+
+
+def _is_adjacency(first: Any = None, second: Any = None) -> bool:
+    """True if the first of two arguments is a dense or sparse adjacency matrix of the second's
+    rows."""
+    if not (_is_state(first) and _is_state(second)) or first.requires_grad:
+        return False
+    count = len(first)
+    return first.shape == (count, count) and count == len(second) != second.shape[-1]
 
 
 def _is_state(item: object) -> bool:
@@ -132,8 +158,11 @@ def _first_keyword(module: nn.Module, named: Mapping[str, object]) -> str:
 
 
 def first_output(out: object) -> object:
-    """A layer's output; the first of them if it returns a tuple."""
-    return out[0] if isinstance(out, tuple | list) and out else out
+    """A layer's output; the first of them if it returns a tuple, and the features of a batch."""
+    if isinstance(out, tuple | list) and out:
+        return out[0]
+    of_batch = _of_batch(out)
+    return out if of_batch is None else of_batch
 
 
 class StateGradient:
@@ -288,6 +317,7 @@ class StateRecorder:
         if module in self._roots and self._depth and not in_backward():
             self._depth -= 1
             self._is_over = self._is_over or self._depth == 0
+            self.passes.notice_new()
         if not self._keeps_calls or module not in self._layers:
             return
         if self.passes.is_paused or in_backward():
@@ -345,6 +375,7 @@ class StateRecorder:
     # The backward pass
 
     def _receive(self, gradient: StateGradient, value: Tensor) -> None:
+        self.passes.notice_new()
         number = self.passes.current()
         if self._of_gradient is None:  # that it came says which forward passes are the loss's
             gradient.parts[number] = None

@@ -119,7 +119,6 @@ class watch:  # noqa: N801 - a context manager
             training_only=True,
             processes=Processes(count, shared, device),
             scaler=scaler,
-            automatic=True,
         )
         self._values = StepValues(self._driver.measures)
         self._layers = self._driver.layers

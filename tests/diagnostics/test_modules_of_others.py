@@ -156,6 +156,7 @@ def watched(module, batch):
     return in_columns(watching.frame())
 
 
+@pytest.mark.filterwarnings("ignore:LayerMeasures")
 @pytest.mark.parametrize("kind", [SeveralOptimizers, MiniBatches, Adversarial, Frozen])
 def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trained_as_alone(
     kind, make_trainer

@@ -19,9 +19,11 @@ from tests.nn.stacks import STACKS, stack_of
 
 
 def drawn(stack):
-    """In double precision, with every parameter and every second gradient drawn."""
+    """In double precision, with every parameter drawn, and the gradient of every second one; the
+    others are frozen."""
     for place, parameter in enumerate(stack.double().parameters()):
         parameter.data.normal_()
+        parameter.requires_grad_(place % 2 == 0)
         parameter.grad = torch.randn_like(parameter) if place % 2 == 0 else None
     return stack
 

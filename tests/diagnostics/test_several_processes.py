@@ -29,6 +29,7 @@ def several(request, tmp_path_factory):
     return folder, request.param, (folder / SAID).read_text()
 
 
+@pytest.mark.filterwarnings("ignore:.*called without an edge_index")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_processes_measure_what_one_does(several, name):
     folder, processes, said = several

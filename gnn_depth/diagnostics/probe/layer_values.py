@@ -93,7 +93,6 @@ def measure_layers(
         finally:
             driver.remove()
         driver.processes = Processes(device=loss.device)
-        driver.end_backward()
         measured = driver.end_step().t().cpu()
         values = pd.DataFrame(measured.numpy(), list(driver.layers), list(MEASURED))
         # The first call of each column.

@@ -1,0 +1,194 @@
+"""Layers and loops that are easily measured wrongly: the right value, or NaN with a note, in a watch,
+a callback and a probe."""
+
+import warnings
+from functools import partial
+
+import lightning as L
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+import gnn_depth
+from gnn_depth.diagnostics import LayerMeasures
+from tests.diagnostics.loops import graph
+
+WIDTH, NODES, DEPTH = 4, 12, 3
+MEASURES = ["representation_norm", "gradient_norm_hidden", "gradient_norm_parameters"]
+
+
+class OfBatch(nn.Module):
+    """Takes a batch and returns it, as the layers of GraphGym do."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(WIDTH, WIDTH)
+
+    def forward(self, batch):
+        batch.x = batch.x + self.conv(batch.x, batch.edge_index).relu()
+        return batch
+
+
+class OfAdjacency(nn.Linear):
+    def forward(self, adjacency, x):
+        return torch.tanh(adjacency @ super().forward(x))
+
+
+class Complex(nn.Module):
+    """Complex weights on real states, as in Fourier neural operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, WIDTH, WIDTH, dtype=torch.cdouble) / 4)
+
+    def forward(self, x):
+        waves = torch.einsum("fi,foi->fo", torch.fft.rfft(x, dim=0)[:5], self.weight)
+        return x + torch.fft.irfft(waves, n=len(x), dim=0)
+
+
+class Model(L.LightningModule):
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.enter = kind, nn.Linear(WIDTH, WIDTH)
+        make = {
+            "batch": OfBatch,
+            "adjacency": partial(OfAdjacency, WIDTH, WIDTH),
+            "complex": Complex,
+            "lazy": partial(GCNConv, -1, WIDTH),
+        }.get(kind, partial(GCNConv, WIDTH, WIDTH))
+        self.layers = nn.ModuleList(make() for _ in range(DEPTH)).double()
+        self.double()
+        draws = torch.Generator().manual_seed(1)
+        self.x = torch.randn(NODES, WIDTH, dtype=torch.float64, generator=draws)
+        self.edges = graph(NODES)
+        self.adjacency = torch.zeros(NODES, NODES, dtype=torch.float64)
+        self.adjacency[self.edges[1], self.edges[0]] = 0.3
+        self.states = []
+        self.automatic_optimization = kind != "clipped"
+
+    def forward(self):
+        torch.manual_seed(2)  # lazy layers draw their weights now
+        x, self.states = self.enter(self.x), []
+        for layer in self.layers:
+            self.states.append(x)
+            if self.kind == "batch":
+                x = layer(Data(x, self.edges)).x
+            elif self.kind == "adjacency":
+                x = layer(self.adjacency, x)
+            elif self.kind == "complex":
+                x = layer(x)
+            else:
+                x = x + layer(x, self.edges).relu()
+        return x.square().mean()
+
+    def training_step(self, batch, batch_idx):
+        if self.automatic_optimization:
+            return self()
+        optimizer = self.optimizers()
+        self.manual_backward(self())
+        self.clip_gradients(optimizer, 1e-6, "norm")
+        return optimizer.step()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def by_autograd(kind):
+    """The norms of states, of their gradients, and of those of each layer's parameters."""
+    model = Model(kind)
+    loss = model()
+    found = [[float(x.detach().norm()) for x in model.states]]
+    gradients = torch.autograd.grad(loss, model.states, retain_graph=True)
+    found.append([float(gradient.norm()) for gradient in gradients])
+    loss.backward()
+    of_layers = []
+    for layer in model.layers:
+        of_layers.append([parameter.grad.abs().norm() for parameter in layer.parameters()])
+    return [*found, [float(torch.stack(norms).norm()) for norms in of_layers]]
+
+
+def in_watch(model):
+    with gnn_depth.watch(model, "layers.*", MEASURES) as watched:
+        model().backward()
+        watched.step()
+    assert watched.notes == []
+    return watched.frame()
+
+
+def in_callback(model):
+    measures = LayerMeasures(MEASURES, "layers.*")
+    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    options = dict.fromkeys(quiet, False) | {"accelerator": "cpu", "max_epochs": 1}
+    L.Trainer(callbacks=[measures], **options).fit(model, torch.utils.data.DataLoader([0]))
+    return measures.frame()
+
+
+@pytest.mark.parametrize("measured", [in_watch, in_callback])
+@pytest.mark.parametrize("kind", ["batch", "adjacency", "complex", "lazy", "clipped"])
+def test_values_are_those_of_autograd_in_a_training(kind, measured):
+    frame = measured(Model(kind))
+    for name, expected in zip(MEASURES, by_autograd(kind), strict=True):
+        assert frame[frame.measure == name].value.tolist() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["batch", "adjacency", "complex", "lazy"])
+def test_values_are_those_of_autograd_in_a_probe(kind):
+    frame = gnn_depth.probe(Model(kind), layers="layers.*").frame()
+    for symbol, expected in zip(("||X||", "||G||", "||dW||"), by_autograd(kind), strict=True):
+        assert frame[symbol].tolist() == pytest.approx(expected, rel=1e-9)
+    assert (frame["constant"] > 0).all()
+
+
+def with_steps_in_the_backward_pass(model):
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda one: setattr(one, "grad", None))
+    return model
+
+
+def without_one_layer(model):
+    model.layers[1].forward = lambda x, edges: x
+    return model
+
+
+@pytest.mark.parametrize("measured", [in_watch, in_callback])
+@pytest.mark.parametrize(
+    ("change", "missing"), [(with_steps_in_the_backward_pass, [0, 1, 2]), (without_one_layer, [1])]
+)
+def test_parameters_without_a_gradient_are_nan_with_a_note(change, missing, measured):
+    with pytest.warns(UserWarning, match=rf"no gradient at the end .*layers.{missing[0]}"):
+        frame = in_callback(change(Model("gcn"))) if measured is in_callback else noted(change)
+    found = frame[frame.measure == "gradient_norm_parameters"].value
+    assert np.flatnonzero(np.isnan(found)).tolist() == missing
+
+
+def noted(change):
+    model = change(Model("gcn"))
+    with gnn_depth.watch(model, "layers.*", MEASURES) as watched:
+        model().backward()
+        watched.step()
+    return watched.frame()
+
+
+def test_the_call_of_a_layer_that_has_no_gradient_is_named():
+    layer = nn.ModuleList([nn.Linear(WIDTH, WIDTH)])
+    with gnn_depth.watch(layer, "*", MEASURES) as watched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layer[0](layer[0](torch.ones(3, WIDTH))).sum().backward()
+        watched.step()
+    found = watched.frame().query("measure == 'gradient_norm_hidden'").value
+    assert np.isnan(found).tolist() == [True, False]
+    assert any("0 in call 1." in note for note in watched.notes)
+
+
+def test_a_probe_of_layers_without_a_tensor_says_so():
+    class OfList(nn.Linear):
+        def forward(self, given):
+            return super().forward(given["x"])
+
+    model = nn.Sequential(OfList(WIDTH, WIDTH))
+    report = gnn_depth.probe(model, {"x": torch.ones(3, WIDTH)}, loss=torch.sum, layers="*")
+    assert any("no floating-point tensor" in note for note in report.notes)
