@@ -180,7 +180,7 @@ BUDGETS = {
     "data": 30_200,
     "training": 29_100,
     "diagnostics": 32_900,
-    "testing": 8_100,
+    "testing": 7_400,
     "sweeps": 10_600,
     "reports": 14_400,
     "cli": 23_700,

@@ -1,10 +1,8 @@
 """The properties of norms, layers and skip connections, one function for each."""
 
 import io
-import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +18,6 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.subjects import (
     OUT,
     Subject,
-    both_ways,
     has_edges,
     mixed,
     parameters_of,
@@ -28,6 +25,31 @@ from gnn_depth.testing.subjects import (
     without_edges,
 )
 from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, seeded
+
+
+def with_gradients(
+    subject: Subject, part: Any, inputs: Sequence[Tensor], graph: Graph, training: bool
+) -> dict[str, Tensor]:
+    """The output, and the gradients of a random weighted sum of it that there are, by name."""
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    part.zero_grad()
+    out = subject.run(part, leaves, graph, training)
+    if out.requires_grad:  # it need not: a norm may return zeros for a single node
+        with seeded(5):
+            weight = torch.randn(out.shape, dtype=out.dtype)
+        torch.autograd.backward(out, weight.to(out.device))
+    found = {"the output": out.detach()}
+    for number, leaf in enumerate(leaves):
+        if leaf.grad is not None:
+            found[f"the gradient of input {number}"] = leaf.grad
+    for name, parameter in parameters_of(getattr(part, "_orig_mod", part)).items():
+        if parameter.grad is not None:
+            found[f"the gradient of {name}"] = parameter.grad
+    return found
+
+
+MODES = {True: "training", False: "evaluation"}
+
 
 # Structure: the shape of the output, and the nodes and graphs that it depends on.
 
@@ -38,10 +60,8 @@ from gnn_depth.testing.suite import Violation, as_property, assert_close, assert
 )
 def shape(subject: Subject) -> None:
     """Every node gets a row of finite numbers, as wide as the part says, of the input's type."""
-    graph = mixed()
     for kind in (torch.float64, torch.float32):
-        part: Any = subject.part(kind)
-        inputs = subject.inputs(graph, kind)
+        graph, part, inputs = subject.on_mixed(kind)
         for training in (False, True):
             out = subject.run(part, inputs, graph, training)
             wanted = (graph.num_nodes, subject.width or part.width)
@@ -57,8 +77,7 @@ def shape(subject: Subject) -> None:
 @as_property("permutation", "Use the graph's edges and sums or means over nodes, no positions.")
 def permutation(subject: Subject) -> None:
     """Renumbering the nodes renumbers the outputs and changes nothing else."""
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     with seeded(4):
         order = torch.randperm(graph.num_nodes)
     # Node i is node order[i] of the graph.
@@ -75,13 +94,13 @@ def permutation(subject: Subject) -> None:
 )
 def batch(subject: Subject) -> None:
     """Two graphs in one batch get the same outputs as each alone."""
-    both = two_graphs()
-    part, inputs = subject.part(), subject.inputs(both.together)
-    for training, where in subject.modes(both.together).items():
-        out = subject.run(part, inputs, both.together, training)
-        for number, (graph, nodes) in enumerate(both.alone):
-            alone = subject.run(part, [x[nodes] for x in inputs], graph, training)
-            assert_close(out[nodes], alone, f"{where}, graph {number} of a batch of two")
+    together, alone = two_graphs()
+    part, inputs = subject.part(), subject.inputs(together)
+    for training, where in subject.modes(together).items():
+        out = subject.run(part, inputs, together, training)
+        for number, (graph, nodes) in enumerate(alone):
+            own = subject.run(part, [x[nodes] for x in inputs], graph, training)
+            assert_close(out[nodes], own, f"{where}, graph {number} of a batch of two")
 
 
 @as_property("blocks", "Set nodewise = False (a norm) or takes_blocks = False (a layer).")
@@ -91,8 +110,7 @@ def blocks(subject: Subject) -> None:
     With ``takes_blocks`` (of a layer or a skip connection) or ``nodewise`` (of a norm) the stack
     leaves out nodes that are not read.
     """
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     if not (getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)):
         return
     for training, where in subject.modes(graph).items():
@@ -113,11 +131,9 @@ def sparse(subject: Subject) -> None:
     ``takes_sparse`` promises that the features go into :class:`gnn_depth.nn.linear.Linear` and
     nowhere else.
     """
-    graph = both_ways()
-    part = subject.part()
+    graph, part, (x,) = subject.on_mixed()
     if not getattr(part, "takes_sparse", False):
         return
-    (x,) = subject.inputs(graph)
     x = x * (x > 0)  # half of it zeros
     wanted = subject.run(part, [x], graph)
     with seeded(2):
@@ -151,21 +167,8 @@ def finite_outputs(subject: Subject) -> None:
             "features of 1e-30": [1e-30 * x for x in drawn],
         }
         for kind, inputs in extremes.items():
-            for training in (True, False):
-                leaves = [x.detach().clone().requires_grad_() for x in inputs]
-                part.zero_grad()
-                out = subject.run(part, leaves, graph, training)
-                if out.requires_grad:  # it need not: a norm may return zeros for a single node
-                    with seeded(5):
-                        torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
-                found: dict[str, Tensor | None] = {"the output": out}
-                for number, leaf in enumerate(leaves):
-                    found[f"the gradient of input {number}"] = leaf.grad
-                for name, parameter in parameters_of(part).items():
-                    found[f"the gradient of {name}"] = parameter.grad
-                mode = "evaluation"
-                if training:
-                    mode = "training"
+            for training, mode in MODES.items():
+                found = with_gradients(subject, part, inputs, graph, training)
                 assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
 
@@ -174,11 +177,8 @@ def finite_outputs(subject: Subject) -> None:
 )
 def gradient(subject: Subject) -> None:
     """Gradients with respect to inputs and parameters agree with finite differences, in float64."""
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     parameters = parameters_of(part)
-    # In gradcheck's order, whose messages number them.
-    names = [*(f"input {i}" for i in range(len(inputs))), *parameters]
 
     def function(*values: Tensor) -> Tensor:  # gradcheck moves the part's own parameters
         with seeded(2):
@@ -190,17 +190,9 @@ def gradient(subject: Subject) -> None:
         try:
             gradcheck(function, (*leaves, *parameters.values()), fast_mode=True)
         except GradcheckError as error:
-            raise Violation(f"{where}: {_which_gradient(str(error), names)}") from None
-
-
-def _which_gradient(text: str, names: list[str]) -> str:
-    """The message of gradcheck, with the name of the input in place of its number."""
-    lines = text.strip().splitlines()
-    for index, name in enumerate(names):
-        if f"input {index}," in text:
-            numbers = [line for line in lines if line.startswith(("numerical:", "analytical:"))]
-            return f"the gradient by {name} is wrong. {'; '.join(numbers)[:200]}"
-    return lines[0]
+            # It numbers the inputs, and after them the parameters.
+            text = " ".join(str(error).split())[:200]
+            raise Violation(f"{where}: {text}; parameters: {', '.join(parameters)}") from None
 
 
 # Modules: state, parameters, side effects, compilation.
@@ -216,8 +208,7 @@ def state(subject: Subject) -> None:
     Checkpoints hold ``state_dict()`` alone, so all that is drawn or learned has to be a parameter
     or a buffer.
     """
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     subject.run(part, inputs, graph, training=True)
     saved = io.BytesIO()
     torch.save(part.state_dict(), saved)
@@ -234,25 +225,17 @@ def ddp(subject: Subject) -> None:
 
     DistributedDataParallel lists them once, at the start, and waits for each of their gradients.
     """
-    graph = mixed()
-    part = subject.part()
-    before = {name: id(parameter) for name, parameter in part.named_parameters()}
-    out = subject.run(part, subject.inputs(graph), graph, training=True)
-    after = {name: id(parameter) for name, parameter in part.named_parameters()}
+    graph, part, inputs = subject.on_mixed()
+    before = dict(part.named_parameters())
+    out = subject.run(part, inputs, graph, training=True)
     # By identity: DDP and optimizers hold the objects, not the names.
-    changed = sorted({name for name, _ in before.items() ^ after.items()})
-    if changed:
-        raise Violation(
-            f"{subject}: forward makes, removes or replaces the parameters {', '.join(changed)}."
-        )
-    if not out.requires_grad:
-        if parameters_of(part):
-            raise Violation(
-                f"{subject}: the part has parameters, and the output depends on none of them."
-            )
-        return
-    torch.autograd.backward(out.square().sum())
-    unused = [name for name, parameter in parameters_of(part).items() if parameter.grad is None]
+    for name, parameter in (before | dict(part.named_parameters())).items():
+        if before.get(name) is not parameter or name not in dict(part.named_parameters()):
+            raise Violation(f"{subject}: forward makes, removes or replaces the parameter {name}.")
+    trained = parameters_of(part)
+    if out.requires_grad:
+        torch.autograd.backward(out.square().sum())
+    unused = [name for name, parameter in trained.items() if parameter.grad is None]
     if unused:
         raise Violation(f"{subject}: no gradient arrives at {', '.join(unused)}.")
 
@@ -262,48 +245,22 @@ def ddp(subject: Subject) -> None:
 )
 def compiles(subject: Subject) -> None:
     """torch.compile takes the part as a whole, and outputs and gradients stay the same."""
-    graph = mixed()
-    inputs = subject.inputs(graph)
-    # fullgraph: a part that breaks the graph would run, but slowly.
+    graph, part, inputs = subject.on_mixed()
     torch.compiler.reset()
-    compiled = torch.compile(subject.part(), backend="aot_eager", fullgraph=True)
-    results: list[list[Tensor]] = []
-    for each in (subject.part(), compiled):
-        leaves = [x.clone().requires_grad_() for x in inputs]
-        with _quiet(), native.without_kernels():
-            out = subject.run(each, leaves, graph, training=True)
-            torch.autograd.backward(out.square().sum())
-        found = [out.detach()]
-        for x in leaves:
-            gradient = x.grad
-            if gradient is None:  # the part does not read this input
-                gradient = torch.zeros_like(x)
-            found.append(gradient)
-        results.append(found)
-    eager, of_compiled = results
-    for got, wanted in zip(of_compiled, eager, strict=True):
-        assert_close(got, wanted, f"{subject}, compiled")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the compiler's own warnings and its trace, which pytest would show."""
-    trace = logging.getLogger("torch.__trace")
-    handlers = trace.handlers
-    trace.handlers = []  # torch writes a trace only if a handler waits for it, whatever the level
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        trace.handlers = handlers
+    with warnings.catch_warnings(), native.without_kernels():
+        warnings.simplefilter("ignore")  # the compiler's own
+        wanted = with_gradients(subject, part, inputs, graph, training=True)
+        # fullgraph: a part that breaks the graph would run, but slowly.
+        part = torch.compile(subject.part(), backend="aot_eager", fullgraph=True)
+        got = with_gradients(subject, part, inputs, graph, training=True)
+    for name, value in wanted.items():
+        assert_close(got[name], value, f"{subject}, {name}, compiled")
 
 
 @as_property("inputs", "Write x = x + y instead of x += y; use no in-place functions (x.add_()).")
 def inputs_unchanged(subject: Subject) -> None:
     """A pass does not change its inputs."""
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     edges = graph.edge_index.clone()
     for training in (True, False):
         part.train(training)
@@ -319,8 +276,7 @@ def inputs_unchanged(subject: Subject) -> None:
 @as_property("repeat", "Check self.training before drawing random numbers or updating buffers.")
 def repeat(subject: Subject) -> None:
     """In evaluation an input always has the same output, and no state or random number changes."""
-    graph = mixed()
-    part, inputs = subject.part(), subject.inputs(graph)
+    graph, part, inputs = subject.on_mixed()
     first = subject.run(part, inputs, graph)
     before = {name: value.clone() for name, value in part.state_dict().items()}
     second = subject.run(part, inputs, graph, seed=3)
@@ -345,32 +301,13 @@ def repeat(subject: Subject) -> None:
 )
 def gpu(subject: Subject) -> None:
     """Outputs and gradients on a GPU are those on the CPU; tried where PyTorch finds a GPU."""
-    graph = mixed()
+    graph, part, inputs = subject.on_mixed()
     for training, where in subject.modes(graph).items():
-        wanted = _with_gradients(subject, graph, training, "cpu")
-        got = _with_gradients(subject, graph, training, "cuda")
+        wanted = with_gradients(subject, part, inputs, graph, training)
+        on_gpu = [x.cuda() for x in inputs]
+        got = with_gradients(subject, subject.part().cuda(), on_gpu, graph.to("cuda"), training)
         for name, value in wanted.items():
             assert_close(got[name].cpu(), value, f"{where}, {name} on a GPU")
-
-
-def _with_gradients(
-    subject: Subject, graph: Graph, training: bool, device: str
-) -> dict[str, Tensor]:
-    """The output and all gradients of a random weighted sum of it, by name."""
-    part = subject.part().to(device)
-    inputs = [x.to(device).requires_grad_() for x in subject.inputs(graph)]
-    out = subject.run(part, inputs, graph.to(device), training)
-    with seeded(8):
-        weight = torch.randn(out.shape, dtype=out.dtype).to(device)
-    torch.autograd.backward((out * weight).sum())
-    found = {"the output": out.detach()}
-    for number, x in enumerate(inputs):
-        if x.grad is not None:
-            found[f"the gradient of input {number}"] = x.grad
-    for name, parameter in parameters_of(part).items():
-        if parameter.grad is not None:
-            found[f"the gradient of {name}"] = parameter.grad
-    return found
 
 
 # Promises that a layer or a skip connection may make.
@@ -389,11 +326,14 @@ def chain(subject: Subject) -> None:
     """
     with seeded(7):
         layer = subject.make(OUT, OUT)
-        try:
-            layer.weight_chain()
-        except ValueError:  # it has none, at all or with these options
-            return
-        _check_parameters(layer)
+    try:
+        declared = layer.weight_chain()
+    except ValueError:  # it has none, at all or with these options
+        return
+    own = {id(parameter) for parameter in layer.parameters()}
+    for name in ("incoming", "outgoing", "attention", "bias"):
+        if not all(id(tensor) in own for tensor in getattr(declared, name)):
+            raise Violation(f"{name} of its weight chain is not a parameter of the layer.")
     _check_law(layer=subject.make)
 
 
@@ -418,39 +358,14 @@ def invertible(subject: Subject) -> None:
 
     Reversible stacks compute the input again as the difference.
     """
-    part: Any = subject.part()
+    graph, part, (update, *earlier, x) = subject.on_mixed()
     if not part.invertible:
         return
-    graph = mixed()
-    update, *earlier, x = subject.inputs(graph)
     if x.shape != update.shape:  # a matrix between them changes the width, and is not promised
         return
     out = subject.run(part, [update, *earlier, x], graph, training=True)
     moved = subject.run(part, [update, *earlier, x + 1], graph, training=True)
     assert_close(moved, out + 1, f"{subject}, the input plus one")
-
-
-def _check_parameters(layer: Any) -> None:
-    """The tensors of a chain are parameters of the layer, with an entry or row for every neuron."""
-    declared = layer.weight_chain()
-    known = {id(parameter) for parameter in layer.parameters()}
-    rows = {
-        "incoming": layer.width,
-        "outgoing": None,
-        "attention": layer.heads,
-        "bias": layer.width,
-    }
-    for name, wanted in rows.items():
-        for tensor in getattr(declared, name):
-            if id(tensor) not in known:
-                raise Violation(
-                    f"{name} of its weight chain holds a tensor that is not a parameter of the "
-                    "layer."
-                )
-            if wanted is not None and len(tensor) != wanted:
-                raise Violation(
-                    f"{name} of its weight chain has {len(tensor)} rows or entries, not {wanted}."
-                )
 
 
 def _check_law(**parts: Any) -> None:
@@ -467,16 +382,13 @@ def _check_law(**parts: Any) -> None:
         graph = mixed()
         x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
         torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
+    # Relative to the largest term: the two sides are sums of such terms.
+    terms = [each.detach() * each.grad for each in stack.parameters() if each.grad is not None]
+    largest = max(float(term.abs().max()) for term in terms)
     for link in stack.links():
-        largest = 0.0
-        for share in (*link.incoming, *link.attention, *link.outgoing):
-            weight = share.parameter
-            if weight.grad is not None:
-                largest = max(largest, float((weight.detach() * weight.grad).abs().max()))
-        # Relative to the largest term: the two sides are sums of such terms.
-        off = defect(link, lambda parameter: parameter.grad).detach().abs()
-        if not float(off.max()) <= 1e-8 * largest:
+        off = float(defect(link, lambda parameter: parameter.grad).abs().max())
+        if not off <= 1e-8 * largest:
             raise Violation(
-                f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two "
-                f"sides differ by {float(off.max()):.2g}, with terms up to {largest:.2g}."
+                f"state {link.states[0]} of three layers: the two sides differ by {off:.2g}, with "
+                f"terms up to {largest:.2g}."
             )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,37 +35,19 @@ def mixed() -> Graph:
     return Graph(torch.tensor([source, target]), 9)
 
 
-def both_ways() -> Graph:
-    """The same with every edge in both directions."""
-    return Graph(_mirrored(mixed().edge_index), 9)
-
-
-def _mirrored(edges: Tensor) -> Tensor:
-    return torch.cat([edges, edges.flip(0)], 1)
-
-
 def without_edges(num_nodes: int = 9) -> Graph:
     """A graph without edges."""
     return Graph(torch.zeros(2, 0, dtype=torch.long), num_nodes)
 
 
-class TwoGraphs(NamedTuple):
-    """Two graphs as one; their nodes alternate, and those of each are in their order."""
-
-    together: Graph
-    alone: list[tuple[Graph, Tensor]]  # each graph, with the numbers of its nodes in the whole
-
-
-def two_graphs(mirrored: bool = False) -> TwoGraphs:
-    """The mixed graph and a smaller one in one batch; if mirrored, edges go both ways."""
+def two_graphs() -> tuple[Graph, list[tuple[Graph, Tensor]]]:
+    """The mixed graph and a smaller one in one batch; each alone with the numbers of its nodes."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
     # Alternating, so that a part that takes graphs as consecutive rows is found out.
     node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
-    if mirrored:
-        edges = _mirrored(edges)
-    return TwoGraphs(Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])])
+    return Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])]
 
 
 def has_edges(graph: Graph, edges: Tensor) -> bool:
@@ -105,16 +87,19 @@ class Subject:
 
     def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
         """Random inputs, the same in every call."""
-        rows = graph.num_nodes
+        rows = self.rows or graph.num_nodes
         if self.takes_sources:
             rows = graph.num_sources
-        if self.rows is not None:
-            rows = self.rows
         drawn = []
         with seeded(1):
             for width in self.widths:
                 drawn.append(torch.randn(rows, width, dtype=torch.float64).to(dtype))
         return tuple(drawn)
+
+    def on_mixed(self, dtype: torch.dtype = torch.float64) -> tuple[Graph, Any, tuple[Tensor, ...]]:
+        """The mixed graph, the part, and random inputs."""
+        graph = mixed()
+        return graph, self.part(dtype), self.inputs(graph, dtype)
 
     def run(
         self,

@@ -33,8 +33,8 @@ class Property(Generic[T]):
     remedy: str  # advice to the author of the part
     applies: Callable[[], bool] = lambda: True  # on this machine
 
-    def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
-        """The report of the first subject that fails, or raises an error; None if none does."""
+    def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str:
+        """The report of the first subject that fails, or raises an error; empty if none does."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
         try:
@@ -45,10 +45,10 @@ class Property(Generic[T]):
             return f"  {self.name}: {claim}\n    {violation}\n    {self.remedy}"
         except Exception as error:
             # Messages of torch may run over pages.
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = f"{where}: {type(error).__name__}: {' '.join(lines[:3])}"
+            text = " ".join(str(error).split())[:300]
+            reason = f"{where}: {type(error).__name__}: {text}"
             return f"  {self.name}: {claim}\n    {reason}\n    {_raised_at(error, cls)}"
-        return None
+        return ""
 
 
 def as_property(
@@ -59,7 +59,7 @@ def as_property(
 
 
 def check_properties(
-    call: str,
+    kind: str,
     cls: type,
     subjects: Callable[[], Sequence[T]],
     properties: Sequence[Property[T]],
@@ -67,41 +67,32 @@ def check_properties(
 ) -> None:
     """Check every property on every subject, or only the first if it fails: others rely on it.
 
-    The user called the function of the name ``call``; a property that is excepted must not hold.
+    A property that is excepted must not hold.
     """
-    __tracebackhide__ = True  # pytest: the message is enough
     excepted = tuple(except_for)
     if isinstance(except_for, str):  # a string is a sequence of letters too
         excepted = (except_for,)
     names = [item.name for item in properties]
     for name in excepted:
         if name not in names:
-            raise ValueError(unknown(f"property of {call}", name, names))
-    first, *others = [item for item in properties if item.applies()]
-    tried = [first.name, *(item.name for item in others)]
-    failures = {first.name: first.failure(cls, subjects)}
-    if failures[first.name] and first.name not in excepted:
-        raise NotConforming(
-            f"{described(cls)} does not conform; its other properties rely on this "
-            f"one:\n\n{failures[first.name]}"
-        )
-    # Parts are made anew by each property, so the subjects may be shared.
-    made = subjects()
-    for item in others:
-        failures[item.name] = item.failure(cls, lambda: made)
-    lacking = [name for name in tried if failures[name]]
-    found = [failures[name] or "" for name in lacking if name not in excepted]
+            raise ValueError(unknown(f"property of check_{kind}", name, names))
+    found = {}
+    for item in properties:
+        if not item.applies():
+            continue
+        found[item.name] = item.failure(cls, subjects)
+        if found[item.name] and len(found) == 1:
+            break
+    lacking = tuple(name for name, failure in found.items() if failure)
+    failures = [found[name] for name in lacking if name not in excepted]
     for name in excepted:
-        if name in tried and name not in lacking:
-            found.append(f"  {name}: It is excepted, but it holds.\n    Remove it from except_for.")
-    if not found:
+        if found.get(name) == "":
+            failures.append(f"  {name}: It is excepted, but it holds: remove it from except_for.")
+    if not failures:
         return
-    head = f"{described(cls)} does not conform, in {len(found)} of {len(tried)} properties:"
-    paragraphs = [head, *found]
-    if lacking:
-        exceptions = f"{call}(..., except_for={tuple(lacking)})"
-        paragraphs.append(f"If the part lacks them on purpose: {exceptions}.")
-    raise NotConforming("\n\n".join(paragraphs))
+    head = f"{described(cls)} does not conform, in {len(failures)} of {len(found)} properties:"
+    last = f"If the part lacks them on purpose: check_{kind}(..., except_for={lacking})."
+    raise NotConforming("\n\n".join([head, *failures, last]))
 
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
