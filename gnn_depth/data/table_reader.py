@@ -219,15 +219,12 @@ def predict(
     texts = [column["name"] for column in (*columns, *of_edges) if column["kind"] == "category"]
     tables = read_table(nodes, texts), read_table(edges, texts)
     ids, arrays = read_graph(*tables, schema, unknown)
-    arrays["x"] = standardised(arrays["x"], columns)
     if not columns:
-        arrays["x"] = np.ones((len(ids), 1))
-    if of_edges:
-        arrays["edge_attr"] = standardised(arrays["edge_attr"], of_edges)
-    inputs = {}
-    for name, values in arrays.items():
-        dtype = torch.int64 if name == "edge_index" else torch.float32
-        inputs[name] = torch.tensor(values, dtype=dtype)
+        arrays["x"] = np.ones((len(ids), 1), np.float32)
+    if "edge_weight" in arrays:
+        arrays["edge_weight"] = arrays["edge_weight"].astype(np.float32)
+    # The program scales what it is given.
+    inputs = {name: torch.tensor(values) for name, values in arrays.items()}
     with torch.no_grad():
         outputs = program.module()(**inputs).numpy()
     table: dict[str, Any] = {"node": ids}

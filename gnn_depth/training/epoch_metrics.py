@@ -228,8 +228,10 @@ class EpochMetrics:
         counts = self._counts
         if counts is not None:
             sums = torch.cat([sums, counts.double().flatten()])
-        # Sums and never means: processes may have different numbers of rows.
-        sums = trainer.strategy.reduce(sums, reduce_op="sum")
+        if _is_shared(trainer):
+            sums = trainer.strategy.broadcast(sums)
+        else:  # sums and never means: processes may have different numbers of rows
+            sums = trainer.strategy.reduce(sums, reduce_op="sum")
         head, of_counts = sums.tensor_split([len(numbers)])
         total, rows, *sizes = head.tolist()
         mean_loss: Tensor | None = None
@@ -240,6 +242,17 @@ class EpochMetrics:
         if counts is not None:
             counts = of_counts.view_as(counts).long()
         return counts, sizes, mean_loss
+
+
+def _is_shared(trainer: L.Trainer) -> bool:
+    """True if every process has computed the same full batch."""
+    if trainer.training:
+        loader = trainer.train_dataloader
+    elif trainer.testing:
+        loader = trainer.test_dataloaders
+    else:
+        loader = trainer.val_dataloaders
+    return getattr(loader, "shared", False)
 
 
 def _keeps_all(metric: Metric) -> bool:

@@ -1,6 +1,8 @@
 """Write a trained model as a file that PyTorch runs without this package."""
 
+import math
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.data import table_reader
-from gnn_depth.data.schema import Schema
+from gnn_depth.data.schema import Column, Scaling, Schema
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
 from gnn_depth.training.module import NodeClassifier
@@ -17,16 +19,52 @@ SUFFIX = ".pt2"
 SCHEMA = "schema.yaml"  # the file inside that says what the model expects
 
 
+class _Scaled(nn.Module):
+    """The fills and scalings of columns: what a model makes of the features that the data has."""
+
+    numbers: Tensor  # shift, scale and fill of each feature
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__()
+        numbers = []
+        for column in columns:
+            scaling = column.scaling or Scaling(0.0, 1.0)
+            fill = math.nan if column.fill is None else column.fill
+            numbers += [(scaling.shift, scaling.scale, fill)] * column.width
+        self.register_buffer("numbers", torch.tensor(numbers, dtype=torch.float64))
+
+    def forward(self, values: Tensor) -> Tensor:
+        # The numbers are float64, and so is the result; a float32 or float64 comes in.
+        shift, scale, fill = self.numbers.unbind(-1)
+        return (torch.where(values.isnan(), fill, values) - shift) / scale
+
+    def undo(self, scaled: Tensor) -> Tensor:
+        """Features as the data has them."""
+        shift, scale, _ = self.numbers.unbind(-1)
+        return (scaled * scale + shift).to(scaled)
+
+
 class _Predictions(nn.Module):
-    """The predictions of a model, as ``predict`` writes them."""
+    """The predictions of a model, as ``predict`` writes them, for features as the data has them."""
 
     def __init__(self, model: NodeClassifier, per_graph: bool) -> None:
         super().__init__()
         self.stack = model.stack
         self.task = model.task
         self.pool = model.pool if per_graph else None
+        schema = model.schema
+        self.x = self.edge_attr = None
+        if schema is not None and schema.columns and isinstance(schema.num_features, int):
+            self.x = _Scaled(schema.columns)
+        if schema is not None and schema.edge_columns:
+            self.edge_attr = _Scaled(schema.edge_columns)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        weight = next(self.stack.parameters())
+        if self.x is not None:
+            x = self.x(x).to(weight.dtype)
+        if self.edge_attr is not None:
+            graph.edge_attr = self.edge_attr(graph.edge_attr).to(weight.dtype)
         return self.task.prediction(self.stack(x, graph, None, self.pool))
 
 
@@ -64,11 +102,11 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         program = torch.export.load("model.pt2", extra_files={"schema.yaml": ""})
         probabilities = program.module()(x=x, edge_index=edge_index)
 
-    It takes features as the model gets them (the file ``schema.yaml`` inside has the columns and
-    their scaling), and by name ``edge_weight``, ``edge_attr`` and ``batch`` where the model needs
-    them, which :func:`inputs_of` lists. It gives
-    probabilities or numbers, one row for each node or graph. It does not check its inputs. Before
-    it is written, it is compared with the model on random graphs of several sizes.
+    It takes features as the data has them, after its transforms, and scales them itself; categories
+    are features of 0 and 1, which the file ``schema.yaml`` inside lists. By name it takes
+    ``edge_weight``, ``edge_attr`` and ``batch`` where the model needs them, which :func:`inputs_of`
+    lists. It gives probabilities or numbers, one row for each node or graph. It does not check its
+    inputs. Before it is written, it is compared with the model on random graphs of several sizes.
 
     Args:
         model: A trained model.
@@ -102,7 +140,9 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     # Without the LightningModule around it, of which a program has no use.
     predictions = _Predictions(model, per_graph)
     has_weights = "edge_weight" in inputs
-    program = export(predictions, widths, model.stack.edge_channels, has_weights, per_graph)
+    features = predictions.x and predictions.x.undo
+    edge_channels = model.stack.edge_channels
+    program = export(predictions, widths, edge_channels, has_weights, per_graph, features)
     inside = {}
     if schema is not None:
         inside[SCHEMA] = schema.text()

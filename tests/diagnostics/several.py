@@ -212,7 +212,10 @@ def metrics(parts, rank=None):
         return x if reduce_op == "sum" else x / parts
 
     strategy = SimpleNamespace(reduce=reduced, root_device=torch.device("cpu"))
-    trainer = SimpleNamespace(world_size=1 if rank is None else parts, strategy=strategy)
+    size = 1 if rank is None else parts
+    trainer = SimpleNamespace(
+        world_size=size, strategy=strategy, training=True, train_dataloader=None
+    )
     found = {}
     for name, make in TASKS.items():
         draws = torch.Generator().manual_seed(0)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.utilities import dim_zero_cat
 
+from gnn_depth.data.base import FullBatch
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.metrics import R2, AveragePrecision, MicroF1, RocAuc
 from gnn_depth.training.tasks import make_task
@@ -233,6 +234,22 @@ def test_more_nodes_than_single_precision_counts_are_counted():
     metrics.add(one, torch.tensor([[1.0, 0.0]]))
     metrics.compute(ALONE)
     assert metrics.counts.sum() == 2**24 + 1
+
+
+def test_two_processes_with_the_same_full_batch_count_each_node_once(tiny):
+    def twice(value, reduce_op):
+        return 2 * value
+
+    metrics = EpochMetrics(("val", "test"), make_task(None, "multiclass", 2))
+    sets = NodeSets(tiny.batch.y, tiny.batch.masks[1:], 2)
+    metrics.add(sets, torch.rand(len(sets.nodes), 2), torch.tensor(0.7))
+    strategy = SimpleNamespace(
+        root_device=torch.device("cpu"), reduce=twice, broadcast=lambda value: value
+    )
+    trainer = SimpleNamespace(world_size=2, training=False, testing=False, strategy=strategy)
+    trainer.val_dataloaders = FullBatch(tiny.batch)
+    assert metrics.compute(trainer)["val/loss"] == torch.tensor(0.7)
+    assert metrics.counts.sum() == len(sets.nodes)
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():

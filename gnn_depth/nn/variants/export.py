@@ -1,7 +1,7 @@
 """Export a stack with ``torch.export``: a file that PyTorch reads and runs without this package."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -96,6 +96,7 @@ def export(
     edge_channels: int = 0,
     edge_weights: bool = False,
     per_graph: bool = False,
+    features: Callable[[Tensor], Tensor] | None = None,
 ) -> torch.export.ExportedProgram:
     """Export a model for graphs of any number of nodes and edges.
 
@@ -110,6 +111,8 @@ def export(
         edge_channels: Number of features of an edge; 0 if edges have none.
         edge_weights: The edges have weights.
         per_graph: The outputs are those of graphs.
+        features: Brings random features, of mean 0 and variance 1, to the size of those that the
+            model takes.
 
     Raises:
         ValueError: A part cannot be exported, which is named; or the outputs differ.
@@ -130,6 +133,8 @@ def export(
         draws = torch.Generator().manual_seed(nodes)
         if isinstance(in_channels, int):
             x = torch.randn(nodes, in_channels, generator=draws)
+            if features is not None:
+                x = features(x)
         else:
             columns = [torch.randint(size, (nodes,), generator=draws) for size in in_channels]
             x = torch.stack(columns, 1)
