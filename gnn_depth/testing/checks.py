@@ -195,19 +195,19 @@ def finite_start(drawing: Drawing) -> None:
 def in_place(drawing: Drawing) -> None:
     """Parameters are drawn in place: same tensors, shapes and types, trained as before."""
     stack = drawing.stack(torch.float64)
-    found = []
-    for draw in (lambda stack: None, drawing.init):
-        with seeded(1):
-            draw(stack)
-        facts = {}
-        for name, each in stack.named_parameters():
-            facts[name] = id(each), each.shape, each.dtype, each.requires_grad
-        found.append(facts)
-    if found[0] != found[1]:
+    before = _facts(stack)
+    with seeded(1):
+        drawing.init(stack)
+    if before != _facts(stack):
         raise Violation(
             f"{drawing}: a parameter is another tensor, has another shape or type, or is trained "
             "otherwise."
         )
+
+
+def _facts(stack: DeepGNN) -> list[tuple[Any, ...]]:
+    every = stack.named_parameters()
+    return [(name, id(one), one.shape, one.dtype, one.requires_grad) for name, one in every]
 
 
 def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
