@@ -15,7 +15,8 @@ from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
-from gnn_depth.runs import choose_one, is_alive, read_result, remove_parts, runs_below
+from gnn_depth.runs import choose_one, is_alive, read_result, runs_below
+from gnn_depth.sweeps.grid import dotted_options
 from gnn_depth.training.checkpoints import options_in, read_checkpoint
 from gnn_depth.training.identity import plugin_versions
 from gnn_depth.training.resume import ENDS
@@ -92,11 +93,6 @@ class Checkpoint:
         weights = content["state_dict"].items()
         self.not_finite = next((name for name, each in weights if not each.isfinite().all()), None)
 
-    @property
-    def run(self) -> Path:
-        """The folder of its run."""
-        return self.path.parent.parent
-
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
         """True if nothing is left to train with these options of the trainer."""
         if not self.resumable:
@@ -118,7 +114,7 @@ class Checkpoint:
         """Refuse a model that has diverged: it gives every node the same class."""
         why = f"its weight {self.not_finite} has NaN or infinity."
         if self.not_finite is None:
-            result = _result(self.run)
+            result = _result(self.path.parent.parent)
             if result.get("status") != "diverged":
                 return
             why = f"later {result.get('reason')}"
@@ -182,18 +178,23 @@ class Checkpoint:
     def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
         """Refuse another model than the checkpoint's, and where a training goes on also other data
         or another seed."""
-        changed = _differences(before["model"], after["model"], "model")
+        sections = ["model."]
         if goes_on and self.seed is not None:
-            changed += _differences(self.seed, after["seed_everything"], "seed_everything")
+            sections.append("seed_everything")
         if goes_on and self.data:
+            sections.append("data.")
+        options = []
+        for config in (before, after):
             # Files are compared later, by their checksum.
-            there = without_paths("data", before["data"])
-            here = without_paths("data", after["data"])
-            changed += _differences(there, here, "data")
-        if changed:
-            lines = [f"{self.path} is of another run than the one asked for:"]
-            for key, old, new in changed:
-                lines.append(f"  {key}: {old} in the checkpoint, {new} requested")
+            data = without_paths("data", config["data"])
+            options.append(dotted_options(config | {"data": data}))
+        there, here = options
+        lines = [f"{self.path} is of another run than the one asked for:"]
+        for name in dict.fromkeys([*there, *here]):
+            old, new = there.get(name), here.get(name)
+            if old != new and name.startswith(tuple(sections)):
+                lines.append(f"  {name}: {old} in the checkpoint, {new} requested")
+        if len(lines) > 1:
             lines.append("An option that is left out is the checkpoint's.")
             raise UsageError("\n".join(lines))
 
@@ -208,39 +209,22 @@ class Checkpoint:
 def read(path: Path) -> Checkpoint:
     """Read a checkpoint's facts about its run."""
     if not path.is_file():
-        raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
+        near = hint(str(path), [LAST, AUTO])
+        raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).{near}")
     try:
-        content = read_checkpoint(path)
-        options_in(content)
-    except OSError as error:
-        why = error.strerror or error
+        return Checkpoint(path, read_checkpoint(path))
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}."
+            f"{str(path)!r} is damaged, or not a checkpoint of a gnn-depth run: {why}. Of the "
+            "run's folder the newest whole checkpoint is used."
         ) from error
-    try:
-        return Checkpoint(path, content)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 
 @rank_zero_only
 def warn(text: str, start: str = "warning: ") -> None:
     """Print a warning, or with another start a note, from the first process only."""
     print(on_screen(f"{start}{text}"), file=sys.stderr)
-
-
-def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in ("name", "class_path"):
-            if old.get(name) != new.get(name):  # options of different parts are not worth comparing
-                return [(key, old.get(name, old), new.get(name, new))]
-        rows = []
-        for name in dict.fromkeys([*old, *new]):
-            rows += _differences(old.get(name), new.get(name), f"{key}.{name}")
-        return rows
-    if old == new:
-        return []
-    return [(key, old, new)]
 
 
 def find(
@@ -251,60 +235,69 @@ def find(
     Args:
         word: A file; the folder of a run, or one above a single run, for its newest checkpoint that
             can be read (``fit``) or its best one (other commands); ``last`` for the newest run of
-            this name; ``auto`` for the newest one with the same model, data, seed and code as well,
-            if there is one.
+            this name; ``auto`` for the run that was trained furthest with the same model, data,
+            seed and code as well, if there is one.
         trains: Whether a training is to go on from it.
         asked: Returns the folder of the runs of its name, and the resolved config, for ``last`` and
             ``auto``.
     """
+    folder = Path(word)
     if word == AUTO and not trains:
         raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")
-    folder = Path(word)
     if word in (LAST, AUTO):
         folder, config = asked()
-        # Newest first: a run's folder is named by its date.
-        runs = sorted((run for run in folder.glob("*") if run.is_dir()), reverse=True)
+        runs = sorted(folder.glob("*"), reverse=True)  # a run's folder is named by its date
         if word == AUTO:
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
         runs = [folder]
-        if not (folder / "checkpoints").is_dir() and not any(folder.glob("*.ckpt")):
+        if not list(_checkpoints(folder, trains)):
             runs = runs_below(folder)
         if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
     else:
-        return _of_file(folder, trains)
+        found = read(folder)
+        if trains and not found.resumable:
+            raise UsageError(
+                f"{folder} holds weights alone, for validate, test and predict; resume from the "
+                "run's last.ckpt."
+            )
+        return found
+    usable: list[Checkpoint] = []
     for run in runs:
-        for found in _readable(run, trains, aloud=True):
-            if not is_alive(run):  # a living process may be writing one of these parts
-                remove_parts(run)
-            if run != folder:
-                warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
-            return found
+        if not usable or word == AUTO:
+            usable += _newest_usable(run, trains)
+    if usable:
+        # By name the newest run need not be the furthest: a clock may have been set back.
+        found = max(usable, key=lambda checkpoint: checkpoint.steps)
+        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
+        return found
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")
         return None
-    usable = "can be read"
-    if trains:
-        usable = "a training can go on from"
-    raise UsageError(
-        f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {usable}."
-    )
+    use = "a training can go on from" if trains else "can be read"
+    raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {use}.")
 
 
-def _of_file(path: Path, trains: bool) -> Checkpoint:
-    try:
-        found = read(path)
-    except UsageError as error:
-        for other in _readable(path.parent, trains, without=path):
-            raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
-        raise UsageError(f"{error}{hint(str(path), [LAST, AUTO])}") from error
-    if trains and not found.resumable:
-        raise UsageError(
-            f"{path} holds weights alone, for validate, test and predict; resume from the run's "
-            "last.ckpt."
-        )
-    return found
+def _checkpoints(run: Path, trains: bool) -> Iterator[Path]:
+    """The checkpoints of a run's folder, the preferred ones first."""
+    files = [*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")]
+    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    # A sort keeps the order of equals: those without a place in FIRST stay the newest first.
+    yield from sorted(files, key=lambda path: (*FIRST[trains], path.name).index(path.name))
+
+
+def _newest_usable(run: Path, trains: bool) -> list[Checkpoint]:
+    """The first checkpoint of a run that can be read and used; none if there is none."""
+    for path in _checkpoints(run, trains):
+        try:
+            checkpoint = read(path)
+        except UsageError as error:
+            warn(f"{error}")
+            continue
+        if checkpoint.resumable or not trains:
+            return [checkpoint]
+    return []
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
@@ -338,26 +331,3 @@ def _result(run: Path) -> dict[str, Any]:
         return read_result(run)
     except ValueError:
         return {}
-
-
-def _readable(
-    folder: Path, trains: bool, without: Path | None = None, aloud: bool = False
-) -> Iterator[Checkpoint]:
-    """The readable checkpoints of a run's folder, the preferred ones first."""
-    place = folder / "checkpoints"
-    if not place.is_dir():
-        place = folder
-    files = sorted(place.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
-    # A sort keeps the order of equals: those without a place in FIRST stay the newest first.
-    files.sort(key=lambda path: (*FIRST[trains], path.name).index(path.name))
-    for path in files:
-        if path == without:
-            continue
-        try:
-            checkpoint = read(path)
-        except UsageError as error:
-            if aloud:
-                warn(f"{error} Using another one.")
-            continue
-        if checkpoint.resumable or not trains:
-            yield checkpoint

@@ -1,11 +1,9 @@
 """Resolve a combination of a grid to a config, and train one run of a sweep."""
 
 import json
-import signal
 import threading
-import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +27,6 @@ from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
-from gnn_depth.signals import handle
 from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
 from gnn_depth.sweeps.store import Store
@@ -40,8 +37,6 @@ from gnn_depth.training.models import build_model
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
-
-LOOK_SECONDS = 0.3
 
 
 class Resolver:
@@ -77,12 +72,6 @@ class Resolver:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
 
-    def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
-        """The validation metric that chooses the best epoch of a resolved config, and whether the
-        lowest value is the best."""
-        task = self.check(config).task
-        return f"val/{task.best}", task.lower_is_better
-
     def check(self, config: dict[str, Any]) -> NodeClassifier:
         """The model of a resolved config; refuses one that cannot be built or trained."""
         given = self.data_of(config)[1]
@@ -98,42 +87,40 @@ class Resolver:
                     raise
         raise AssertionError
 
+    def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
+        """The validation metric that chooses the best epoch of a resolved config, and whether the
+        lowest value is the best."""
+        task = self.check(config).task
+        return f"val/{task.best}", task.lower_is_better
+
 
 def plan_of(
+    file: str,
     grid: Grid,
-    folder: Path,
     arguments: Arguments,
     root: str,
     absent: dict[str, str] | None = None,
 ) -> Plan:
-    """Resolve all runs of a grid whose config files are relative to the folder; see `make_plan`.
-
-    The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error,
-    or are left out and noted in ``absent`` with the reason.
-    """
-    files: dict[str, Source] = {}
-    plugins: dict[str, None] = {}
-    for combination in grid.combinations():
-        line = line_of(combination, grid.base, folder, arguments)
-        # Inline configs are part of the grid, which has been checked as a whole.
-        files |= {source.name: source for source in line.sources if source.is_file}
-        plugins |= dict.fromkeys(line.plugins)
+    """Resolve all runs of a grid from a file, with options of ``fit`` for all; see `make_plan`."""
+    folder = Path(read_config(file, labels=True).name).parent  # a shipped one is found elsewhere
+    lines = [line_of(each, grid.base, folder, arguments) for each in grid.combinations()]
     if arguments.trusted:
+        # Inline configs are part of the grid, which has been checked as a whole.
+        files = {source.name: source for line in lines for source in line.sources if source.is_file}
         trust.refuse_unknown(list(files.values()))
-    resolver = Resolver(list(plugins))
+    resolver = Resolver(list(dict.fromkeys(plugin for line in lines for plugin in line.plugins)))
 
-    def resolve(combination: Combination) -> tuple[dict[str, Any], str]:
+    def resolved(combination: Combination) -> tuple[dict[str, Any], str]:
         """The resolved config of a combination, and the checksum of its data."""
         try:
             config = resolver.resolve(line_of(combination, grid.base, folder, arguments))
             resolver.check(config)
             return config, resolver.data_of(config)[0]
-        except AbsentDataError as error:
-            raise AbsentDataError(f"{combination.group}: {error}") from error
-        except UsageError as error:
-            raise PlanError(f"{combination.group}: {error}") from error
+        except (AbsentDataError, UsageError) as error:
+            kind = AbsentDataError if isinstance(error, AbsentDataError) else PlanError
+            raise kind(f"{combination.group}: {error}") from error
 
-    runs_of = partial(planned_runs, grid, resolve, identity)
+    runs_of = partial(planned_runs, grid, resolved, identity)
     store = Store(root, grid.name)
     with quiet():
         if grid.search is None:
@@ -150,6 +137,9 @@ def line_of(
 
     Config files are relative to the folder; the arguments override the combination, and that
     overrides the base.
+
+    Raises:
+        PlanError: A section would change an option that was set before it, and would lose.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
@@ -161,7 +151,13 @@ def line_of(
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
             elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
-                _check_order(combination, dotted_options({key: value}), set_before)
+                for name in dotted_options({key: value}):
+                    if any(covers(name, one) or covers(one, name) for one in set_before):
+                        raise PlanError(
+                            f"{combination.group}: {name} stands in a section of the grid, and was "
+                            "set before it as an option, which would win. Write both as options, "
+                            f"as in {name}: VALUE."
+                        )
                 layers.append(Source(INLINE, {key: value}))
             else:
                 text = value if isinstance(value, str) else json.dumps(value)
@@ -172,39 +168,6 @@ def line_of(
     return Arguments(layers, every, [*options, *arguments.argv])
 
 
-def _check_order(
-    combination: Combination, of_section: Iterable[str], set_before: Iterable[str]
-) -> None:
-    """Refuse a section that would change an option which was set before it, and would lose.
-
-    Raises:
-        PlanError: It sets such an option.
-    """
-    for name in of_section:
-        for before in set_before:
-            if covers(name, before) or covers(before, name):
-                raise PlanError(
-                    f"{combination.group}: {name} stands in a section of the grid, and {before} "
-                    "was set before it as an option, which would win. Write both as options, as "
-                    f"in {name}: VALUE."
-                )
-
-
-class StopWhenAsked(L.Callback):
-    """Ends the training as Ctrl-C does once a file exists, for workers on other machines too."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._looked = 0.0
-
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        now = time.monotonic()
-        if now - self._looked > LOOK_SECONDS:
-            self._looked = now
-            if self.path.exists():
-                handle(signal.SIGINT)
-
-
 def train_job(job: Job, origin: Origin) -> None:
     """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed.
 
@@ -212,26 +175,21 @@ def train_job(job: Job, origin: Origin) -> None:
     """
     # Its own is a semaphore, which Python reports as leaked if the process is killed.
     tqdm.set_lock(threading.RLock())
+    config = job.run.config
+    plugins = config.get("plugins") or []
     try:
         with quiet():
-            cli = cli_of(job.run.config)
-            if identity(job.run.config, job.run.data_sha256) != job.run.key.identity:
+            load_plugins(plugins)
+            cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))
+            if identity(config, job.run.data_sha256) != job.run.key.identity:
                 raise UsageError(
                     "a plugin was edited after the sweep had been planned, or this worker has "
                     "another version of gnn-depth or of a plugin than the sweep has; start the "
                     "sweep again."
                 )
-            cli.trainer.callbacks.append(StopWhenAsked(Path(job.stop)))  # type: ignore[attr-defined]
             train_in_command(cli, origin)
     except (UsageError, RunError) as error:
         # The user's code or a library failed: the run's output shows all calls.
         if TRACEBACK in str(error):
             traceback.print_exception(error.__cause__)
         raise RunFailed(str(error)) from error
-
-
-def cli_of(config: dict[str, Any]) -> CommandLineInterface:
-    """Data, model and trainer of a resolved config."""
-    plugins = config.get("plugins") or []
-    load_plugins(plugins)
-    return CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))

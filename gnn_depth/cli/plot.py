@@ -2,26 +2,27 @@
 
 from argparse import SUPPRESS
 
-from gnn_depth.cli.options import Options, load_runs, non_negative_int, positive_float
+from gnn_depth.cli.options import Options, load_runs, non_negative_int
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.reports import figures
 from gnn_depth.reports.table import SPREADS
 
-# Options of the kinds, each with its own defaults: what is not given is not passed on.
-OWN = ("x", "line", "panel", "metric", "spread", "measure", "tag", "layers", "when")
-
 
 def main(argv: list[str]) -> int:
-    """Draw a figure into a file."""
+    """Draw a figure into files."""
     options = parser().parse_args(argv)
-    output = check_output(options.output, figures.FORMATS)
-    chosen = {name: getattr(options, name) for name in OWN if name in options}
+    outputs = [check_output(output, figures.FORMATS) for output in options.output]
+    # Options of the kinds, each with its own defaults: what is not given is not there.
+    chosen = vars(options)
+    common = ("kind", "folders", "where", "title", "log", "output")
+    kind, folders, where, title, log, _ = map(chosen.pop, common)
     # Before the runs are read, which takes long.
-    figures.check_options(options.kind, chosen)
-    picture = figures.draw(options.kind, load_runs(options.folders, options.where), **chosen)
-    picture.finish(options.title, options.caption, options.log, options.size)
-    write_whole(output, picture.save)
-    print(output)
+    figures.check_options(kind, chosen)
+    picture = figures.draw(kind, load_runs(folders, where), **chosen)
+    picture.finish(title, log)
+    for output in outputs:
+        write_whole(output, picture.save)
+        print(output)
     print(" ".join(picture.notes))
     return 0
 
@@ -38,23 +39,21 @@ def parser() -> Options:
     add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
     options.add_choice_of_values("--where", "which runs")
     add("--title", default="", help="heading of the figure")
-    add("--caption", help="text below the figure, instead of what its lines and bands mean")
     add("--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y, both, or none")
-    size = "inches; a journal's column or page by default"
-    add("--size", nargs=2, type=positive_float, metavar=("WIDTH", "HEIGHT"), help=size)
-    add("--output", required=True, metavar="FILE", help=f"file: {', '.join(figures.FORMATS)}")
-
-    def own(flag: str, text: str, **arguments: object) -> None:
-        add(flag, default=SUPPRESS, help=text, **arguments)  # type: ignore[arg-type]
-
-    several = {"nargs": "*", "metavar": "AXIS"}
-    own("--line", "axes whose values get a line each; by default all that vary", **several)
-    own("--panel", "axes whose values get a panel each; in a heatmap all that vary", **several)
-    own("--x", "depth: the x axis, depth or num_layers by default", metavar="AXIS")
-    own("--metric", "depth, scatter: test_METRIC_at_best_val of the task by default")
-    own("--spread", "depth, convergence: bars or band; std by default", choices=tuple(SPREADS))
-    own("--tag", "convergence: the metric; by default the one that chose the best epoch")
-    own("--measure", "the measure, or two for a scatter", nargs="+", metavar="NAME")
-    own("--layers", "history: at most six by default", nargs="+", type=non_negative_int)
-    own("--when", "layers: start or end of training, or both", choices=figures.WHEN)
+    formats = ", ".join(figures.FORMATS)
+    add("--output", nargs="+", required=True, metavar="FILE", help=f"files: {formats}")
+    own = options.add_argument_group("of some kinds", argument_default=SUPPRESS).add_argument
+    line = "axes whose values get a line each; by default all that vary"
+    own("--line", nargs="*", metavar="AXIS", help=line)
+    panel = "axes whose values get a panel each; in a heatmap all that vary"
+    own("--panel", nargs="*", metavar="AXIS", help=panel)
+    own("--x", help="depth: the x axis, depth or num_layers by default", metavar="AXIS")
+    own("--published", metavar="FILE", help="depth: YAML file of published numbers")
+    own("--metric", help="depth, scatter: test_METRIC_at_best_val of the task by default")
+    own("--spread", help="depth: bars; std by default", choices=tuple(SPREADS))
+    own("--tag", help="convergence: the metric; by default the one that chose the best epoch")
+    own("--measure", help="the measure, or two for a scatter", nargs="+", metavar="NAME")
+    layers = "history: at most six by default"
+    own("--layers", nargs="+", type=non_negative_int, help=layers)
+    own("--when", help="layers: start or end of training, or both", choices=tuple(figures.WHEN))
     return options

@@ -6,44 +6,21 @@ from typing import Any
 import torch
 
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.data.base import NodeBatch
-from gnn_depth.diagnostics.probe import Report, probe
+from gnn_depth.diagnostics.probe import probe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model
 from gnn_depth.training.run import title
-from gnn_depth.training.summary import NEAR_CHANCE
 
 
 def probe_command(cli: CommandLineInterface) -> str:
     """Probe the model of a command line, and return the report's text."""
-    return probe_config(cli).text(every=cli.resolved["layers"] == "all")
-
-
-@torch.no_grad()
-def _failure(model: NodeClassifier, batch: NodeBatch) -> str:
-    """Says that training has failed, where a trained model is no better than guessing."""
-    if not model.task.counts_classes or not batch.train_mask.any():
-        return ""
-    model.eval()
-    y = batch.y[batch.train_mask]
-    predicted = model(batch)[batch.train_mask].argmax(1)
-    found = float((predicted == y).float().mean())
-    largest = float(y.bincount().max() / len(y))
-    if found > largest + NEAR_CHANCE:
-        return ""
-    return (
-        f". Training has failed: of the training nodes {found:.1%} are predicted correctly, and "
-        f"the largest class has {largest:.1%} of them"
-    )
-
-
-def probe_config(cli: CommandLineInterface) -> Report:
-    """Probe the model of an assembled command line."""
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
+    moment = "at initialisation"
     if cli.checkpoint:
         # The checkpoint's options are in the config already; its weights come here.
         model.load_state_dict(read_checkpoint(cli.checkpoint.path)["state_dict"])
+        moment = f"at {cli.checkpoint.path}"
     data.prepare_data()
     data.setup("fit")
     batch = next(iter(data.train_dataloader())).to(device)
@@ -55,10 +32,7 @@ def probe_config(cli: CommandLineInterface) -> Report:
             torch.default_generator.manual_seed(seed)  # weights are drawn on the CPU
             return build_model(options, data).to(device)
 
-    moment = "at initialisation"
-    if cli.checkpoint:
-        moment = f"at {cli.checkpoint.path}{_failure(model.to(device), batch)}"
-    return probe(
+    report = probe(
         model.to(device),
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
@@ -67,3 +41,4 @@ def probe_config(cli: CommandLineInterface) -> Report:
         options=cli.resolved["model"],
         build=build,
     )
+    return report.text(every=cli.resolved["layers"] == "all")

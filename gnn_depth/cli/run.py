@@ -19,7 +19,6 @@ from gnn_depth.cli.known import known_parts
 from gnn_depth.cli.process import prepare_for_training
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
 from gnn_depth.signals import defer_signals
 from gnn_depth.training.divergence import check_parts
@@ -55,11 +54,9 @@ def _inspect(cli: CommandLineInterface) -> int:
     """Print what would be read; data that cannot be read is an error, as for ``fit``."""
     from gnn_depth.cli.inspect import inspect_data
 
-    text, fault = inspect_data(cli.datamodule)
-    # Before an error: the table shows what it is about.
-    print(text)
-    if fault:
-        raise DataError(fault)
+    # One by one: the columns stand before the error that is about them.
+    for part in inspect_data(cli.datamodule, cli.arguments.argv):
+        print(f"{part}\n")
     return 0
 
 

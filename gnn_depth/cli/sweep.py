@@ -1,21 +1,20 @@
 """``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
 import argparse
-import math
 import re
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
 from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
+from gnn_depth.cli.options import Options, chosen_values, positive_int
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep
-from gnn_depth.sweeps.grid import Grid, GridError, Settings, covers, dotted_options, read_grid
+from gnn_depth.sweeps.grid import Grid, GridError, covers, dotted_options, read_grid
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
@@ -32,8 +31,7 @@ def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, words = split_overrides(argv)
     options, arguments = parser().parse_args(words), read_arguments(overrides)
-    whole, folder = grid_for(options.file, arguments)
-    grid = chosen_part(whole, options)
+    grid = chosen_part(load_grid(options.file, arguments), options)
     is_here = not options.dry_run and options.engine != "slurm"
     # The workers begin to import while the plan is made.
     with plain_warnings(ResultWarning), open_pool(options) if is_here else nullcontext() as pool:
@@ -41,14 +39,14 @@ def main(argv: list[str]) -> int:
 
         absent: dict[str, str] = {}
         known = absent if options.dry_run else None
-        plan = plan_of(grid, folder, arguments, options.root, known)
+        plan = plan_of(options.file, grid, arguments, options.root, known)
         if options.dry_run:
             print(plan.listing())
             for group, reason in absent.items():
                 print(f"{group}: its data is not here ({reason.splitlines()[0]})")
             return 0
         if pool is not None:
-            return run_plan(plan, pool, options)
+            return run_plan(plan, pool, options.force)
         if grid.search is not None or not options.sbatch:
             raise UsageError(
                 "--engine slurm submits a grid without a search as a job array, whose options "
@@ -88,8 +86,6 @@ def add_options(parser: Options, engines: Iterable[str] = ("local", "dask")) -> 
     engine = "where to run: local processes, or jobs of a cluster"
     add("--engine", choices=engines, default="local", help=engine)
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
-    retries = "how many times to restart a run whose process died"
-    add("--retries", type=non_negative_int, default=2, help=retries)
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 
@@ -108,79 +104,63 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
-def grid_for(name: str, arguments: Arguments) -> tuple[Grid, Path]:
-    """Read a grid file for runs with options of ``fit``; also returns the folder that its config
-    files are relative to.
+def load_grid(name: str, arguments: Arguments | None = None) -> Grid:
+    """Read a grid file, for runs with options of ``fit``.
 
     Raises:
         UsageError: It is no grid, or an option would override what it varies.
     """
-    grid = load_grid(name, arguments.trusted)
-    folder = Path(read_config(name, labels=True).name).parent  # a shipped one is found elsewhere
-    _refuse_what_is_varied(grid, folder, arguments)
-    return grid, folder
-
-
-def load_grid(name: str, trusted: bool | None = None) -> Grid:
-    """Read a grid file, with the value of ``--trusted-only``."""
+    arguments = arguments or Arguments()
     config = read_config(name, labels=True)
-    if not config.data:
-        raise UsageError(f"{name} is empty: a grid has base and axes.")
     if set(config.data) <= RUN_KEYS:
         raise UsageError(
             f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and "
             "axes."
         )
-    if trusted:
+    if arguments.trusted:
         trust.refuse_unknown([config])
     try:
-        return read_grid(config.data, Path(name).stem)
+        with extra("optuna"):
+            grid = read_grid(config.data, Path(name).stem)
     except GridError as error:
-        raise UsageError(f"{config.at(error.where)}: {error}") from None
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"a search needs the package {error.name}: pip install 'gnn-depth[optuna]'."
-        ) from error
-
-
-def _refuse_what_is_varied(grid: Grid, folder: Path, arguments: Arguments) -> None:
-    """Refuse options of the command line to which a grid gives several values: its labels would be
-    wrong."""
-    varied: dict[str, str] = {}  # option -> what gives it values
-    for name, axis in grid.axes.items():
-        varied |= dict.fromkeys(_varied_by(name, axis.values(), folder), f"the axis {name}")
-    for of_seed in grid.per_seed.values():
-        varied |= dict.fromkeys(dotted_options(of_seed), "per_seed")
-    if grid.search is not None:
-        varied |= {option.name: "the search" for option in grid.search.options}
+        raise UsageError(f"{config.name}: {error}") from None
     for word in arguments.argv:
         given = word.removeprefix("--").partition("=")[0]
-        for option, source in varied.items():
+        for option, source in _varied(grid).items():
             if word.startswith("--") and covers(given, option):
                 raise UsageError(
                     f"--{given} would override {option}, to which {source} of the grid gives "
                     "values: leave it out and choose values with --subset, or edit the grid."
                 )
+    return grid
 
 
-def _varied_by(axis: str, values: Iterable[Settings], folder: Path) -> list[str]:
-    """The option that an axis is called by, and those that all labels set to different values."""
-    of_labels = []
-    for settings in values:
-        found = dotted_options(settings)
-        if "config" in settings:
-            of_file = read_config(str(folder / settings["config"]))
-            found = dotted_options(of_file.data) | found
-            del found["config"]
-        of_labels.append(found)
-    varied = [axis]
-    for name, value in of_labels[0].items():
-        is_set = all(name in found for found in of_labels)
-        # How long is trained is no part of what a label says, unless it is the axis.
-        is_length = name.startswith("trainer.max_")
-        if is_set and not is_length and any(found[name] != value for found in of_labels):
-            varied.append(name)
+def _varied(grid: Grid) -> dict[str, str]:
+    """What gives values to an option, by option: with another one the labels of the runs would be
+    wrong."""
+    varied: dict[str, str] = {}
+    for name, axis in grid.axes.items():
+        for settings in axis.values():
+            for option in (name, *dotted_options(settings)):
+                # How long is trained is no part of what a label says, unless it is the axis.
+                if option == name or not option.startswith("trainer.max_"):
+                    varied[option] = f"the axis {name}"
+    for of_seed in grid.per_seed.values():
+        varied |= dict.fromkeys(dotted_options(of_seed), "per_seed")
+    if grid.search is not None:
+        varied |= {option.name: "the search" for option in grid.search.options}
     return varied
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Name the extra that has a missing package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this needs the package {error.name}: pip install 'gnn-depth[{name}]'."
+        ) from error
 
 
 def chosen_part(grid: Grid, options: argparse.Namespace) -> Grid:
@@ -200,29 +180,22 @@ def open_pool(options: argparse.Namespace) -> Pool:
         )
     if options.engine == "local":
         return LocalPool(options.workers, PRELOAD)
-    try:
+    with extra("cluster"):
         from gnn_depth.sweeps.cluster import DaskPool
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--engine dask needs the package {error.name}: pip install 'gnn-depth[cluster]'."
-        ) from error
     return DaskPool(options.address, PRELOAD)
 
 
 def _begin(plan: Plan, force: bool) -> None:
     try:
-        plan.store.make_folder()
+        with plan.store.claim("first"):  # files can be written and locked there
+            plan.begin(force)
     except OSError as error:
         raise UsageError(
-            "the folder of the sweep cannot be made, written or locked, "
-            f"{str(plan.store.folder)!r} ({error.strerror}); choose another with --root."
+            f"{plan.store.folder} cannot be used ({error}): give another --root."
         ) from error
-    plan.begin(force)
 
 
-def run_plan(
-    plan: Plan, pool: Pool, options: argparse.Namespace, deadline: float = math.inf
-) -> int:
+def run_plan(plan: Plan, pool: Pool, force: bool) -> int:
     """Run all unfinished runs of a plan, and print the state of all.
 
     Returns:
@@ -236,8 +209,8 @@ def run_plan(
                 f"another process works on the search in {str(plan.store.folder)!r}: it alone "
                 "proposes settings. Give this one another name, or another --root."
             )
-        _begin(plan, options.force)
-        sweep = Sweep(plan, pool, train_job, options.retries, deadline)
+        _begin(plan, force)
+        sweep = Sweep(plan, pool, train_job)
         try:
             sweep.run()
         except PoolError as error:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, chosen_values, load_runs, non_negative_float
+from gnn_depth.cli.options import Options, load_runs, non_negative_float
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.reports.published import compare_published, read_published
-from gnn_depth.reports.settings import full_name, known_labels
+from gnn_depth.reports.settings import full_name
 from gnn_depth.reports.sheets import (
     agreement_sheet,
     comparison_sheet,
@@ -22,20 +22,22 @@ from gnn_depth.reports.sheets import (
 )
 from gnn_depth.reports.table import SPREADS, arrange, tabulate
 
-FORMATS = {"terminal": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
+FORMATS = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 WRITERS = {"terminal": terminal, "markdown": markdown, "latex": latex}
 
 
 def main(argv: list[str]) -> int:
     """Print a table, or write it to a file."""
     options = parser().parse_args(argv)
-    output = None
+    form = options.format or "terminal"
     if options.output is not None:
-        output = check_output(options.output, list(FORMATS.values()))
-    name = _format(options, output)
+        output = check_output(options.output, list(FORMATS))
+        form = FORMATS[output.suffix]
+        if options.format not in (None, form):
+            raise UsageError(f"--format {options.format} does not agree with --output {output}.")
     # After the checks of the output: reading many runs takes long.
-    text = _text(load_runs(options.folders, options.where), options, name)
-    if output:
+    text = _text(load_runs(options.folders, options.where), options, form)
+    if options.output is not None:
         write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
         text = f"{output}\n"
     print(text, end="")
@@ -67,28 +69,12 @@ def parser() -> Options:
     add("--ratio", type=non_negative_float, default=nan, help=ratio)
     add("--published", metavar="FILE", help="YAML file of published numbers to compare with")
     formats = "by default chosen by the suffix of --output, otherwise terminal"
-    add("--format", choices=tuple(FORMATS), help=formats)
-    add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
+    add("--format", choices=tuple(FORMATS.values()), help=formats)
+    add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS)}")
     return options
 
 
-def _format(options: Namespace, output: Path | None) -> str:
-    """The requested format, or the one that the output's suffix implies."""
-    own = "terminal"
-    for known, suffix in FORMATS.items():
-        if output and suffix == output.suffix:
-            own = known
-    name: str = options.format or own
-    if output and name != own:
-        raise UsageError(
-            f"--format {name} and --output {output} do not agree: write to a file {FORMATS[name]}."
-        )
-    if name == "csv" and options.published:
-        raise UsageError("csv lists the runs themselves: --published is for the other formats.")
-    return name
-
-
-def _text(frame: pd.DataFrame, options: Namespace, name: str) -> str:
+def _text(frame: pd.DataFrame, options: Namespace, form: str) -> str:
     """The table and, if requested, the comparisons with a value and with published numbers."""
     rows, columns = arrange(frame, options.rows, options.columns)
     table = tabulate(frame, rows, columns, options.metric, options.spread)
@@ -97,16 +83,13 @@ def _text(frame: pd.DataFrame, options: Namespace, name: str) -> str:
     if options.compare:
         from gnn_depth.reports.comparison import compare  # SciPy is slow to import
 
-        axis_called, known = partial(full_name, frame), partial(known_labels, frame)
-        chosen = chosen_values("--compare", [options.compare], axis_called, known)
-        ((axis, (base, *others)),) = chosen.items()
-        if others:
-            raise UsageError(f"--compare takes one value, AXIS=VALUE, not {options.compare!r}.")
+        name, _, base = options.compare.partition("=")
+        axis = full_name(frame, name)
         rows_of_csv = compare(table, axis, base, options.ratio)
         sheets.append(comparison_sheet(rows_of_csv, table.metric, f"{axis}={base}"))
-    if name == "csv":
-        return str(rows_of_csv.to_csv(index=False, lineterminator="\n"))
     if options.published:
         published = read_published(options.published, table.metric)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
-    return WRITERS[name](sheets)
+    if form == "csv":  # the runs themselves, or the lines of the comparison
+        return str(rows_of_csv.to_csv(index=False, lineterminator="\n"))
+    return WRITERS[form](sheets)

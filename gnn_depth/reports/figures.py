@@ -18,13 +18,18 @@ from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_curves, read_measures
-from gnn_depth.reports.published import Published, compare_published
+from gnn_depth.reports.published import compare_published, read_published
 from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
-from gnn_depth.reports.table import SPREADS, Spread, t_half_width, tabulate
+from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
 
 FORMATS = (".png", ".pdf", ".svg")
-WHEN = ("both", "start", "end")
+# Of the lines and the band of the figure of layers.
+WHEN = {
+    "both": "Medians. Dotted, open: start of training; filled: end; band: during training.",
+    "start": "Medians at the first measured step; band: all seeds.",
+    "end": "Medians at the last measured step; band: all seeds.",
+}
 # Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 MARKERS = "os^DvPX*"
@@ -66,19 +71,18 @@ def group(
     """
     panels = settings.full_names(frame, panel or ())
     lines = settings.full_names(frame, line or ())
-    taken = [*used, *panels, *lines]
-    if len(set(taken)) < len(taken):
-        raise ReportError(f"an axis is used twice, for x, panels or lines: {', '.join(taken)}.")
     # What varies and has no use of its own must be told apart, not averaged.
+    taken = [*used, *panels, *lines]
     rest = tuple(name for name in settings.varying_axes(frame) if name not in taken)
     if line is None:
         lines = rest
     elif panel is None:
         panels = rest
+    names = list(map(words, (*panels, *lines)))
     groups = settings.grouped(frame, (*panels, *lines), remedy)
     found = []
     for labels in settings.in_order(groups):
-        named = list(map("=".join, zip(map(words, (*panels, *lines)), labels, strict=True)))
+        named = list(map("=".join, zip(names, labels, strict=True)))
         # The values of the panels' axes come first, then those of the lines'.
         title, name = ", ".join(named[: len(panels)]), ", ".join(named[len(panels) :])
         found.append((title, name, groups[labels]))
@@ -107,19 +111,18 @@ class Picture:
         titles = list(dict.fromkeys(title for title, *_ in groups))
         columns = {1: 1, 2: 2, 4: 2}.get(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
-        width = min(COLUMN * columns, PAGE)
-        self.figure = Figure(figsize=(width, rows * HEIGHT), layout="constrained")
+        width, height = min(COLUMN * columns, PAGE), rows * HEIGHT
+        self.figure = Figure(figsize=(width, height), layout="constrained")
         grid = self.figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for spare in grid[len(titles) :]:
             spare.remove()
         self.panels: dict[str, Axes] = dict(zip(titles, grid, strict=False))
         for place, (title, axes) in enumerate(self.panels.items()):
-            axes.set_title(textwrap.fill(title, int(LETTERS * width / columns)))
+            axes.set_title(filled(title, width / columns))
             # The lowest of each column has numbers, also above a gap in the last row.
             axes.tick_params(labelbottom=place + columns >= len(titles))
         self.figure.supxlabel(xlabel, size="medium")
-        height = int(LETTERS * rows * HEIGHT)
-        self.figure.supylabel(textwrap.fill(ylabel, height), size="medium", ha="center")
+        self.figure.supylabel(filled(ylabel, height), size="medium", ha="center")
         self.first: Axes = grid[0]
         if xlabel in ("step", "layer", "epoch"):
             self.first.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
@@ -136,14 +139,9 @@ class Picture:
             "linestyle": DASHES[style % len(DASHES)],
         }
 
-    def line(self, title: str, label: str, y: pd.Series, is_open: bool = False) -> None:
-        """A line over the index of its values, with markers at some of its points.
-
-        An open one is dotted, and not in the legend.
-        """
-        look = self.look(label) | {"markevery": max(1, len(y) // 8)}
-        if is_open:
-            look |= {"linestyle": ":", "markerfacecolor": "white", "label": None}
+    def line(self, title: str, name: str, y: pd.Series, **other: Any) -> None:
+        """A line over the index of its values, with markers at some of its points."""
+        look = self.look(name) | {"markevery": max(1, len(y) // 8)} | other
         self.panels[title].plot(y.index, y, **look)
 
     def band(self, title: str, label: str, low: pd.Series, high: pd.Series) -> None:
@@ -154,53 +152,42 @@ class Picture:
     def colour_bar(self, drawn: Any, label: str) -> None:
         """The scale of the colours of all panels."""
         bar = self.figure.colorbar(drawn, ax=list(self.panels.values()))
-        bar.set_label(textwrap.fill(label, int(LETTERS * self.figure.get_figheight())))
+        bar.set_label(filled(label, self.figure.get_figheight()))
 
-    def finish(
-        self,
-        title: str = "",
-        caption: str | None = None,
-        log: Collection[str] | None = None,
-        size: tuple[float, float] | None = None,
-    ) -> None:
-        """Add the legend and the caption, once.
+    def finish(self, title: str = "", log: Collection[str] | None = None) -> None:
+        """Add the heading, the legend and the caption, once.
 
         Args:
             title: Heading.
-            caption: Text below the figure, in place of its own.
             log: The logarithmic axes, ``x`` and ``y``; None leaves both as they are.
-            size: Width and height in inches, without legend and caption.
         """
         with matplotlib.rc_context(RC):
             if log is not None:
                 scales = ("linear", "log")
                 self.first.set(xscale=scales["x" in log], yscale=scales["y" in log])
-            if size is not None:
-                self.figure.set_size_inches(size)
-            letters = int(LETTERS * self.figure.get_figwidth())
-            self.figure.suptitle(textwrap.fill(title, letters))
+            width = self.figure.get_figwidth()
+            self.figure.suptitle(filled(title, width))
             handles: dict[str, Any] = {}
             for axes in self.panels.values():
-                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                    handles.setdefault(label, handle)
+                of_panel, labels = axes.get_legend_handles_labels()
+                handles |= dict(zip(labels, of_panel, strict=True))
             # Both are below the figure, in the tight box of what is saved.
-            legend = self.figure.legend(
-                handles.values(),
-                handles,
-                loc="upper center",
-                bbox_to_anchor=(0.5, 0),
-                borderaxespad=0,
-                ncols=max(1, letters // max(map(len, [*handles, "        "]))),
-            )
-            if caption is None:
-                caption = " ".join(self.notes)
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
+            columns = max(1, int(LETTERS * width) // max(map(len, [*handles, "        "])))
+            legend = self.figure.legend(handles.values(), handles, ncols=columns, **place)
             low = -legend.get_window_extent().height / self.figure.bbox.height
-            self.figure.text(0.5, low, textwrap.fill(caption, letters), va="top", ha="center")
+            caption = filled(" ".join(self.notes), width)
+            self.figure.text(0.5, low, caption, va="top", ha="center")
 
     def save(self, path: Path) -> None:
         """Write the figure into a file, whose suffix is the format."""
         with matplotlib.rc_context(RC):
             self.figure.savefig(path, dpi=200, bbox_inches="tight", pad_inches=0.03)
+
+
+def filled(text: str, inches: float) -> str:
+    """A text in lines of a width."""
+    return textwrap.fill(text, int(LETTERS * inches))
 
 
 def draw(kind: str, frame: pd.DataFrame, **options: Any) -> Picture:
@@ -239,26 +226,26 @@ def depth(
     panel: Sequence[str] = (),
     metric: str | None = None,
     spread: Spread = "std",
-    published: Sequence[Published] = (),
+    published: str | None = None,
 ) -> Picture:
     """Mean over seeds of a metric against an axis, with bars for its spread.
 
-    Published numbers are open markers in the colour of the line that they compare with. Numbers
-    near to one another, such as 2, 4, 8, ..., 128, get a logarithmic axis.
+    Published numbers, from a file, are open markers in the colour of the line that they compare
+    with. Numbers near to one another, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
     metric = metric or settings.main_metric(with_result(frame))
     if x == "depth" and x not in map(settings.last_part, settings.settings(frame)):
         x = "num_layers"
     across = settings.full_name(frame, x)
-    (values,) = zip(*settings.in_order(zip(frame[across].map(label))), strict=True)
-    places = np.array(list(map(settings.number, values)), dtype=float)  # None becomes NaN
-    has_names = np.isnan(places).any()
-    if has_names:
-        places = np.arange(1.0, 1 + len(values))
+    values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
+    numbers = list(map(settings.number, values))
+    has_names = None in numbers
+    places = np.arange(1.0, 1 + len(values)) if has_names else np.array(numbers, float)
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
     factor = scale(metric)
+    known = read_published(published, metric) if published else []
     counts = []
     for title, name, runs in groups:
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
@@ -272,7 +259,7 @@ def depth(
         mean = np.array([cell.mean for cell in cells])
         counts += [cell.n for cell in cells]
         picture.panels[title].errorbar(at, factor * mean, factor * half, **look)
-        for one in compare_published(table, published):
+        for one in compare_published(table, known):
             # The table has the whole citation.
             source = one.published.source.split(",")[0]
             look |= {"label": f"{name}, {source}".removeprefix(", ")}
@@ -283,8 +270,13 @@ def depth(
         picture.first.set_xscale("log")
     picture.first.set_xticks(places, values)
     picture.first.set_xticks([], minor=True)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
+    picture.notes = [over_seeds(counts, spread)]
     return picture
+
+
+def over_seeds(counts: Collection[int], spread: Spread) -> str:
+    """The sentence of the caption about means of these numbers of runs."""
+    return f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."
 
 
 def convergence(
@@ -292,9 +284,8 @@ def convergence(
     tag: str | None = None,
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
-    spread: Spread = "std",
 ) -> Picture:
-    """Mean over seeds of a column of ``metrics.csv`` in every epoch, with a band for its spread.
+    """Mean over seeds of a column of ``metrics.csv`` in every epoch; the band is the deviation.
 
     A line ends where the first of its runs finished, because a mean jumps where a run drops out. A
     diverged run counts up to the epoch in which it diverged.
@@ -311,18 +302,13 @@ def convergence(
         last = table.apply(pd.Series.last_valid_index).dropna()
         finished = last[results["status"].reindex(last.index) == "finished"]
         # The run that finished first ends the line; where none finished, that diverged first.
-        if len(finished):
-            last = finished
-        if len(last):
-            table = table.loc[: last.min()]
+        end = (finished if len(finished) else last).min()
+        table = table.loc[:end]
         counts.append(table.shape[1])
         mean, half = table.mean(axis=1), table.std(axis=1)
-        if spread == "ci":
-            # Of a single run the deviation is NaN, whatever it is divided by.
-            half = t_half_width(half, table.count(axis=1).clip(lower=2))
         picture.line(title, name, mean)
         picture.band(title, name, mean - half, mean + half)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
+    picture.notes = [over_seeds(counts, "std")]
     return picture
 
 
@@ -336,16 +322,6 @@ def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:
     if not found:
         raise ReportError("no run has a value to draw.")
     return found
-
-
-def chosen_measures(wanted: str | Sequence[str], most: int) -> list[str]:
-    """The names of measures, as many as a figure shows."""
-    if isinstance(wanted, str):
-        wanted = [wanted]
-    names = list(wanted) or ["(none given)"]
-    if len(names) > most:
-        raise ReportError(f"this figure shows at most {most}, not {', '.join(names)}.")
-    return names
 
 
 def axis_label(values: pd.DataFrame) -> str:
@@ -362,17 +338,15 @@ def measured(
 ) -> tuple[Groups, pd.DataFrame, list[str]]:
     """The values of a measure in every group of runs that has it, all values, and notes on them."""
     results = with_result(frame)
-    values = read_measures(results, *chosen_measures(measure, 1))
+    (name,) = [measure] if isinstance(measure, str) else measure
+    values = read_measures(results, name)
     groups = of_groups(group(results, panel, line), values)
     counts = []
     early = 0
     for *_, mine in groups:
-        runs = mine.groupby("run")
-        if runs["layer"].unique().map(tuple).nunique() > 1:
-            folders = ", ".join(results["folder"].loc[list(runs.groups)])
-            raise ReportError(f"the layers of these runs differ, not only the seed: {folders}.")
-        counts.append(len(runs))
-        early += int((runs["step"].max() < mine["step"].max()).sum())
+        ends = mine.groupby("run")["step"].max()
+        counts.append(len(ends))
+        early += int((ends < ends.max()).sum())
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
     notes = [f"Over seeds, {settings.n_of(counts)}."]
     for what, count in (
@@ -392,7 +366,9 @@ def of_layers(values: pd.DataFrame) -> pd.Series:
 
 
 def heatmap(
-    frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None
+    frame: pd.DataFrame,
+    measure: str | Sequence[str] = "(none given)",
+    panel: Sequence[str] | None = None,
 ) -> Picture:
     """A measure at every layer and step, the median over seeds.
 
@@ -424,7 +400,7 @@ def heatmap(
 
 def layers(
     frame: pd.DataFrame,
-    measure: Sequence[str] = (),
+    measure: str | Sequence[str] = "(none given)",
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     when: str = "both",
@@ -434,33 +410,29 @@ def layers(
     The lines are medians over seeds. The band covers all of them, at all steps or at the only one
     that is shown.
     """
-    texts = {
-        "both": "Medians. Dotted, open: start of training; filled: end; band: during training.",
-        "start": "Medians at the first measured step; band: all seeds.",
-        "end": "Medians at the last measured step; band: all seeds.",
-    }
-    if when not in texts:
-        raise ReportError(unknown("time", when, texts))
+    if when not in WHEN:
+        raise ReportError(unknown("time", when, WHEN))
     groups, values, notes = measured(frame, measure, panel, line)
     picture = Picture(groups, "layer", axis_label(values))
-    picture.notes = [texts[when], *notes]
+    picture.notes = [WHEN[when], *notes]
+    start: dict[str, Any] = {}
+    if when == "both":
+        start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
     for title, name, mine in groups:
-        shown = mine
-        if when != "both":
-            shown = at_edge(mine, "step", when)
+        shown = mine if when == "both" else at_edge(mine, "step", when)
         # An edge at infinity would hide the rest.
         finite = of_layers(shown).replace([-math.inf, math.inf], math.nan).groupby("layer")
         picture.band(title, name, finite.min(), finite.max())
-        for edge in ("start", "end"):
+        for edge, look in (("start", start), ("end", {})):
             if when in (edge, "both"):
                 median = of_layers(at_edge(mine, "step", edge)).groupby("layer").median()
-                picture.line(title, name, median, is_open=when == "both" and edge == "start")
+                picture.line(title, name, median, **look)
     return picture
 
 
 def history(
     frame: pd.DataFrame,
-    measure: Sequence[str] = (),
+    measure: str | Sequence[str] = "(none given)",
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     layers: Sequence[int] = (),
@@ -503,40 +475,32 @@ def scatter(
     The metric gives the colour, white if a run has none. Each measure is taken at the layer that
     its signal reaches last: the first one for gradients, the last one for others.
     """
-    metric = metric or settings.main_metric(frame)
-    if metric not in frame.attrs["metrics"]:
-        raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
-    points = pd.DataFrame({"run": results.index}, index=results.index)
-    for name in chosen_measures(measure, 2):
+    metric = metric or settings.main_metric(results)
+    found = {}
+    for name in [measure] if isinstance(measure, str) else measure:
         values = read_measures(results, name)
-        edge = "end"
-        if "grad" in name:
-            edge = "start"
+        edge, where = ("start", "first") if "grad" in name else ("end", "last")
         at = at_edge(at_edge(values, "step", "end"), "layer", edge)
-        of_run = at.groupby("run")["value"].mean()
-        where = {"start": "first", "end": "last"}[edge]
-        points.insert(points.shape[1], f"{axis_label(values)}, {where} layer", of_run, True)
-    colour = scale(metric) * results[metric].astype(float)
-    points.insert(points.shape[1], metric_words(metric), colour, True)
+        found[f"{axis_label(values)}, {where} layer"] = at.groupby("run")["value"].mean()
+    found[metric_words(metric)] = scale(metric) * results[metric].astype(float)
+    points = pd.DataFrame(found, index=results.index).assign(run=results.index)
     # Without a remedy: nothing is averaged.
     groups = of_groups(group(results, panel, line, remedy=None), points)
-    picture = Picture(groups, points.columns[1], points.columns[2])
-    name, low, high = colour_scale(colour.to_numpy(), around_zero=False)
+    xlabel, ylabel = list(found)[:2]
+    picture = Picture(groups, xlabel, ylabel)
+    name, low, high = colour_scale(points[metric_words(metric)].to_numpy(), around_zero=False)
     colours = matplotlib.colormaps[name].with_extremes(bad="white")
+    shown = {"vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
     for title, name, mine in groups:
         look = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
-        x, y, c = mine.iloc[:, 1], mine.iloc[:, 2], mine.iloc[:, -1]
         axes = picture.panels[title]
-        dots = axes.scatter(
-            x, y, c=c, cmap=colours, vmin=low, vmax=high, plotnonfinite=True, **look
-        )
+        x, y, colour = mine[xlabel], mine[ylabel], mine[metric_words(metric)]
+        dots = axes.scatter(x, y, c=colour, **shown, **look)
         axes.scatter([], [], color="0.6", label=name, **look)  # in the legend
     picture.colour_bar(dots, metric_words(metric))
-    hidden = int((~np.isfinite(points.iloc[:, 1] + points.iloc[:, 2])).sum())
-    picture.notes = ["A point is a run at its last measured step."]
-    if hidden:
-        picture.notes.append(f"Not drawn, because a value is not finite: {hidden} runs.")
+    hidden = (~np.isfinite(points[[xlabel, ylabel]])).any(axis=1).sum()
+    picture.notes = [f"A point is a run at its last measured step. Not finite: {hidden}."]
     return picture
 
 

@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import get_args
 
-import numpy as np
 import pandas as pd
 
 from gnn_depth.measurements import printable
 from gnn_depth.registry import first_of
-from gnn_depth.reports.load import at_edge, read_measures
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
     Labels,
     counted,
-    grouped,
     is_percent,
     last_part,
     metric_words,
@@ -260,35 +257,3 @@ def agreement_sheet(
     names = [*short_words(table.names), "ours", "published", "difference", "agreement"]
     frame = pd.DataFrame(lines, columns=names)
     return Sheet(frame, len(table.names), notes, "Compared with published numbers")
-
-
-def measures_sheet(
-    frame: pd.DataFrame, axes: Labels, names: Sequence[str], when: str = "start"
-) -> Sheet:
-    r"""Measures of runs in their first and in their last layer, as geometric means over seeds.
-
-    Args:
-        frame: Runs, as ``read_runs`` returns them.
-        axes: Names of the axes whose labels tell the lines apart.
-        names: Names of the measures.
-        when: ``start`` for the first measured step, ``end`` for the last one.
-    """
-    groups = grouped(frame, axes, None)
-    lines = {labels: list(labels) for labels in groups}
-    for name in names:
-        values = read_measures(frame, name)
-        if not values.attrs["log10"]:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values["value"] = np.log10(values["value"])
-        values = at_edge(values, "step", when)
-        for labels, runs in groups.items():
-            mine = values[values["run"].isin(runs.index)]
-            texts = []
-            for which in ("start", "end"):
-                mean = 10 ** at_edge(mine, "layer", which)["value"].mean(skipna=False)
-                texts.append(ABSENT if math.isnan(mean) else f"{mean:.2g}")
-            lines[labels].append(" -> ".join(texts))
-    columns = [*short_words(axes), *(name.replace("_", " ") for name in names)]
-    note = f"First layer -> last layer, at the {when} of training."
-    table = pd.DataFrame(lines.values(), columns=columns)
-    return Sheet(table, len(axes), [note], "Measures of layers")

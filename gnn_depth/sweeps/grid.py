@@ -18,7 +18,6 @@ Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]
 # The labels of an axis, each of which stands for some settings.
 Axis: TypeAlias = dict[Label, Settings]
-Where: TypeAlias = tuple[str | int, ...]
 Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
@@ -26,18 +25,13 @@ KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
 SECTIONS_OF_RUNS = ("data", "model", "trainer")
 RULE_KEYS = ("when", "set", "skip")
 SEARCH_KEYS = ("options", "trials", "sampler", "seed")
-RANGE_KEYS = ("low", "high", "log")
 SAMPLERS = ("tpe", "random")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
-MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were forgotten
+MOST_RUNS = 100_000  # all are resolved before the first one starts
 
 
 class GridError(ValueError):
-    """A grid file is invalid; ``where`` are the keys that lead to the mistake."""
-
-    def __init__(self, message: str, where: Where = ()) -> None:
-        super().__init__(message)
-        self.where = where
+    """A grid file is invalid."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class Rule:
     ``when`` gives the matching labels of each axis.
     """
 
-    when: dict[str, tuple[Label, ...]]
+    when: dict[str, list[Label]]
     settings: Settings
     skip: bool
 
@@ -79,16 +73,6 @@ class SearchedOption:
     values: Axis
     distribution: "BaseDistribution"
 
-    def label_of(self, drawn: Any) -> Label:
-        """The value that is used for one that Optuna drew: a number has four digits."""
-        if drawn in self.values or not isinstance(drawn, float):
-            return drawn
-        low, high = self.values
-        return min(max(float(f"{drawn:.4g}"), low), high)  # type: ignore[type-var]
-
-    def settings(self, label: Label) -> Settings:
-        return self.values.get(label, {self.name: label})
-
 
 @dataclass(frozen=True)
 class Search:
@@ -106,19 +90,17 @@ class Search:
     sampler: str
     seed: int
 
-    def combined(self, combination: Combination, labels: Mapping[str, Label]) -> Combination:
-        """A combination of the axes with values of the searched options, which come last."""
-        settings = [option.settings(labels[option.name]) for option in self.options]
-        return Combination({**combination.labels, **labels}, (*combination.settings, *settings))
-
-    def examples(self) -> list[dict[str, Label]]:
-        """Settings that have each end of a range and each choice at least once."""
-        first = {option.name: next(iter(option.values)) for option in self.options}
-        found = [first]
+    def combined(self, combination: Combination, drawn: Mapping[str, Label]) -> Combination:
+        """A combination of the axes with values of the searched options, which come last; numbers
+        that Optuna drew have four digits."""
+        labels, settings = dict(combination.labels), list(combination.settings)
         for option in self.options:
-            for label in list(option.values)[1:]:
-                found.append({**first, option.name: label})
-        return found
+            label = drawn[option.name]
+            if isinstance(label, float) and label not in option.values:
+                label = float(f"{label:.4g}")
+            labels[option.name] = label
+            settings.append(option.values.get(label, {option.name: label}))
+        return Combination(labels, tuple(settings))
 
 
 @dataclass(frozen=True)
@@ -133,6 +115,11 @@ class Grid:
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
     search: Search | None = None  # of settings for every combination
+
+    def __post_init__(self) -> None:
+        count = math.prod(map(len, self.axes.values())) * len(self.seeds)
+        if count > MOST_RUNS:
+            raise GridError(f"a grid has at most {MOST_RUNS:,} runs, not {count:,}.")
 
     def combinations(self) -> Iterator[Combination]:
         """Every combination that no rule skips."""
@@ -205,238 +192,189 @@ def covers(name: str, option: str) -> bool:
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
-    section = _section(content, KEYS, ())
+    section = _section("a grid", content, KEYS)
     axes = {}
-    for key, values in _checked(dict, section.get("axes"), ("axes",)).items():
-        axes[key] = _axis(key, values, ("axes", key))
-    base = section.get("base") or []
-    files = base if isinstance(base, list) else [base]
-    if not all(isinstance(file, str) for file in files):
-        raise GridError(f"base names config files, not {base!r}.", ("base",))
-    rules = []
-    for place, rule in enumerate(_checked(list, section.get("rules"), ("rules",))):
-        rules.append(_rule(rule, axes, ("rules", place)))
+    for key, values in _checked(dict, section.get("axes"), "axes").items():
+        axes[key] = _axis(key, values)
+    files = section.get("base") or []
+    if isinstance(files, str):
+        files = [files]
+    if not all(isinstance(file, str) for file in _checked(list, files, "base")):
+        raise GridError(f"base names config files, not {files!r}.")
+    own = section.get("name") or name
+    if not isinstance(own, str) or {"/", "..", ARCHIVE} & set(PurePath(own).parts):
+        raise GridError(f"name is that of a folder among all runs, not {ARCHIVE!r}, nor {own!r}.")
+    rules = [_rule(rule, axes) for rule in _checked(list, section.get("rules"), "rules")]
     seeds = _seeds(section.get("seeds", 1))
+    per_seed = _per_seed(section.get("per_seed"), seeds)
     search = None
     if "search" in section:
         search = _search(section["search"], axes)
-    grid = Grid(
-        _name(section.get("name") or name),
-        tuple(files),
-        axes,
-        seeds,
-        tuple(rules),
-        _per_seed(section.get("per_seed"), seeds),
-        search,
-    )
+    grid = Grid(own, tuple(files), axes, seeds, tuple(rules), per_seed, search)
     if next(grid.combinations(), None) is None:
-        raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
+        raise GridError("the grid is empty: its rules skip every combination.")
     return grid
 
 
 def _search(content: object, axes: Mapping[str, Axis]) -> Search:
     """Read the section ``search`` of a grid file with these axes."""
-    where = ("search",)
-    section = {"seed": 0, "sampler": "tpe", **_section(content, SEARCH_KEYS, where)}
+    section = {"seed": 0, "sampler": "tpe", **_section("search", content, SEARCH_KEYS)}
     options = []
-    for name, values in _checked(dict, section.get("options"), (*where, "options")).items():
-        here = (*where, "options", name)
+    for name, values in _checked(dict, section.get("options"), "options").items():
         if name in axes:
-            raise GridError(f"{name} is searched and an axis: it can be one of them.", here)
-        options.append(_searched(name, values, here))
+            raise GridError(f"{name} is searched and an axis: it can be one of them.")
+        options.append(_searched(name, values))
     if not options:
         raise GridError(
-            "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}.", where
+            "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}."
         )
     for key, least in (("trials", 1), ("seed", 0)):
         number = section.get(key)
         if type(number) is not int or number < least:
-            raise GridError(
-                f"search needs {key}, a whole number from {least}, not {number!r}.", (*where, key)
-            )
+            raise GridError(f"search needs {key}, a whole number from {least}, not {number!r}.")
     if section["sampler"] not in SAMPLERS:
-        said = unknown("sampler", str(section["sampler"]), SAMPLERS)
-        raise GridError(said, (*where, "sampler"))
+        raise GridError(unknown("sampler", str(section["sampler"]), SAMPLERS))
     return Search(tuple(options), section["trials"], section["sampler"], section["seed"])
 
 
-def _searched(name: Any, values: object, where: Where) -> SearchedOption:
+def _searched(name: Any, values: object) -> SearchedOption:
     from optuna import distributions
 
     if isinstance(values, list):
-        axis = _axis(name, values, where)
+        axis = _axis(name, values)
         return SearchedOption(name, axis, distributions.CategoricalDistribution(list(axis)))
-    section = _section(values, RANGE_KEYS, where)
+    section = _checked(dict, values, name)
     kind: Any = distributions.FloatDistribution
     if type(section.get("low")) is type(section.get("high")) is int:  # 0 to 0.8 are no integers
         kind = distributions.IntDistribution
     try:
         drawn = kind(**section)
-        if not math.isfinite(drawn.high - drawn.low):
-            raise ValueError("both are finite")
     except (TypeError, ValueError) as error:
-        raise GridError(
-            f"{name} is searched in a list, or from low to high: {error}", where
-        ) from error
-    return SearchedOption(name, _axis(name, [drawn.low, drawn.high], where), drawn)
+        raise GridError(f"{name} is searched in a list, or from low to high: {error}") from error
+    return SearchedOption(name, _axis(name, [drawn.low, drawn.high]), drawn)
 
 
 def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:
     """The options of each seed, from a list of values for each option."""
-    lists = _settings(options, ("per_seed",))
-    for name, values in lists.items():
+    found: dict[int, Settings] = {}
+    for name, values in _settings(options, "per_seed").items():
         if not isinstance(values, list) or len(values) != len(seeds):
             raise GridError(
                 f"per_seed has a value for each of the {len(seeds)} seeds, as in data.split: "
-                f"[0, 1, 2], not {name}: {values!r}.",
-                ("per_seed", name),
+                f"[0, 1, 2], not {name}: {values!r}."
             )
-    if not lists:
-        return {}
-    rows = zip(*lists.values(), strict=True)
-    return {seed: dict(zip(lists, row, strict=True)) for seed, row in zip(seeds, rows, strict=True)}
+        for seed, value in zip(seeds, values, strict=True):
+            found.setdefault(seed, {})[name] = value
+    return found
 
 
-def _name(name: object) -> str:
-    if isinstance(name, str):
-        path = PurePath(name)
-        if path.parts and not path.is_absolute() and not {"..", ARCHIVE} & set(path.parts):
-            return name
-    raise GridError(
-        f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.", ("name",)
-    )
-
-
-def _axis(name: Any, values: Any, where: Where) -> Axis:
-    if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
-        raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
-    if name in COLUMNS:
+def _axis(name: Any, values: Any) -> Axis:
+    if not isinstance(name, str) or "=" in name or name in COLUMNS:
         raise GridError(
-            f"an axis cannot be called {name!r}: every table of results has a column of that name.",
-            where,
+            f"an axis cannot be called {name!r}: its name is text without '=', and none of the "
+            "columns that every table of results has."
         )
-    if isinstance(values, list):
-        pairs = [(_label(value, where), _settings({name: value}, where)) for value in values]
+    if isinstance(values, list):  # of the option that the axis is called by
+        pairs = [(_label(value), {name: value}) for value in values]
     elif not isinstance(values, dict):
         raise GridError(
             f"axis {name!r} is a list of values, or labels with their settings, or options with "
-            f"equally long lists, not {values!r}.",
-            where,
+            f"equally long lists, not {values!r}."
         )
     elif all(isinstance(value, list) for value in values.values()):
-        pairs = _together(values, where)
+        # Options that change together; the values of the first are the labels.
+        counts = {key: len(value) for key, value in values.items()}
+        if len(set(counts.values())) > 1:
+            raise GridError(f"options that change together need equally many values: {counts}.")
+        rows = zip(*values.values(), strict=True)
+        pairs = [(_label(row[0]), dict(zip(values, row, strict=True))) for row in rows]
     else:
-        pairs = [(label, _settings(value, (*where, label))) for label, value in values.items()]
+        pairs = list(values.items())
     if not pairs:
-        raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
-    axis = dict(pairs)
-    texts = {as_written(label) for label in axis}
+        raise GridError(f"the grid is empty: axis {name!r} has no values.")
+    axis = {label: _settings(settings, f"axis {name!r}") for label, settings in pairs}
     # 1, 1.0 and true have texts of their own, and are one key in Python.
-    if len(texts) < len(pairs):
+    if len(set(map(as_written, axis))) < len(pairs):
         raise GridError(
             f"axis {name!r} has a value twice, or values that are equal, as 1, 1.0 and true are: "
-            "give each a label, as in one: {OPTION: 1}.",
-            where,
+            "give each a label, as in one: {OPTION: 1}."
         )
-    if not all(map(_is_line, texts)):
-        raise GridError(f"a label of axis {name!r} is no line of text: {sorted(texts)}.", where)
     return axis
 
 
-def _together(options: dict[str, list[Any]], where: Where) -> list[tuple[Label, Settings]]:
-    """Options that change together; the values of the first are the labels."""
-    counts = {key: len(values) for key, values in options.items()}
-    if len(set(counts.values())) > 1:
-        raise GridError(f"options that change together need equally many values: {counts}.", where)
-    pairs = []
-    for row in zip(*options.values(), strict=True):
-        settings = dict(zip(options, row, strict=True))
-        pairs.append((_label(row[0], where), _settings(settings, where)))
-    return pairs
-
-
-def _is_line(text: str) -> bool:
-    return text.isprintable() and bool(text.strip())
-
-
-def _label(value: Any, where: Where) -> Label:
+def _label(value: Any) -> Label:
     if isinstance(value, list):
-        return "+".join(as_written(_label(item, where)) for item in value) or "[]"
+        return "+".join(as_written(_label(item)) for item in value) or "[]"
     if not isinstance(value, dict):
         return value
     if not isinstance(value.get("name"), str):
         raise GridError(
-            f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.",
-            where,
+            f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}."
         )
     # a part with its options
     rest = [f"{key}={as_written(item)}" for key, item in value.items() if key != "name"]
     return " ".join([value["name"], *rest])
 
 
-def _settings(value: object, where: Where) -> Settings:
+def _settings(value: object, of: str) -> Settings:
     if isinstance(value, str) and value.endswith((".yaml", ".yml")):
         return {"config": value}
-    settings = _checked(dict, value, where)
+    settings = _checked(dict, value, of)
     for key in settings:
         if not isinstance(key, str) or "=" in key:  # it would carry a value already
-            raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
+            raise GridError(f"an option is called by a word without '=', not {key!r}.")
     if "seed_everything" in settings:
-        raise GridError(
-            "the seeds of a grid belong under its key `seeds`, not `seed_everything`.", where
-        )
+        raise GridError("the seeds of a grid belong under its key `seeds`, not `seed_everything`.")
     if not isinstance(settings.get("config", ""), str):
-        raise GridError(f"config names a config file, not {settings['config']!r}.", where)
+        raise GridError(f"config names a config file, not {settings['config']!r}.")
     return settings
 
 
-def _rule(content: object, axes: Mapping[str, Axis], where: Where) -> Rule:
-    rule = _section(content, RULE_KEYS, where)
+def _rule(content: object, axes: Mapping[str, Axis]) -> Rule:
+    rule = _section("a rule", content, RULE_KEYS)
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
-            "a rule has `when` and either `set`, options with their values, or `skip: true`.", where
+            "a rule has `when` and either `set`, options with their values, or `skip: true`."
         )
     when = {}
-    for name, labels in _checked(dict, rule.get("when"), (*where, "when")).items():
-        here = (*where, "when", name)
+    for name, labels in _checked(dict, rule.get("when"), "when").items():
         if name not in axes:
-            raise GridError(unknown("axis", str(name), axes), here)
+            raise GridError(unknown("axis", str(name), axes))
         listed = labels if isinstance(labels, list) else [labels]
-        when[name] = tuple(_label(label, here) for label in listed)
+        when[name] = [_label(label) for label in listed]
         for label in when[name]:
             if label not in axes[name]:
                 known = map(as_written, axes[name])
-                raise GridError(unknown(f"value of axis {name!r}", as_written(label), known), here)
-    return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
+                raise GridError(unknown(f"value of axis {name!r}", as_written(label), known))
+    return Rule(when, _settings(rule.get("set"), "set"), "skip" in rule)
 
 
 def _seeds(seeds: object) -> tuple[int, ...]:
-    if type(seeds) is int and 0 < seeds <= MOST_SEEDS:  # True is an int too
+    if type(seeds) is int and 0 < seeds <= MOST_RUNS:  # True is an int too
         return tuple(range(seeds))
-    if isinstance(seeds, list) and all(type(seed) is int for seed in seeds):
-        in_range = all(0 <= seed <= LARGEST_SEED for seed in seeds)
-        if seeds and in_range and len(set(seeds)) == len(seeds):
+    if isinstance(seeds, list) and seeds:
+        in_range = all(type(seed) is int and 0 <= seed <= LARGEST_SEED for seed in seeds)
+        if in_range and len(set(seeds)) == len(seeds):
             return tuple(seeds)
     raise GridError(
-        f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to "
-        f"{LARGEST_SEED}, not {seeds!r}.",
-        ("seeds",),
+        f"seeds must be a number up to {MOST_RUNS}, or a list of different ones from 0 to "
+        f"{LARGEST_SEED}, not {seeds!r}."
     )
 
 
-def _section(content: object, known: Sequence[str], where: Where) -> dict[str, Any]:
+def _section(of: str, content: object, known: Sequence[str]) -> dict[str, Any]:
     """A mapping that has none but the known keys."""
-    section = _checked(dict, content, where)
+    section = _checked(dict, content, of)
     for key in section:
         if key not in known:
-            raise GridError(unknown("key", str(key), known), (*where, key))
+            raise GridError(unknown(f"key of {of}", str(key), known))
     return section
 
 
-def _checked(kind: type[Kind], value: object, where: Where) -> Kind:
+def _checked(kind: type[Kind], value: object, of: str) -> Kind:
     """A value of a kind, an empty one for null."""
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise GridError(f"{where[-1]} must be {KINDS[kind]}, not {value!r}.", where)
+        raise GridError(f"{of} must be {KINDS[kind]}, not {value!r}.")
     return value

@@ -52,10 +52,23 @@ class Plan:
         return len(self.runs)
 
     def begin(self, force: bool) -> None:
-        """Refuse results of another version; ``force`` archives these and those of the plan."""
-        if force:
-            self.archive()
-        self.store.check_version(__version__)
+        """Refuse results of another version, in which the same config may give other numbers;
+        ``force`` archives these and those of the plan."""
+        planned = {run.key.identity for run in self.runs}
+        for identity, record in self.store.records().items():
+            is_other = record.is_result and record.version != __version__
+            if is_other and not force:
+                raise StoreError(
+                    f"{str(self.store.folder)!r} has results of gnn-depth {record.version}, and "
+                    f"this is {__version__}.\nChoose another folder with --root, or --force to "
+                    "archive them and run everything again."
+                )
+            if not force or not (is_other or identity in planned):
+                continue
+            with self.store.claim(identity) as mine:
+                if not mine:
+                    raise StoreError(f"another process works on {record.folder}; stop it first.")
+                self.store.archive(record.folder)
 
     def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
         """Further runs, given what came of those before, by identity; a grid has none."""
@@ -65,16 +78,20 @@ class Plan:
         """Lines about the best setting of a search."""
         return []
 
-    def found(self) -> list[Record]:
-        """The records of this plan's runs."""
+    def states(self) -> dict[str, Counter[str]]:
+        """The number of runs in each state, for every group."""
         records = self.store.records()
-        found = [records.get(run.key.identity) for run in self.runs]
-        return [record for record in found if record]
+        found: dict[str, Counter[str]] = {}
+        for run in self.runs:
+            record = records.get(run.key.identity)
+            state = "to run" if record is None else record.status
+            found.setdefault(run.key.group, Counter())[state] += 1
+        return found
 
     def state(self) -> str:
-        """The number of runs in each state: ``3 finished, 1 failed``."""
-        states = self._states(self.runs)
-        states[pending(None)] += self.size - len(self.runs)
+        """The number of all runs in each state: ``3 finished, 1 failed``."""
+        states = sum(self.states().values(), Counter())
+        states["to run"] += self.size - len(self.runs)
         return _written(states)
 
     def listing(self) -> str:
@@ -85,31 +102,15 @@ class Plan:
         shape.append(f"{len(self.grid.seeds)} seeds")
         size = f"{self.size} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
-        groups: dict[str, list[PlannedRun]] = {}
-        for run in self.runs:
-            groups.setdefault(run.key.group, []).append(run)
+        groups = self.states()
         width = max(map(len, groups), default=0)
-        for name, runs in groups.items():
-            lines.append(f"  {name:<{width}}  {_written(self._states(runs))}")
+        for name, states in groups.items():
+            lines.append(f"  {name:<{width}}  {_written(states)}")
         return "\n".join([*lines, f"in all: {self.state()}"])
 
-    def _states(self, runs: Iterable[PlannedRun]) -> Counter[str]:
-        records = self.store.records()
-        return Counter(pending(records.get(run.key.identity)) for run in runs)
 
-    def archive(self) -> None:
-        """Archive the results of these runs, and those of other versions."""
-        planned = {run.key.identity for run in self.runs}
-        for record in self.store.records().values():
-            if record.identity not in planned and record.version == __version__:
-                continue
-            with self.store.claim(record.identity) as mine:
-                if not mine:
-                    raise StoreError(
-                        f"{str(record.folder)!r} is being worked on by another process; stop it "
-                        "first."
-                    )
-                self.store.archive(record)
+def _written(states: Counter[str]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
 def make_plan(grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] | None) -> Plan:
@@ -168,26 +169,17 @@ def planned_runs(
 
 
 def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
-    """Refuse options that do not work in a sweep, where every run is a single process."""
+    """Refuse options that do not work in a sweep."""
     trainer = config["trainer"]
-    if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
-        raise PlanError(
-            f"{combination.group}: each run of a sweep is one process on one device, and "
-            f"trainer.devices is {trainer.get('devices')}; several runs at once use the other "
-            "devices."
-        )
-    if trainer.get("fast_dev_run") or config.get("ckpt_path"):
-        key = "ckpt_path" if config.get("ckpt_path") else "trainer.fast_dev_run"
-        raise PlanError(
-            f"{combination.group}: {key} is for a single fit: the runs of a sweep start afresh and "
-            "keep their results."
-        )
-
-
-def _written(states: Counter[str]) -> str:
-    return ", ".join(f"{count} {state}" for state, count in states.items() if count)
-
-
-def pending(record: Record | None) -> str:
-    """The state of a run: that it is to run, or how it has ended."""
-    return "to run" if record is None else record.status
+    wrong = {
+        "trainer.devices": trainer.get("devices") not in ("auto", 1, "1"),
+        "trainer.num_nodes": trainer.get("num_nodes", 1) != 1,
+        "trainer.fast_dev_run": trainer.get("fast_dev_run"),
+        "ckpt_path": config.get("ckpt_path"),
+    }
+    for option, is_wrong in wrong.items():
+        if is_wrong:
+            raise PlanError(
+                f"{combination.group}: {option} is for a single fit: each run of a sweep is one "
+                "process on one device, starts afresh and keeps its results."
+            )

@@ -1,19 +1,16 @@
 """A pool of workers that makes every call in a fresh process, with the imports already done."""
 
-import contextlib
 import faulthandler
 import gc
-import math
 import multiprocessing
 import os
 import signal
-import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from multiprocessing import forkserver, resource_tracker
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gnn_depth.signals import NUMBERS
@@ -36,15 +33,14 @@ class PoolError(ValueError):
     """The workers cannot be reached."""
 
 
-class Pool(ABC):
+class Pool(AbstractContextManager["Pool"]):
     """Makes calls in fresh processes; a context manager that ends those still running.
 
     A future holds the call's result or raises what the call raised. It raises BrokenProcessPool if
-    the process died (the call is not repeated), and PoolError if the pool itself is lost.
+    the process died; the call is not repeated. If the pool itself is lost, it is cancelled.
     """
 
-    def __enter__(self) -> "Pool":
-        return self
+    lost = PoolError("the workers cannot be reached any more.")
 
     def __exit__(self, *error: object) -> None:
         self.stop(0)
@@ -63,13 +59,13 @@ class Pool(ABC):
 
     @abstractmethod
     def stop(self, grace: float) -> None:
-        """Wait some seconds for running calls, then kill those that still run."""
+        """Ask running calls to stop, and kill those that still run after some seconds."""
 
 
 class LocalPool(Pool):
     """Processes of this machine, forked from a server that imports `preload` first.
 
-    By default there is a worker for each visible GPU, or for each physical core without GPUs. The
+    By default there is a worker for each visible GPU, or for each core without GPUs. The
     cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone. If the driver is
     killed, running calls come to their end and nothing is left behind.
 
@@ -83,12 +79,13 @@ class LocalPool(Pool):
         preload: Sequence[str] = (),
         gpus: Sequence[str] | None = None,
     ) -> None:
-        gpus = visible_gpus() if gpus is None else gpus
-        number = workers or len(gpus) or cores()
+        self._gpus = visible_gpus() if gpus is None else gpus
+        number = workers or len(self._gpus) or cores()
         self._preload = preload
         self._limits = threads(max(1, cores() // number))
-        self._calls: list[Future[Any] | None] = [None] * number  # the last one of each worker
-        self._gpus = gpus
+        self._calls: list[Future[Any]] = [Future() for _ in range(number)]  # each worker's last
+        for call in self._calls:
+            call.set_result(None)
         _start_server(preload, self._limits)
 
     @property
@@ -96,25 +93,25 @@ class LocalPool(Pool):
         return len(self._calls)
 
     def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
-        free = [place for place, call in enumerate(self._calls) if call is None or call.done()]
+        free = [call.done() for call in self._calls].index(True)
         environment = dict(self._limits)
         if self._gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[free[0] % len(self._gpus)]
+            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[free % len(self._gpus)]
         _start_server(self._preload, self._limits)  # another one if it has died
         try:
             future = call_in_fresh_process(function, args, environment)
         except (OSError, EOFError) as error:  # no memory for it, for example
             future = Future()
             future.set_exception(BrokenProcessPool(f"no process could be started: {error}"))
-        self._calls[free[0]] = future
+        self._calls[free] = future
         return future
 
     def stop(self, grace: float) -> None:
-        calls = [call for call in self._calls if call is not None]
-        wait(calls, timeout=grace)
-        for child in multiprocessing.active_children():
-            child.kill()
-        wait(calls, timeout=KILL_SECONDS)
+        for end in ("terminate", "kill"):
+            for child in multiprocessing.active_children():
+                getattr(child, end)()
+            wait(self._calls, timeout=grace)
+            grace = KILL_SECONDS
 
 
 def call_in_fresh_process(
@@ -175,28 +172,17 @@ def threads(share: int) -> dict[str, str]:
     A smaller limit of the user stays. OMP_NUM_THREADS limits all of them, as it does without a
     sweep: torch takes the number of threads from MKL, whose default is that of OpenMP.
     """
-    of_all = os.environ.get("OMP_NUM_THREADS", "")
-    limits = {}
-    for name in THREADS:
-        asked = os.environ.get(name) or of_all
-        is_smaller = asked.isdigit() and 0 < int(asked) < share
-        limits[name] = asked if is_smaller else str(share)
-    return limits
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdigit() and 0 < int(asked) < share:
+        share = int(asked)
+    return dict.fromkeys(THREADS, str(share))
 
 
 def cores() -> int:
-    """Number of physical cores that this process may use; affinity and container limits count."""
-    if sys.platform != "linux":
-        return os.cpu_count() or 1
-    physical = set()
-    for cpu in os.sched_getaffinity(0):
-        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        physical.add(path.read_text() if path.exists() else str(cpu))
-    number = len(physical)
-    with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit
-        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
-        number = min(number, math.ceil(quota / period))
-    return number
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def visible_gpus() -> list[str]:
@@ -207,7 +193,5 @@ def visible_gpus() -> list[str]:
     import torch
 
     count = torch.cuda.device_count()
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named:
-        return [name.strip() for name in named.split(",")][:count]
-    return [str(gpu) for gpu in range(count)]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return [name.strip() for name in named.split(",")][:count]

@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.runs import (
-    ARCHIVE,
-    FORMAT,
-    RESULTS,
-    digest,
-    read_result,
-    remove_parts,
-    write_result,
-)
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, read_result, remove_parts, write_result
 
 CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
@@ -52,10 +44,6 @@ class Record:
     result: dict[str, Any]  # its result.json
 
     @property
-    def identity(self) -> str:
-        return self.result.get("identity", "")
-
-    @property
     def status(self) -> str:
         return self.result.get("status", "failed")
 
@@ -72,20 +60,6 @@ class Record:
     def version(self) -> str:
         return self.result.get("packages", {}).get("gnn-depth", "unknown")
 
-    @property
-    def seconds(self) -> float:
-        return self.result.get("seconds", 0.0)
-
-    @property
-    def reason(self) -> str:
-        """Why it did not finish."""
-        return self.result.get("reason", "")
-
-    def value(self, metric: str) -> float | None:
-        """A metric of the run, or None."""
-        found = self.result.get("metrics", {}).get(metric)
-        return None if found is None else float(found)
-
 
 class Store:
     """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.
@@ -99,41 +73,30 @@ class Store:
         self.name = name
         self.folder = self.root / name
 
-    def make_folder(self) -> None:
-        """Make the folder of the sweep, and check that its files can be written and locked."""
-        with self.claim("first"):
-            pass
-
     def folder_of(self, key: RunKey) -> Path:
         """The folder of a run."""
-        group = key.group.replace("/", "-")
-        if group != key.group or len(group.encode()) > MAX_NAME_BYTES:
-            # Names that became equal, or were cut, are told apart by a checksum.
-            short = group.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
-            group = f"{short}-{digest(key.group)[:8]}"
-        return self.folder / group / f"seed_{key.seed}-{key.identity[:8]}"
+        # Groups whose names become equal share a folder, in which their runs have their own.
+        short = key.group.replace("/", "-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+        return self.folder / short / f"seed_{key.seed}-{key.identity[:8]}"
 
-    def records(self) -> dict[str, Record]:
-        """All runs that have been started, by identity."""
+    def records(self, begins: str = "") -> dict[str, Record]:
+        """All runs that have been started, by identity; those whose identity begins so."""
         found: dict[str, Record] = {}
-        for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
-            record = _read(path.parent)
-            if record is None:
+        for path in sorted(self.folder.glob(f"*/seed_*-{begins[:8]}*/result.json")):
+            try:
+                record = Record(path.parent, read_result(path.parent))
+            except ValueError as error:
+                text = f"{path} {error}, and the run is repeated."
+                warnings.warn(text, ResultWarning, stacklevel=2)
                 continue
-            known = found.get(record.identity)
-            if known is None or (record.is_result and not known.is_result):
-                found[record.identity] = record
+            identity = record.result.get("identity", "")
+            if identity not in found or record.is_result:
+                found[identity] = record
         return found
 
     def find(self, key: RunKey) -> Record | None:
         """The record of a run if it has been started, in any group."""
-        found = None
-        for folder in sorted(self.folder.glob(f"*/seed_*-{key.identity[:8]}")):
-            record = _record_in(folder)
-            is_mine = record.identity in ("", key.identity)
-            if is_mine and (found is None or record.is_result):
-                found = record
-        return found
+        return self.records(key.identity).get(key.identity)
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
@@ -147,13 +110,13 @@ class Store:
                 mine = False
             yield mine
 
-    def archive(self, record: Record) -> Path:
+    def archive(self, folder: Path) -> None:
         """Move a run to ``root/archive``."""
-        remove_parts(record.folder)
-        target = self.root / ARCHIVE / self.name / record.folder.relative_to(self.folder)
+        remove_parts(folder)
+        target = self.root / ARCHIVE / self.name / folder.relative_to(self.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
-        return record.folder.rename(target.with_name(f"{target.name}_{stamp}"))
+        folder.rename(target.with_name(f"{target.name}_{stamp}"))
 
     def begin(self, key: RunKey, facts: Mapping[str, object]) -> Path:
         """Make the folder of a run that starts now, and describe the run in ``result.json``."""
@@ -167,32 +130,3 @@ class Store:
         result = {**record.result, "status": status, "reason": reason}
         write_result(record.folder, result)
         return Record(record.folder, result)
-
-    def check_version(self, version: str) -> None:
-        """Refuse results of another version, in which the same config may give other numbers."""
-        versions = {record.version for record in self.records().values() if record.is_result}
-        others = sorted(versions - {version})
-        if others:
-            raise StoreError(
-                f"{str(self.folder)!r} has results of gnn-depth {', '.join(others)}, and this is "
-                f"{version}.\nChoose another folder with --root, or --force to archive them and "
-                "run everything again."
-            )
-
-
-def _read(folder: Path) -> Record | None:
-    try:
-        return Record(folder, read_result(folder))
-    except ValueError as error:
-        warnings.warn(
-            f"{folder / 'result.json'} {error}, and the run is repeated.",
-            ResultWarning,
-            stacklevel=3,
-        )
-        return None
-
-
-def _record_in(folder: Path) -> Record:
-    """The record in a folder; an empty one, of status failed, if there is no readable result."""
-    record = _read(folder) if (folder / "result.json").exists() else None
-    return record or Record(folder, {})

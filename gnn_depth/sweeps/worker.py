@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,11 +10,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gnn_depth.runs import Origin, read_result
+from gnn_depth.signals import raise_on_signal
 from gnn_depth.sweeps.plan import PlannedRun
 from gnn_depth.sweeps.store import Record, ResultWarning, Store
 
 OUTPUT = "output.txt"
 RUNNING_ELSEWHERE = "running elsewhere"  # the status of a run that another process works on
+RETRIES = 2  # of a run whose process died
 
 
 class RunFailed(Exception):
@@ -28,46 +29,36 @@ class Job:
 
     store: Store
     run: PlannedRun
-    command: tuple[str, ...]  # the command line of the sweep
-    retries: int  # how often the run is started again if its process dies
-    stop: Path  # a file; the run stops once it exists
     train: "Train"  # trains a job's config in its folder; a function that workers can import
 
 
 Train: TypeAlias = Callable[[Job, Origin], None]
 
 
-def say(text: str) -> None:
-    """Print a line of progress; where the output was closed, the sweep goes on."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
-
-
 def work(job: Job) -> Record:
     """Do a job, unless it is done or another process works on it; returns the run's record."""
-    key = job.run.key
-    with warnings.catch_warnings(), job.store.claim(key.identity) as mine:
+    key, store = job.run.key, job.store
+    folder = store.folder_of(key)
+    with warnings.catch_warnings(), store.claim(key.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
         if not mine:
-            return Record(job.store.folder_of(key), {"status": RUNNING_ELSEWHERE})
-        known = job.store.find(key)
-        if known and known.is_result:
-            return known
+            return Record(folder, {"status": RUNNING_ELSEWHERE})
+        known = store.find(key)
         attempt = 1
-        if known and known.status == "running" and known.attempt > job.retries:
-            reason = f"its process died {known.attempt} times; {OUTPUT} may say why."
-            return job.store.mark(known, "failed", reason)
-        if known and known.status in ("running", "failed"):
-            attempt = known.attempt + 1
-        if known and known.status == "running":
-            job.store.mark(known, "failed", "its process died.")
         if known:
-            job.store.archive(known)
-        own = Record(job.store.folder_of(key), {"status": "interrupted"})
-        if job.stop.exists():
-            return own
-        if own.folder.exists():  # it holds the result of another run, moved or edited by hand
-            job.store.archive(own)
+            if known.is_result:
+                return known
+            has_died = known.status == "running"
+            if has_died and known.attempt > RETRIES:
+                reason = f"its process died {known.attempt} times; {OUTPUT} may say why."
+                return store.mark(known, "failed", reason)
+            if has_died:
+                store.mark(known, "failed", "its process died.")
+            if known.status != "interrupted":
+                attempt = known.attempt + 1
+            store.archive(known.folder)
+        if folder.exists():  # it holds the result of another run, or one that is damaged
+            store.archive(folder)
         return _train(job, attempt)
 
 
@@ -82,12 +73,11 @@ def _train(job: Job, attempt: int) -> Record:
         "place": job.run.place,
         "identity": key.identity,
         "data_sha256": job.run.data_sha256,
-        "command": list(job.command),
         "attempt": attempt,
     }
     folder = job.store.begin(key, facts)
     status, reason = "failed", "it ended without a result"
-    with _output_to(folder / OUTPUT):
+    with raise_on_signal(), _output_to(folder / OUTPUT):
         try:
             job.train(job, Origin(facts, folder))
         except RunFailed as error:

@@ -28,14 +28,14 @@ def test_columns_types_roles_classes_and_homophily_are_shown_and_the_command_tra
     answer = gnn_depth("inspect", *TABLES, *options)
     assert answer.code == 0, answer.err
     rows = [line.split() for line in answer.out.splitlines()]
-    assert ["nodes", "age", "float64", "feature:", "number;", "1", "missing"] in rows
-    assert ["nodes", "id", "int64", "id"] in rows
-    assert ["nodes", "old", "bool", "class"] in rows
-    assert ["edges", "times", "int64", "not", "read"] in rows
+    assert ["age", "float64", "1", "feature:", "number"] in rows
+    assert ["id", "int64", "0", "id"] in rows
+    assert ["old", "bool", "0", "class"] in rows
+    assert ["times", "int64", "0", "not", "read"] in rows
     assert "classes: False 10, True 10" in answer.out
     assert "homophily: 0.75 of the edges" in answer.out
-    command = shlex.split(answer.out.splitlines()[-1])
-    assert command[:4] == ["gnn-depth", "fit", *TABLES]
+    command = shlex.split(answer.out.rstrip().splitlines()[-1])
+    assert command[:2] == ["gnn-depth", "fit"]
     trained = gnn_depth(*command[1:], *QUIET, "--trainer.max_epochs", "1")
     assert trained.code == 0, trained.err
 

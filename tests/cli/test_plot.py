@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --caption C",
+        "depth --x model.num_layers --line norm --spread ci --log x y",
         "heatmap --measure gradients --where norm=gat num_layers=3",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
@@ -72,8 +72,7 @@ def test_where_chooses_runs(runs, tmp_path, capsys):
             "depth --line --where num_layers=3",
             "model.norm (gat, lip): tell them apart with --line or --panel model.norm,",
         ),
-        ("scatter", "Available: balance, gradients, hidden."),
-        ("heatmap --measure balance hidden", "at most 1, not balance, hidden"),
+        ("heatmap", "Available: balance, gradients, hidden."),
         ("history --measure balance --layers 9", "unknown layer '9'"),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),
     ],

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -170,6 +171,8 @@ def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable)
         saved = Path("runs/killed").glob
         assert eventually(lambda: training.done() or list(saved("*/checkpoints/last-1.ckpt")))
         assert not training.done()
+        for process in multiprocessing.active_children():
+            process.kill()
     (killed,) = Path("runs/killed").iterdir()
     assert json.loads((killed / "result.json").read_text())["status"] == "running"
     read_checkpoint(killed / "checkpoints/best.ckpt")

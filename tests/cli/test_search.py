@@ -94,23 +94,6 @@ def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
     assert len(results()) == 4
 
 
-@pytest.mark.usefixtures("pool_here")
-def test_settings_that_cannot_be_built_are_no_trials(
-    gnn_depth,
-    grid,  # noqa: F811
-):
-    base = yaml.safe_load(Path("base.yaml").read_text())
-    base["model"] = {"layer": {"name": "gat", "heads": 2, "split_heads": True}}
-    Path("base.yaml").write_text(yaml.safe_dump(base))
-    options = {"model.hidden_channels": {"low": 4, "high": 16}}
-    search = {"trials": 4, "options": options, "sampler": "random"}
-    answer = gnn_depth("sweep", grid(search=search))
-    assert answer.code == 0, answer.err
-    assert "not tried: " in answer.err
-    assert "4 finished" in answer.out
-    assert len(results()) == 4
-
-
 def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # noqa: F811
     axes = {"drop": {"a": {"model.dropout": 0.5}, "b": {}}}
     options = {"model.dropout": {"low": 0.0, "high": 0.8}}
@@ -124,11 +107,9 @@ def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # n
     ("options", "words", "said"),
     [
         ({"model.drop": [0.1, 0.2]}, [], ["'model.drop'", "'model.dropout'"]),
-        ({"model.dropout": {"low": 0, "high": 1.5}}, [], ["dropout=1.5"]),
-        ({"model.norm": ["none", "par"]}, [], ["norm=par", "'pair'"]),
-        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml:5", "low=0.9, high=0.1"]),
+        ({"model.norm": ["par", "none"]}, [], ["norm=par", "'pair'"]),
+        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml", "low=0.9, high=0.1"]),
         ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["the search", "--subset"]),
-        ({"model.best_metric": ["acc", "loss"]}, [], ["val/acc", "val/loss", "one metric"]),
     ],
 )
 def test_what_no_trial_could_use_is_refused_before_the_first_run(

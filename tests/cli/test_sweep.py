@@ -92,21 +92,18 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
     ("content", "words", "said"),
     [
         ({"axes": {"model.num_layer": [1]}}, [], ["num_layer=1", "'model.num_layers'"]),
-        ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "empty"]),
+        ({"axes": {"model.num_layers": []}}, [], ["grid.yaml", "empty"]),
         ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["skip: true"]),
         ({"base": "bse.yaml"}, [], ["bse.yaml"]),
-        ({"sedes": 3}, [], ["grid.yaml:2", "'seeds'"]),
+        ({"sedes": 3}, [], ["grid.yaml", "'seeds'"]),
         ({}, ["--worker", "2"], ["'--worker'", "'--workers'"]),
-        ({}, ["--workers", "0"], ["--workers", "1"]),
         ({}, ["--engine", "dsk"], ["'dask'"]),
         ({}, ["--subset", "depth"], ["AXIS=VALUE"]),
-        ({}, ["--trainer.devices", "2"], ["trainer.devices is 2"]),
-        ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is 2"]),
+        ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is for"]),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
         ({"axes": {"m": {"a": {"plugins": ["nope.py"]}}}}, [], ["nope.py"]),
         ({"axes": {"model.num_layers": [0]}}, [], ["num_layers=0: ", "from 1 to"]),
         ({"axes": {"model.optimizer": ["SparseAdam"]}}, [], ["optimizer=SparseAdam", "dense"]),
-        ({"axes": {"run.save_every_minutes": [0]}}, [], ["save_every_minutes=0", "above 0"]),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
@@ -115,7 +112,6 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, conte
 
 
 DEPTH = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
-OF_FILES = {"norm": {"a": {"config": "a.yaml"}, "b": {"config": "b.yaml"}}}
 OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm": []}}}}
 
 
@@ -124,9 +120,7 @@ OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm"
     [
         ({"axes": DEPTH}, ["--model.num_layers", "4"], "the axis depth"),
         ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "the axis depth"),
-        ({"axes": {"model.norm": ["none", "pair"]}}, ["--model.norm", "batch"], "the axis"),
         ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "the axis norm"),
-        ({"axes": OF_FILES}, ["--model.norm.scale", "3"], "the axis norm"),
         ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
         (
             {"search": {"trials": 2, "options": {"model.norm.scale": [1.0, 2.0]}}},
@@ -136,9 +130,6 @@ OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm"
     ],
 )
 def test_what_a_grid_varies_is_not_overridden(refused, grid, content, words, said):
-    for name, scale in (("a", 1.0), ("b", 2.0)):
-        section = {"model": {"norm": {"name": "pair", "scale": scale}}}
-        Path(f"{name}.yaml").write_text(yaml.safe_dump(section))
     message = refused("sweep", grid(**content), "--dry-run", *words)
     option = next(word for word in words if word.startswith(("--model", "--data")))
     assert f"{option.partition('=')[0]} would override" in message
@@ -163,13 +154,6 @@ def test_a_section_does_not_lose_to_an_option_before_it_without_a_word(refused, 
     message = refused("sweep", name, "--dry-run")
     assert "was set before it as an option, which would win" in message
     assert "depth=3" in message
-
-
-def test_a_shipped_grid_is_swept_from_any_folder(gnn_depth, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = ["--subset", "data=Cora", "layer=GAT", "norm=none", "depth=2"]
-    answer = gnn_depth("sweep", "lipschitz_depth", "--dry-run", *words)
-    assert answer.code == 0, answer.err
 
 
 @pytest.mark.usefixtures("pool_here")
@@ -197,8 +181,7 @@ def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     Path("empty.yaml").write_text("# later\n")
     assert "empty.yaml" in refused("sweep", "empty.yaml", "--dry-run")
     answer = refused("sweep", name, "--root", "empty.yaml", "--workers", "1")
-    assert "'empty.yaml/grid'" in answer, "a folder that cannot be written"
-    assert "--root" in answer
+    assert "empty.yaml/grid cannot be used" in answer, "a folder that cannot be written"
 
 
 def test_dask_needs_an_address_and_its_extra(refused, grid, monkeypatch):
@@ -223,10 +206,8 @@ LABELS = {
     ("words", "labels"),
     [
         (["m=a", "--seeds=1"], ["a"]),
-        (["m=a,b"], ["a,b"]),
         (["m=a,c=d"], ["a", "c=d"]),
         (["m=null,a,b"], ["a,b", None]),
-        (["m=a", "m=null"], ["a", None]),
         (["m=a", "--subset", "m=null"], ["a", None]),
     ],
 )
@@ -314,9 +295,5 @@ def test_an_array_of_jobs_does_every_run_once(gnn_depth, grid, tmp_path, monkeyp
     assert [json.loads(path.read_text())["attempt"] for path in results] == [1] * 4
 
 
-def test_an_array_needs_its_options_and_slurm(gnn_depth, refused, grid, monkeypatch):
+def test_an_array_needs_its_options(refused, grid):
     assert "--array=1-8" in refused("sweep", grid(), "--engine=slurm")
-    monkeypatch.setenv("PATH", "")
-    answer = gnn_depth("sweep", grid(), "--engine=slurm", "--sbatch=--array=1-2")
-    assert answer.code == 2
-    assert "sbatch" in answer.err

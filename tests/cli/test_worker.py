@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 import yaml
 
-from gnn_depth.cli import grid_runs, main
+from gnn_depth.cli import main
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import load_grid
@@ -26,12 +26,11 @@ def job(tmp_path):
     (tmp_path / "grid.yaml").write_text("base: base.yaml\n")
     root = tmp_path / "runs"
 
-    def make(*overrides, retries=2):
+    def make(*overrides):
         arguments = read_arguments(list(overrides))
-        (run,) = plan_of(
-            load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)
-        ).runs
-        return Job(Store(root, "grid"), run, ("sweep",), retries, tmp_path / "stop", train_job)
+        file = str(tmp_path / "grid.yaml")
+        (run,) = plan_of(file, load_grid(file), arguments, str(root)).runs
+        return Job(Store(root, "grid"), run, train_job)
 
     return make
 
@@ -47,14 +46,14 @@ def result_of(outcome):
     return json.loads((outcome.folder / "result.json").read_text())
 
 
+def reason(outcome):
+    return outcome.result["reason"]
+
+
 def test_a_run_has_the_numbers_of_a_fit_and_is_not_run_again(job, pool, tmp_path):
     assert pool.submit(work, job("--trainer.precision=64-true")).result(120).status == "finished"
     mine = job("--model.dropout=0.5", "--model.norm=pair")
     outcome = pool.submit(work, mine).result(120)
-    assert (
-        outcome.value("test_acc_at_best_val")
-        == result_of(outcome)["metrics"]["test_acc_at_best_val"]
-    )
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
     assert (
         main(
@@ -89,35 +88,16 @@ def test_a_run_whose_process_died_is_started_again_a_bounded_number_of_times(job
     for attempt in (1, 2):
         folder = store.begin(mine.run.key, {"identity": mine.run.key.identity, "attempt": attempt})
         if attempt < 2:
-            store.archive(store.find(mine.run.key))
+            store.archive(folder)
     outcome = work(mine)
     assert (outcome.status, result_of(outcome)["attempt"]) == ("finished", 3)
     assert len(list((tmp_path / "runs/archive").rglob("result.json"))) == 2
 
-    other = job("--model.dropout=0.5", retries=0)
-    folder = store.begin(other.run.key, {"identity": other.run.key.identity, "attempt": 1})
+    other = job("--model.dropout=0.5")
+    folder = store.begin(other.run.key, {"identity": other.run.key.identity, "attempt": 3})
     outcome = work(other)
     assert (outcome.status, outcome.folder) == ("failed", folder)
-    assert "its process died 1 times" in outcome.reason
-
-
-def test_a_run_stops_when_the_file_appears(job, tmp_path, monkeypatch):
-    class Asked(grid_runs.StopWhenAsked):
-        def on_train_batch_end(self, trainer, *rest):
-            if trainer.current_epoch == 2:
-                (tmp_path / "stop").touch()
-            self._looked = float("-inf")
-            super().on_train_batch_end(trainer, *rest)
-
-    monkeypatch.setattr(grid_runs, "StopWhenAsked", Asked)
-    outcome = work(job("--trainer.max_epochs=1000"))
-    assert outcome.status == "interrupted"
-    assert result_of(outcome)["epochs"] == 3
-    assert (outcome.folder / "checkpoints" / "last.ckpt").exists()
-    assert work(job("--model.dropout=0.5")).status == "interrupted"
-    assert len(list((tmp_path / "runs").rglob("result.json"))) == 1, (
-        "a run was begun although it was to stop"
-    )
+    assert "its process died 3 times" in reason(outcome)
 
 
 BAD = """
@@ -160,15 +140,15 @@ def bad(tmp_path):
 def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
     outcome = work(job(*bad("Raises")))
     assert outcome.status == "failed"
-    assert "my_bad.py" in outcome.reason
-    assert "untidy" in outcome.reason
+    assert "my_bad.py" in reason(outcome)
+    assert "untidy" in reason(outcome)
     said = (outcome.folder / OUTPUT).read_text()
     assert "Traceback" in said
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
     outcome = work(job(*bad("Leaves")))
     assert outcome.status == "failed"
-    assert "my_bad.py:10" in outcome.reason
-    assert "ends the program" in outcome.reason
+    assert "my_bad.py:10" in reason(outcome)
+    assert "ends the program" in reason(outcome)
 
 
 def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_path):
@@ -176,7 +156,7 @@ def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_pat
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)
     assert outcome.status == "failed"
-    assert "edited" in outcome.reason
+    assert "edited" in reason(outcome)
 
 
 def test_another_runs_result_is_moved_and_a_finished_run_has_its_checkpoints(

@@ -2,11 +2,9 @@
 
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import read_runs
 from gnn_depth.reports.published import compare_published, parse_published
 from gnn_depth.reports.settings import is_percent
@@ -16,12 +14,11 @@ from gnn_depth.reports.sheets import (
     format_value,
     latex,
     markdown,
-    measures_sheet,
     table_sheet,
     terminal,
 )
 from gnn_depth.reports.table import tabulate
-from tests.reports.made import METRIC, make_run
+from tests.reports.made import METRIC
 
 
 @pytest.mark.parametrize(
@@ -168,24 +165,3 @@ def test_codes_for_terminals_are_written_out():
     text = terminal([Sheet(frame, 1, ["\x1b"])], 80)
     assert "\x1b" not in text
     assert "\\x1b[31mred" in text
-
-
-@pytest.mark.parametrize("log10", [True, False])
-def test_measures_of_the_first_and_the_last_layer_are_geometric_means(runs, log10):
-    for norm, seed, values in (
-        ("none", 0, [1e-8, 1e-4, 1e-2]),
-        ("none", 1, [1e-6, 1e-4, 1e-2]),
-        ("pair", 0, [2.0, 1.0, 0.0]),
-        ("lost", 0, [np.nan, 1.0, 1.0]),
-    ):
-        numbers = np.array([values, [5.0, 5.0, 5.0]])
-        with np.errstate(divide="ignore"):
-            kept = np.log10(numbers) if log10 else numbers
-        measure = MeasureValues("mu", np.array([0, 3]), kept, "mu", log10)
-        make_run(runs, {"norm": norm}, seed, measures=[measure])
-    frame = read_runs(runs)
-    found = measures_sheet(frame, ("norm",), ["mu"]).frame.set_index("norm")["mu"].to_dict()
-    # 10^-7 is the geometric mean of the first layers.
-    assert found == {"none": "1e-07 -> 0.01", "pair": "2 -> 0", "lost": "- -> 1"}
-    at_the_end = measures_sheet(frame, ("norm",), ["mu"], "end")
-    assert set(at_the_end.frame["mu"]) == {"5 -> 5"}

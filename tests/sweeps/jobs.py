@@ -70,6 +70,7 @@ class Signalled(Exception):
 
 
 def raise_signalled(number: int, frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one changes nothing
     raise Signalled
 
 

