@@ -2,6 +2,7 @@
 reader has."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 #: Epochs of every fit of a page, 1 by default: numbers that are printed are not compared. A few
 #: more of first_run.md, so that the best epoch is not the last one.
 EPOCHS = {"tutorials/first_run.md": 6, "tutorials/own_graph.md": 2}
+THREE_WAYS = ROOT / "docs/tutorials/three_ways.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -23,6 +25,15 @@ def test_every_block_of_a_page_does_what_the_page_says(page, readers_folder):
         readers_folder.take(block, options=[f"--trainer.max_epochs={epochs}"])
     if left := [block.where for block in blocks(page) if block.lacks_data]:
         pytest.skip(f"all but {', '.join(left)}: GNN_DEPTH_DATA names no folder of data sets")
+
+
+def test_command_function_and_own_loop_end_with_the_number_of_the_page(readers_folder):
+    found = []
+    for block in blocks(THREE_WAYS):
+        readers_folder.take(block)
+        if block.language == "text":
+            found += re.findall(r"test accuracy \d+\.\d%", block.text + readers_folder.printed)
+    assert found == ["test accuracy 73.8%"] * 6
 
 
 NOT_RUN = """- In a list:
