@@ -5,12 +5,15 @@ import contextlib
 import errno
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from gnn_depth.cli import main
+from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import (
     CheckpointError,
     DamagedError,
@@ -18,6 +21,7 @@ from gnn_depth.training.checkpoints import (
     previous_of,
     read_checkpoint,
 )
+from gnn_depth.training.prediction import load_model
 
 DISK = VerifiedCheckpoints()
 
@@ -175,3 +179,44 @@ def test_checkpoints_of_a_users_callback_are_verified_and_removed_as_a_whole(
     (kept,) = (tmp_path / "own").glob("*.ckpt")
     read_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name}
+
+
+HOP = {"_instantiator": "lightning.pytorch.cli.instantiate_module"}
+
+
+@pytest.mark.parametrize(
+    ("section", "options"),
+    [
+        ("hyper_parameters", {"_instantiator": "marker.call"}),
+        ("hyper_parameters", HOP | {"_class_path": "marker.Model"}),
+        ("hyper_parameters", HOP | {"optimizer": {"class_path": "marker.Model"}}),
+        ("hparams", {"_instantiator": "marker.call"}),
+        ("module_arguments", [["_instantiator", "marker.call"]]),
+    ],
+)
+def test_a_checkpoint_whose_options_lightning_would_call_is_refused_by_every_reader(
+    tmp_path, monkeypatch, make_trainer, tiny, model, section, options
+):
+    (tmp_path / "marker.py").write_text("open('ran.txt', 'w')\nclass Model: ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    trainer, path = make_trainer(1), tmp_path / "named.ckpt"
+    trainer.strategy.checkpoint_io = DISK
+    trainer.fit(model, tiny)
+    trainer.save_checkpoint(path)
+    content = read_checkpoint(path)
+    if isinstance(options, dict):
+        options = content.get(section, {}) | options
+    torch.save(content | {section: options}, path)
+    for read in (
+        load_model,
+        NodeClassifier.load_from_checkpoint,
+        partial(NodeClassifier.load_from_checkpoint, weights_only=False),
+        lambda path: trainer.test(model, tiny, ckpt_path=path, weights_only=True),
+        lambda path: trainer.fit(model, tiny, ckpt_path=path, weights_only=True),
+    ):
+        with pytest.raises(DamagedError, match="import and call"):
+            read(path)
+        assert not Path("ran.txt").exists()
+    assert main(["predict", "--ckpt_path", str(path)]) == 2
+    assert not Path("ran.txt").exists()

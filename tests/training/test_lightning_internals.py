@@ -7,7 +7,13 @@ from functools import partial
 
 import pytest
 import torch
-from lightning.pytorch.callbacks import Callback, LambdaCallback, ModelCheckpoint
+from lightning.pytorch.callbacks import (
+    Callback,
+    EMAWeightAveraging,
+    LambdaCallback,
+    ModelCheckpoint,
+    WeightAveraging,
+)
 from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed, nn
@@ -16,8 +22,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.lightning_internals import (
-    OneBatchValidation,
     evaluation_mode,
     is_between_epochs,
     is_within_step,
@@ -26,6 +32,7 @@ from gnn_depth.training.lightning_internals import (
     resume_epoch,
     save_whole_epoch,
 )
+from gnn_depth.training.recorder import RunRecorder
 from tests.training.conftest import Several, Tiny
 from tests.training.test_loggers import Rows
 
@@ -132,18 +139,6 @@ def test_a_callback_that_looks_inside_a_validation_is_called(make_trainer, hook)
     assert len(calls) == 3
 
 
-class Odd(nn.Module):
-    """Stays in evaluation mode whatever it is told, and counts."""
-
-    def __init__(self):
-        super().__init__()
-        self.told = []
-
-    def train(self, mode=True):
-        self.told.append(mode)
-        return super().train(False)
-
-
 def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     shared = nn.Dropout()
     model = nn.Sequential(nn.Sequential(shared, nn.BatchNorm1d(2)), shared, nn.Linear(2, 2))
@@ -159,24 +154,6 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     with pytest.raises(ZeroDivisionError):
         evaluate()
     assert [module.training for module in model.modules()] == before
-
-
-def test_the_loop_that_is_replaced_has_what_ours_reads_and_sets(make_trainer, model, tiny):
-    trainer = make_trainer(2)
-    theirs = trainer.fit_loop.epoch_loop.val_loop
-    for name in (
-        "_data_source",
-        "_combined_loader",
-        "_max_batches",
-        "_has_run",
-        "_restarting",
-        "batch_progress",
-    ):
-        assert hasattr(theirs, name), name
-    trainer.fit(model, tiny)
-    ours = trainer.fit_loop.epoch_loop.val_loop
-    assert type(ours) is OneBatchValidation
-    assert (ours._max_batches, ours._combined_loader.flattened[0].batch) == ([1], tiny.batch)
 
 
 class Moments(Callback):
@@ -339,3 +316,66 @@ def test_three_processes_pack_their_gradients_in_the_order_of_the_first_step():
         assert seen[0] == seen[1] == seen[2]
     finally:
         distributed.destroy_process_group()
+
+
+class Swapped(Callback):
+    """Averages by hand: other weights for the validation, put back in a hook of choice."""
+
+    def __init__(self, start, end):
+        for hook in (start, end):
+            setattr(self, hook, self.exchange)
+        self.other = None
+
+    def exchange(self, trainer, model, *_):
+        now = {name: weight.clone() for name, weight in model.state_dict().items()}
+        other = self.other or {name: 0.5 * weight for name, weight in now.items()}
+        model.load_state_dict(other)
+        self.other = None if self.other else now
+
+
+AVERAGES = {
+    "average": WeightAveraging,
+    "exponential": partial(EMAWeightAveraging, decay=0.5),
+    "by hand": partial(Swapped, "on_validation_start", "on_validation_epoch_end"),
+    "after": partial(Swapped, "on_train_batch_end", "on_validation_end"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "batches"),
+    [*((kind, 1) for kind in AVERAGES), ("average", 2), ("by hand", 2)],
+)
+def test_metrics_and_the_best_weights_are_of_the_weights_that_were_validated(
+    make_trainer, tmp_path, caplog, kind, batches
+):
+    class Parts(Tiny):
+        def train_dataloader(self):
+            return Several(self, 2)
+
+    data = Tiny if batches == 1 else Parts
+    recorder = RunRecorder(str(tmp_path))
+    recorder.open({}, "run")
+    trainer = make_trainer(4, callbacks=[AVERAGES[kind](), recorder])
+    trainer.fit(NodeClassifier(4, 2, hidden_channels=8, best_metric="loss"), data())
+    saved = read_checkpoint(recorder.folder / "checkpoints/best.ckpt")["state_dict"]
+    best = NodeClassifier(4, 2, hidden_channels=8)
+    best.load_state_dict(saved)
+    measured = make_trainer().validate(best, Tiny(), verbose=False)[0]
+    for name in ("val/loss", "val/acc", "test/acc"):
+        assert measured[name] == pytest.approx(recorder.best.metrics[name]), name
+    assert caplog.text.count("a callback exchanges the weights for the validation") == 1
+
+
+def test_a_longer_training_goes_on_from_the_weights_before_averaging(make_trainer, tmp_path):
+    def train(epochs, ckpt_path=None):
+        torch.manual_seed(0)
+        model, recorder = NodeClassifier(4, 2, hidden_channels=8), RunRecorder(str(tmp_path))
+        recorder.open({}, "run")
+        trainer = make_trainer(epochs, callbacks=[WeightAveraging(), recorder])
+        trainer.fit(model, Tiny(), ckpt_path=ckpt_path, weights_only=True)
+        return recorder.folder / "checkpoints/last.ckpt"
+
+    whole, longer = (read_checkpoint(path) for path in (train(6), train(6, train(3))))
+    for key in ("state_dict", "current_model_state"):
+        for name, weight in whole[key].items():
+            assert torch.equal(weight, longer[key][name])

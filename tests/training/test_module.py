@@ -1,3 +1,4 @@
+import copy
 import os
 import signal
 import sys
@@ -9,15 +10,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.cli import ReduceLROnPlateau
+from lightning.pytorch.cli import LightningCLI, ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torchmetrics.functional.classification import multiclass_f1_score
 
-from gnn_depth.data import TreeNeighborsMatch
+from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
+from gnn_depth.diagnostics import Balancedness, GradientExpansion, GradientSimilarity
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
+from gnn_depth.training.export import export_model
+from gnn_depth.training.prediction import load_model
 from gnn_depth.training.recorder import RunRecorder
 
 
@@ -153,3 +157,131 @@ def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer,
     before = process()
     make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)
     assert process() == before
+
+
+class Penalty(NodeClassifier):
+    def __init__(self, in_channels, num_classes, penalty=0.1, **options):
+        super().__init__(in_channels, num_classes, **options)
+        self.penalty, self.head = penalty, torch.nn.Linear(2, 2)
+
+    def forward(self, *inputs):
+        return self.head(super().forward(*inputs))
+
+
+class Positional(NodeClassifier):
+    def __init__(self, *sizes, penalty=0.1, **options):
+        super().__init__(*sizes, **options)
+        self.penalty = penalty
+
+
+class Fixed(NodeClassifier):
+    """Chooses an option by itself, and passes on the others."""
+
+    def __init__(self, in_channels, num_classes, penalty=0.1, width=4, **options):
+        super().__init__(in_channels, num_classes, layer="gat", hidden_channels=width, **options)
+        self.penalty = penalty
+
+
+@pytest.mark.parametrize("cls", [Penalty, Positional, Fixed])
+def test_a_subclass_has_its_own_arguments_back_from_a_checkpoint(tiny, make_trainer, tmp_path, cls):
+    model, path = cls(4, 2, penalty=0.7, num_layers=3), tmp_path / "own.ckpt"
+    trainer = make_trainer(2)
+    trainer.fit(model, tiny)
+    trainer.save_checkpoint(path)
+    assert (model.hparams["penalty"], model.hparams["num_layers"]) == (0.7, 3)
+    loaded = cls.load_from_checkpoint(path)
+    assert (loaded.penalty, len(loaded.stack.layers)) == (0.7, 3)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[name])
+    with pytest.raises(OSError, match=f"load it with {cls.__name__}.load_from_checkpoint"):
+        load_model(path)
+    if cls is Penalty:
+        with pytest.raises(ValueError, match="has a forward of its own"):
+            export_model(model, tmp_path / "own.pt2")
+
+
+class OwnSteps(NodeClassifier):
+    """Lightning's own example: whole steps, logged by their own names, and no call of super."""
+
+    def training_step(self, batch, batch_idx):
+        loss = F.cross_entropy(self(batch)[batch.train_mask], batch.y[batch.train_mask])
+        self.log("train/own", loss, batch_size=1)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        loss = F.cross_entropy(self(batch)[batch.val_mask], batch.y[batch.val_mask])
+        self.log("val/own", loss, batch_size=1)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class TwoOptimizers(NodeClassifier):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.automatic_optimization = False
+
+    def configure_optimizers(self):
+        first, *others = self.parameters()
+        return [torch.optim.SGD([first], lr=0.1), torch.optim.SGD(others, lr=0.1)]
+
+    def training_step(self, batch, batch_idx):
+        optimizers = self.optimizers()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        self.manual_backward(super().training_step(batch, batch_idx))
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+@pytest.mark.parametrize(("cls", "loss"), [(OwnSteps, "own"), (TwoOptimizers, "loss")])
+def test_own_steps_and_optimizers_of_a_subclass_are_the_plain_loop(tiny, make_trainer, cls, loss):
+    torch.manual_seed(0)
+    model, trainer, batch = cls(4, 2), make_trainer(3), tiny.batch
+    stack, wanted = copy.deepcopy(model.stack), []
+    for _ in range(3):
+        scores = stack(batch.x, batch.graph)
+        wanted.append(F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]))
+        for weight, slope in zip(
+            stack.parameters(), torch.autograd.grad(wanted[-1], [*stack.parameters()]), strict=True
+        ):
+            weight.data -= 0.1 * slope
+    trainer.fit(model, tiny)
+    assert trainer.callback_metrics[f"train/{loss}"].item() == pytest.approx(wanted[-1].item())
+    scores = stack(batch.x, batch.graph)[batch.val_mask]
+    expected = F.cross_entropy(scores, batch.y[batch.val_mask]).item()
+    assert trainer.callback_metrics[f"val/{loss}"].item() == pytest.approx(expected)
+
+
+def test_a_setup_that_leaves_out_the_classes_of_the_data_is_refused(tiny, make_trainer):
+    own = type("Own", (NodeClassifier,), {"setup": lambda self, stage: None})
+    with pytest.raises(MisconfigurationException, match=r"Own.setup must call super\(\).setup"):
+        make_trainer(1).fit(own(4, 2, class_weight="balanced"), tiny)
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's calls of jsonargparse
+def test_lightnings_command_line_takes_the_classes_and_their_parts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    of_data = {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3}
+    of_data |= {"num_train_per_class": 5, "num_val": 10, "num_test": 10}
+    model = {"in_channels": 16, "num_classes": 3, "layer": "gnn_depth.nn.layers.GAT"}
+    model |= {"layer.heads": 2, "optimizer": "torch.optim.SGD", "optimizer.lr": 0.1}
+    words = ["fit", "--seed_everything=0", "--trainer.max_epochs=1", "--trainer.accelerator=cpu"]
+    words += ["--trainer.enable_progress_bar=false", "--trainer.log_every_n_steps=1"]
+    words += [f"--data.{name}={value}" for name, value in of_data.items()]
+    words += [f"--model.{name}={value}" for name, value in model.items()]
+    monkeypatch.setattr(sys, "argv", ["cli.py", *words])
+    cli = LightningCLI(NodeClassifier, SyntheticCitation)
+    (saved,) = tmp_path.rglob("*.ckpt")
+    loaded = NodeClassifier.load_from_checkpoint(saved)
+    assert loaded.stack.layers[0].heads == 2
+    assert type(loaded.configure_optimizers()) is torch.optim.SGD
+    for name, weight in cli.model.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[name])
+
+
+def test_callbacks_measure_under_lightnings_own_trainer(tiny, make_trainer):
+    callbacks = [GradientSimilarity(), GradientExpansion(), Balancedness()]
+    make_trainer(2, callbacks=callbacks).fit(NodeClassifier(4, 2, num_layers=3), tiny)
+    for callback in callbacks:
+        assert callback.frame().value.notna().any()

@@ -8,11 +8,13 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, RMSprop
-from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR
 
+from gnn_depth.config_file import read_config
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.models import select_section
 from gnn_depth.training.optimizers import fuse, rehearse
 
 ADAM = {"lr": 0.01, "weight_decay": 0.1}
@@ -114,6 +116,45 @@ def test_a_schedule_that_is_too_short_for_the_training_is_refused_before_it():
     rehearse(partial(Adam), schedule, epochs=5)
     with pytest.raises(MisconfigurationException, match=r"OneCycleLR, in epoch 6 of 20, fails"):
         rehearse(partial(Adam), schedule, epochs=20)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "length"),
+    [
+        (read_config("gat_lip_30").data["model"]["scheduler"], {"T_max": 7}),
+        ("PolynomialLR", {"total_iters": 7}),
+        ({"name": "PolynomialLR", "total_iters": 3}, {"total_iters": 3}),
+        ({"name": "OneCycleLR", "max_lr": 0.1}, {"total_steps": 7}),
+        ({"name": "OneCycleLR", "max_lr": 0.1, "epochs": 2, "steps_per_epoch": 4}, {"epochs": 2}),
+        ({"name": "LinearLR", "start_factor": 0.1}, {"total_iters": None}),
+    ],
+)
+def test_a_schedule_is_as_long_as_the_training_unless_its_length_is_given(schedule, length):
+    chosen = select_section("model", {"scheduler": schedule}, 7)["scheduler"]
+    for name, value in length.items():
+        assert chosen.options.get(name) == value
+
+
+def test_a_schedule_of_another_length_than_the_training_is_named(caplog):
+    rehearse(partial(Adam), partial(CosineAnnealingLR, T_max=5), epochs=5)
+    rehearse(partial(Adam), partial(LinearLR, total_iters=2), epochs=5)
+    assert not caplog.text
+    rehearse(partial(Adam), partial(CosineAnnealingLR, T_max=5), epochs=10)
+    assert "CosineAnnealingLR has T_max 5, and the training 10 epochs" in caplog.text
+
+
+@pytest.mark.parametrize("cls", [Adam, AdamW, partial(SGD, lr=0.1), Adagrad])
+def test_mixed_precision_with_clipped_gradients_trains_a_fused_optimizer(make_trainer, tiny, cls):
+    def train(**options):
+        torch.manual_seed(0)
+        model = NodeClassifier(4, 2, hidden_channels=8, optimizer=partial(cls, **options))
+        trainer = make_trainer(4, precision="bf16-mixed", gradient_clip_val=0.1)
+        trainer.fit(model, tiny)
+        assert trainer.optimizers[0].param_groups[0]["fused"] is options.get("fused", True)
+        return model.parameters()
+
+    for fused, plain in zip(train(), train(fused=False), strict=True):
+        torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("decay", [None, 0.01])
