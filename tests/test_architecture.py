@@ -177,7 +177,7 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 56_900,
-    "data": 30_200,
+    "data": 28_500,
     "training": 29_100,
     "diagnostics": 32_900,
     "testing": 7_400,

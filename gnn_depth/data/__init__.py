@@ -11,19 +11,19 @@ from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG
-from gnn_depth.data.source import GraphRecord, GraphSource, RawGraphs, UserGraph
+from gnn_depth.data.source import CheckedGraphs, GraphSource, RawGraphs, UserGraph
 from gnn_depth.data.synthetic import SyntheticCitation
 from gnn_depth.data.tables import Tables
 from gnn_depth.data.trees import TreeNeighborsMatch
 
 __all__ = [
     "Amazon",
+    "CheckedGraphs",
     "Coauthor",
     "ContextualSBM",
     "DataError",
     "FullBatch",
     "GraphDataModule",
-    "GraphRecord",
     "GraphSet",
     "GraphSource",
     "GraphTransfer",

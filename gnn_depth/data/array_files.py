@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from gnn_depth.data.checks import DataError, refuse_pointer
+from gnn_depth.data.checks import DataError
 
 NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
 
 
 def existing_file(name: str, path: str) -> Path:
-    """The path of a file that is there, and not a pointer of Git LFS.
+    """The path of a file that is there.
 
     Raises:
         DataError: There is no such file.
@@ -24,7 +24,6 @@ def existing_file(name: str, path: str) -> Path:
         raise DataError(
             f"{name} {path!r} {fault}: give the path of a file (looked in {str(Path.cwd())!r})."
         )
-    refuse_pointer(found)
     return found
 
 

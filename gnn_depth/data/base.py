@@ -93,6 +93,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
     adopted: Schema | None = None
     #: What happens to columns and categories that a trained model misses or does not know.
     on_unknown: Unknown = "error"
+    #: The nodes whose features are erased, and the SHA-256 of this mask; None if none are.
+    missing_mask: Any = None
+    missing_hash: Any = None
     #: True if the rows to train, validate and test on were drawn at random when it was read.
     split_is_random: bool = False
 
@@ -144,14 +147,14 @@ class GraphDataModule(L.LightningDataModule, ABC):
         )
 
     def conform_to(
-        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+        self, schema: Schema, unknown: Unknown = "error", targets: bool = True
     ) -> "GraphDataModule":
         """This data, read for a model that was trained on data with another schema.
 
         Args:
             schema: That of the model.
             unknown: Refuse columns and categories that the model misses or does not know
-                (``error``), or ``ignore`` them; by default as the data set's own option says.
+                (``error``), or ``ignore`` them.
             targets: Read the targets and the split; predictions need neither.
 
         Raises:
@@ -207,15 +210,12 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Check that a checkpoint was trained on the same classes.
 
         Raises:
-            DataError: The class names differ, or are none.
+            DataError: The class names differ.
         """
-        if not isinstance(state_dict, dict) or not isinstance(state_dict.get("class_names"), list):
-            raise DataError("the checkpoint does not tell the classes it was trained on.")
-        trained, here = state_dict["class_names"], self.class_names
+        trained, here = state_dict.get("class_names"), self.class_names
         if trained != here:
             raise DataError(
-                f"the checkpoint was trained on the classes {', '.join(trained)}, and this data "
-                f"has {', '.join(here)}."
+                f"the checkpoint was trained on the classes {trained}, and this data has {here}."
             )
 
 
@@ -320,10 +320,23 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def kept_nodes(self) -> KeptNodes | None:
         _ = self.loaded
-        every_row = torch.arange(self._num_given)
-        if self.kept is None or torch.equal(self.kept, every_row):
+        every_row = np.arange(self._num_given)
+        if self.kept is None or np.array_equal(self.kept, every_row):
             return None
-        return KeptNodes(every_row.numpy(), self.kept.numpy())
+        ids = every_row if self.all_ids is None else self.all_ids
+        return KeptNodes(ids, self.kept.numpy())
+
+    @property
+    def all_ids(self) -> np.ndarray | None:
+        """Names of the nodes before any transform; None if they have none."""
+        return None
+
+    @property
+    def node_ids(self) -> np.ndarray | None:
+        ids = self.all_ids
+        if ids is None or self.kept is None:
+            return ids
+        return ids[self.kept.numpy()]
 
     @property
     def labelled(self) -> Tensor | None:
@@ -431,7 +444,7 @@ class WrapsSource:
     split_is_random: bool = of_source("split_is_random")
 
     def conform_to(
-        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+        self, schema: Schema, unknown: Unknown = "error", targets: bool = True
     ) -> GraphDataModule:
         """This data set made from its source, which is read for a trained model."""
         other: Any = copy_unread(self)
@@ -502,5 +515,4 @@ def normalize_rows(x: Tensor) -> Tensor:
 
     .. math:: x_i \leftarrow x_i / \|x_i\|_1
     """
-    size = torch.linalg.vector_norm(x, 1, dim=1, keepdim=True)
-    return x.div_(size.masked_fill_(size == 0, 1))
+    return torch.nn.functional.normalize(x, p=1, eps=1e-38, out=x)

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.ranges import Range
-from gnn_depth.registry import unknown
+from gnn_depth.registry import first_of, unknown
 
 SPLITS = ("train", "val", "test")
 MASKS = tuple(f"{split}_mask" for split in SPLITS)
+NUMBER = "number_of_node"  # follows each node through transforms: its number from 1 on
+LABELLED = "has_target"  # follows each row: True where it has a target
 #: The arrays of a graph that are read, by the names of PyTorch Geometric.
 READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "num_nodes")
 MAX_LISTED = 5  # classes that a sentence lists
@@ -22,34 +22,10 @@ ABSENT = {
     "validation": "the best epoch is chosen without it",
     "test": "the result says nothing about it",
 }
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # a pointer begins with it
 
 
 class DataError(ValueError):
     """Data is missing, damaged or inconsistent; the message says what to do."""
-
-
-def listed(words: Sequence[object] | np.ndarray, most: int) -> str:
-    """The first few words, and how many there are if some are left out."""
-    text = ", ".join(map(str, words[:most]))
-    if len(words) > most:
-        text += f", ... {len(words):,} in all"
-    return text
-
-
-def refuse_pointer(path: Path) -> None:
-    """Refuse a file that Git LFS has not fetched yet, and that only says where it is.
-
-    Raises:
-        DataError: It is a pointer.
-    """
-    with path.open("rb") as file:
-        first = file.read(len(LFS_POINTER))
-    if first == LFS_POINTER:
-        raise DataError(
-            f"{str(path)!r} is a pointer of Git LFS, not the file itself: run git lfs pull in its "
-            "repository."
-        )
 
 
 def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
@@ -167,11 +143,11 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
         rows: A mask of the rows to count.
     """
     task = task_of(y)
-    if task == "multiclass":
-        return tuple(torch.bincount(y[rows], minlength=num_outputs_of(y)).tolist())
+    if task == "regression":
+        return ()
     if task == "multilabel":
         return tuple(y[rows].long().sum(0).tolist())
-    return ()
+    return tuple(torch.bincount(y[rows], minlength=num_outputs_of(y)).tolist())
 
 
 def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
@@ -184,23 +160,17 @@ def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
     Raises:
         DataError: There is only one class or number.
     """
-    advice = "choose another target (label or targets of a table, --data.label COLUMN; y of arrays)"
-    if task_of(y) == "regression":
-        # Of a single row that says nothing.
-        if len(y) > 1 and bool((y == y[0]).all()):
-            numbers = ", ".join(f"{number:g}" for number in y[0].flatten().tolist())
-            raise DataError(
-                f"the target is {numbers} in all {len(y):,} rows that have one: a model has "
-                f"nothing to learn. Add rows with other targets, or {advice}."
-            )
+    task = task_of(y)
+    least = 2 if task == "regression" else 1  # a single number says nothing
+    if task == "multilabel" or len(y) < least or (y != y[:1]).any():
         return
-    # Classes are numbered from 0 without gaps, so the largest tells whether there is a second one.
-    if y.dim() > 1 or not len(y) or int(y.max()) > 0:
-        return
-    name = names[0] if names else "0"
+    value = ", ".join(f"{number:g}" for number in y[:1].flatten().tolist())
+    if task == "multiclass" and names:
+        value = names[0]
     raise DataError(
-        f"there is only one class, {name!r}, in all {len(y):,} rows that have one: a model has "
-        f"nothing to tell apart. Add rows of other classes, or {advice}."
+        f"the target is {value} in all {len(y):,} rows that have one: a model has nothing to "
+        "learn. Add rows with other targets, or choose another target (label or targets of a "
+        "table, --data.label COLUMN; y of arrays)."
     )
 
 
@@ -214,16 +184,15 @@ def class_notes(
         masks: The rows to train, validate and test on. A set without rows lacks no class.
         names: Names of the classes; by default their numbers.
     """
+    notes: list[str] = []
     if y.dim() > 1 or y.is_floating_point():
-        return []
-    count = num_outputs_of(y)
-    names = names or [str(number) for number in range(count)]
-    notes = []
+        return notes
     for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
-        rows = torch.bincount(y[mask], minlength=count)
-        absent = [repr(names[number]) for number in (rows == 0).nonzero().flatten().tolist()]
+        counts = class_counts(y, mask)
+        named = zip(names or range(len(counts)), counts, strict=True)
+        absent = [repr(str(name)) for name, count in named if not count]
         if absent and mask.any():
-            shown = listed(absent, MAX_LISTED)
+            shown = first_of(absent, MAX_LISTED)
             notes.append(f"no {of_set} row has the class {shown}: {follows}.")
     return notes
 

@@ -16,7 +16,6 @@ from filelock import FileLock
 from gnn_depth.data.checks import DataError
 
 ROOT_VARIABLE = "GNN_DEPTH_DATA"
-ATTEMPTS = 2
 TIMEOUT_SECONDS = 30  # without any data; a slow connection has no other limit
 
 
@@ -110,17 +109,11 @@ def _read_local(path: Path, url: str) -> bytes | None:
 
 
 def _download(path: Path, url: str) -> bytes:
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            with open_url(url) as response:
-                content = response.read()
-            break
-        except (OSError, HTTPException) as error:
-            if attempt < ATTEMPTS:
-                continue
-            if isinstance(error, OSError):
-                raise
-            raise OSError(str(error)) from None
+    try:
+        with open_url(url) as response:
+            content = response.read()
+    except HTTPException as error:
+        raise OSError(str(error)) from None
     wrong = _wrong_checksum(path, content)
     if wrong is not None:
         corrupt = path.with_name(f"{path.name}.corrupt")

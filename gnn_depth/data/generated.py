@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import to_undirected
+from torch_geometric.utils import coalesce, grid, remove_self_loops, to_undirected
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import check_fractions
@@ -75,13 +75,8 @@ class Minesweeper(NodeDataModule):
 def grid_edges(rows: int, columns: int) -> Tensor:
     """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape
     (2, edges)."""
-    cell = torch.arange(rows * columns).view(rows, columns)
-    ones = [cell[:, :-1], cell[:-1], cell[:-1, :-1], cell[:-1, 1:]]
-    # To the right, below, and along both diagonals; the other four are the reverse of these.
-    others = [cell[:, 1:], cell[1:], cell[1:, 1:], cell[1:, :-1]]
-    source = torch.cat([cells.flatten() for cells in ones])
-    target = torch.cat([cells.flatten() for cells in others])
-    return to_undirected(torch.stack([source, target]), num_nodes=rows * columns)
+    edges, _ = grid(rows, columns)
+    return coalesce(remove_self_loops(edges)[0])
 
 
 def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:

@@ -93,19 +93,13 @@ def share(trainer: L.Trainer | None, option: str, value: int) -> tuple[int, int]
     an option's value.
 
     Raises:
-        DataError: They do not divide it, so that one would wait forever for its last batch; the
-            message names the nearest numbers that they divide.
+        DataError: They do not divide it, so that one would wait forever for its last batch.
     """
     if trainer is None:
         return 0, 1
     processes = trainer.world_size
     if value % processes:
-        lower = value // processes * processes
-        advice = f"{lower + processes}"
-        if lower:
-            advice = f"{lower} or {advice}"
         raise DataError(
-            f"{option} {value} is not divisible by the {processes} processes that share it: "
-            f"use {advice}."
+            f"{option} {value} is not divisible by the {processes} processes that share it."
         )
     return trainer.global_rank, processes

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -27,8 +27,6 @@ from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
 
 Method: TypeAlias = Literal["random", "partition", "neighbor"]
-# Defaults of the options that belong to one method.
-CHUNKS, NEIGHBORS = 8, (10, 10)
 
 
 @register("data", "MiniBatches")
@@ -57,58 +55,39 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         source: The data set.
         method: How batches are made: ``random``, ``partition`` or ``neighbor``.
         parts: Batches in an epoch, over all processes.
-        chunks: With ``partition``, the number of chunks in a batch; 8 by default.
+        chunks: With ``partition``, the number of chunks in a batch.
         neighbors: With ``neighbor``, the maximal number of neighbours sampled per node: first for
-            the training nodes, then for their sampled neighbours, and so on; [10, 10] by default.
-            Every layer uses all sampled edges, however many numbers there are.
+            the training nodes, then for their sampled neighbours, and so on. Every layer uses all
+            sampled edges, however many numbers there are.
         seed: Determines the batches of each epoch; the same on any machine.
 
     Raises:
-        ValueError: A number is out of its range, or an option belongs to another method.
+        ValueError: A number is out of its range.
     """
 
     # The whole graph, which FullBatches evaluates, and its properties are the source's.
     batch: NodeBatch = of_source("batch")
     num_features: int = of_source("num_features")
     checksum: str = of_source("checksum")
+    missing_mask: Any = of_source("missing_mask")
+    missing_hash: Any = of_source("missing_hash")
 
     def __init__(
         self,
         source: NodeDataModule,
         method: Method = "random",
         parts: Count = 10,
-        chunks: Count | None = None,
-        neighbors: list[Count] | None = None,
+        chunks: Count = 8,
+        neighbors: list[Count] = [10, 10],  # noqa: B006  (read only)
         seed: Natural = 0,
     ) -> None:
         super().__init__()
-        owned = {"chunks": (chunks, "partition"), "neighbors": (neighbors, "neighbor")}
-        for option, (value, owner) in owned.items():
-            if value is not None and method != owner:
-                raise ValueError(
-                    f"{option} is an option of method {owner}, and method is {method}: leave one "
-                    "out."
-                )
-        if neighbors is not None and not neighbors:
-            raise ValueError(
-                "neighbors is empty: give a number for every step away from the training nodes."
-            )
         self.source = source
         self.method = method
         self.parts = parts
-        self.chunks = CHUNKS if chunks is None else chunks
-        self.neighbors = list(NEIGHBORS) if neighbors is None else neighbors
+        self.chunks = chunks
+        self.neighbors = neighbors
         self.seed = seed
-
-    @property
-    def missing_mask(self) -> Tensor | None:
-        """The nodes whose features the source erases; None if it erases none."""
-        return getattr(self.source, "missing_mask", None)
-
-    @property
-    def missing_hash(self) -> str | None:
-        """SHA-256 of this mask, in hex."""
-        return getattr(self.source, "missing_hash", None)
 
     @property
     def about(self) -> str:
@@ -121,67 +100,56 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         They are computed on first use.
 
         Raises:
-            DataError: There are too few training nodes, or too few nodes, for so many parts.
+            DataError: There are too few training nodes for so many parts.
         """
         self.refuse_graphs()
-        num_nodes = len(self.batch.x)
+        group_of_node = torch.arange(len(self.batch.x))
         if self.method == "partition":
-            num_chunks = self.parts * self.chunks
-            if num_chunks > num_nodes:
-                raise DataError(
-                    f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has "
-                    f"nodes, {num_nodes}: use fewer."
-                )
-            group_of_node = metis(self.batch.graph, num_chunks)
-            name = "chunks with training nodes"
-        else:
-            group_of_node = torch.arange(num_nodes)
-            name = "training nodes"
+            chunks = min(self.parts * self.chunks, len(self.batch.x))
+            group_of_node = metis(self.batch.graph, chunks)
         ptr = pointers(group_of_node, int(group_of_node.max()) + 1)
         is_trained = torch.zeros(len(ptr) - 1, dtype=torch.bool)
         is_trained[group_of_node[self.batch.train_mask]] = True
-        trained = is_trained.nonzero().flatten()
-        others = (~is_trained).nonzero().flatten()
+        trained, others = is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()
         if self.parts > len(trained):
             raise DataError(
-                f"parts is {self.parts}, but there are only {len(trained)} {name}, and every batch "
-                f"needs one: use {len(trained)} parts or fewer."
+                f"parts is {self.parts}, but there are only {len(trained)} groups with training "
+                f"nodes, and every batch needs one: use {len(trained)} parts or fewer."
             )
         if self.method == "neighbor":
             others = others[:0]  # other nodes enter a batch only as sampled neighbours
         return Groups(torch.argsort(group_of_node, stable=True), ptr, trained, others)
 
-    def train_dataloader(self) -> "EpochLoader[Deal]":
+    def train_dataloader(self) -> EpochLoader[tuple[int, int]]:
         rank, processes = share(self.trainer, "parts", self.parts)
         _ = self.groups  # raise a DataError now, not in the first epoch
         return EpochLoader(
-            lambda epoch: self.deal(epoch)[rank::processes],
+            lambda epoch: [(epoch, number) for number in range(rank, self.parts, processes)],
             self.make_batch,
             self.parts // processes,
             self.trainer,
         )
 
-    def deal(self, epoch: int) -> "list[Deal]":
-        """Deal the groups to the batches of an epoch, at least one with training nodes to each."""
+    def dealt(self, epoch: int, number: int) -> Int[Tensor, "groups"]:
+        """The groups of a batch of an epoch, at least one with training nodes."""
         draws = Draws(self.seed, f"parts {epoch}")
-        trained, others = self.groups.trained, self.groups.others
-        trained = trained[draws.permutation(len(trained))]
-        others = others[draws.permutation(len(others))]
+        shuffled = []
         # As with cards, batch b gets every parts-th group from group b on. The groups with training
         # nodes come first, so none of the batches is left without one.
-        order = torch.cat([trained, others])
-        return [Deal(epoch, number, order[number :: self.parts]) for number in range(self.parts)]
+        for groups in (self.groups.trained, self.groups.others):
+            shuffled.append(groups[draws.permutation(len(groups))])
+        return torch.cat(shuffled)[number :: self.parts]
 
-    def make_batch(self, deal: "Deal") -> NodeBatch:
-        """Make the batch of some groups: training nodes come first, and only they have targets."""
-        whole = self.batch
+    def make_batch(self, place: tuple[int, int]) -> NodeBatch:
+        """Make a batch of an epoch: training nodes come first, and only they have targets."""
+        whole, groups = self.batch, self.dealt(*place)
         if self.method == "neighbor":
-            draws = Draws(self.seed, f"neighbors {deal.epoch} {deal.number}")
-            seeds = deal.groups.sort().values  # each group is one training node
+            draws = Draws(self.seed, "neighbors {} {}".format(*place))
+            seeds = groups.sort().values  # each group is one training node
             trained = len(seeds)
             nodes, graph = sample_neighbors(whole.graph, seeds, self.neighbors, draws)
         else:
-            entries, _ = row_entries(self.groups.ptr, deal.groups)
+            entries, _ = row_entries(self.groups.ptr, groups)
             # In the order of the data, in which neighbours may lie close together.
             nodes = self.groups.nodes[entries].sort().values
             is_trained = whole.train_mask[nodes]
@@ -200,14 +168,6 @@ class Groups(NamedTuple):
     ptr: Int[Tensor, "_"]  # the nodes of group g are nodes[ptr[g]:ptr[g + 1]]
     trained: Int[Tensor, "trained"]  # the groups with training nodes
     others: Int[Tensor, "others"]  # the groups without; empty with method ``neighbor``
-
-
-class Deal(NamedTuple):
-    """The groups dealt to one batch of an epoch."""
-
-    epoch: int
-    number: int  # of the batch in the epoch
-    groups: Int[Tensor, "groups"]
 
 
 def induced_subgraph(
@@ -236,23 +196,20 @@ def sample_neighbors(
         them.
     """
     position = _positions(graph, seeds)  # of each reached node in the result; -1 for others
-    reached = [seeds]  # the nodes by their distance from the seeds
-    offset = 0  # position in the result of the first node of reached[-1]
-    sources, targets, edges = [], [], []
+    reached, total = [seeds], 0  # the nodes by their distance from the seeds
+    ends, edges = [], []
     for size in sizes:
         # Edges are kept by their target, so those into some nodes are rows of a matrix.
         edge, target = row_entries(graph.ptr, reached[-1])
         kept = _sample_each_group(target, size, draws)
-        source = graph.source[edge[kept]]
-        edges.append(edge[kept])
-        targets.append(target[kept] + offset)
-        offset += len(reached[-1])
+        source, target = graph.source[edge[kept]], target[kept] + total
+        total += len(reached[-1])
         reached.append(torch.unique(source[position[source] < 0]))
-        position[reached[-1]] = offset + torch.arange(len(reached[-1]))
-        sources.append(position[source])
+        position[reached[-1]] = total + torch.arange(len(reached[-1]))
+        ends.append(torch.stack([position[source], target]))
+        edges.append(edge[kept])
     nodes = torch.cat(reached)
-    ends = torch.stack([torch.cat(sources), torch.cat(targets)])
-    return nodes, Graph(ends, len(nodes), **graph.of_edges(torch.cat(edges)))
+    return nodes, Graph(torch.cat(ends, 1), len(nodes), **graph.of_edges(torch.cat(edges)))
 
 
 def row_entries(

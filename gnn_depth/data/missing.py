@@ -58,7 +58,7 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
     def conform_to(
-        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+        self, schema: Schema, unknown: Unknown = "error", targets: bool = True
     ) -> GraphDataModule:
         """As of its source; with the targets, because the training set decides what is missing."""
         return super().conform_to(schema, unknown)

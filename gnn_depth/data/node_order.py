@@ -1,7 +1,6 @@
 """Order the nodes of a large graph so that neighbours lie close together in memory."""
 
 import logging
-import time
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -50,7 +49,6 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
             f"node_order rcm is for one graph, and these are {graph.num_graphs:,} side by side: "
             "use auto or given."
         )
-    began = time.perf_counter()
     order = reverse_cuthill_mckee(graph)
     # Nodes that are read out come first: the others, which transforms have added, stay behind.
     order = torch.cat([order[order < batch.read], order[order >= batch.read]])
@@ -60,9 +58,8 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
     if not is_asked_for and before <= SHORTER * after:  # both are 0 without edges
         return batch
     found = reordered(batch, order, edges)
-    seconds = time.perf_counter() - began
     rank_zero_only(log.warning)(
-        f"training orders the nodes by reverse Cuthill-McKee ({seconds:.2g} s): neighbours are "
+        f"training orders the nodes by reverse Cuthill-McKee: neighbours are "
         f"{after:,.0f} rows apart in the mean instead of {before:,.0f}. Predictions keep the order "
         "of the data, and batch.order numbers the nodes of a batch in it. node_order given turns "
         "this off."

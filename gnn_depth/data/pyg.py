@@ -9,9 +9,9 @@ import numpy as np
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
-from gnn_depth.data.transforms import seeded_everywhere
+from gnn_depth.data.transforms import Transforms, seeded_everywhere
 from gnn_depth.data.union import Arrays, graphs_in
-from gnn_depth.ranges import FilePath, Natural
+from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register, unknown
 
 
@@ -30,14 +30,11 @@ class PyG(CheckedGraphs):
     Args:
         dataset: Name of a class of ``torch_geometric.datasets``, or the import path of another one.
         name: Its argument ``name``, if it has one: MUTAG for TUDataset.
-        options: Its other arguments.
-        root: Folder for its files, in a folder of its name. By default $GNN_DEPTH_DATA, else
-            ``~/.cache/gnn_depth``.
+        options: Its other arguments. ``root``, the folder for its files, is by default a folder of
+            its name in $GNN_DEPTH_DATA, else in ``~/.cache/gnn_depth``.
         split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``; the number of a
             column of the masks, where these have several; or shares to train and validate on, such
             as [0.6, 0.2].
-        val_share: Part of the training rows to validate on, where the data has train_mask and
-            test_mask only.
         batch_size: Graphs in a training batch, over all processes; None for all.
         seed: Determines a random split, the batches, and a data set that is generated.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
@@ -46,7 +43,6 @@ class PyG(CheckedGraphs):
         scale_target: The same for numbers to predict; metrics stay in the units of the data.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
-        node_order: Order of the nodes in memory: ``auto``, ``given`` or ``rcm``.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -59,11 +55,17 @@ class PyG(CheckedGraphs):
         dataset: str,
         name: str | None = None,
         options: dict[str, Any] | None = None,
-        root: FilePath | None = None,
         split: dict[str, Any] | Natural | list[float] | None = None,
-        **options_of_source: Any,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
+        edge_features: bool = True,
+        standardize: bool = False,
+        scale_target: bool = False,
+        transforms: Transforms = (),
     ) -> None:
-        super().__init__(split, **options_of_source)
+        super().__init__(
+            split, batch_size, seed, edge_features, standardize, scale_target, transforms
+        )
         self.dataset = dataset
         self.name = name
         self._cls = _class(dataset)
@@ -72,7 +74,7 @@ class PyG(CheckedGraphs):
         if name is not None:
             self._options["name"] = name
         if "root" in self._takes:  # generated sets have no files
-            folder = resolve_root(root) / "pyg" / dataset.rpartition(".")[2]
+            folder = resolve_root(None) / "pyg" / dataset.rpartition(".")[2]
             self._options.setdefault("root", str(folder))
 
     def raw(self) -> RawGraphs:

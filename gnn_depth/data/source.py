@@ -4,7 +4,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gnn_depth.builder import build
 from gnn_depth.data.array_files import existing_file
-from gnn_depth.data.base import GraphDataModule, KeptNodes, NodeBatch, copy_unread
+from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     MASKS,
     SPLITS,
@@ -22,7 +22,7 @@ from gnn_depth.data.checks import (
     refuse_one_value,
     task_of,
 )
-from gnn_depth.data.draws import Draws, fraction_split
+from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.features import conform_features, fit_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.node_order import NodeOrder
@@ -31,10 +31,9 @@ from gnn_depth.data.targets import Targets, conform_targets, no_targets, read_ta
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.union import Arrays, UnionGraph, as_tensor, graphs_in, union_of
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Count, FilePath, Natural, Range, in_range
+from gnn_depth.ranges import Count, FilePath, Natural, in_range
 from gnn_depth.registry import register
 
-ValShare = Annotated[float, Range(0, 1, above=True, below=True)]
 SHARES = (0.6, 0.2)  # of the rows, to train and to validate on, where nothing else is given
 
 
@@ -44,12 +43,12 @@ class RawGraphs:
 
     Attributes:
         graphs: The arrays of each graph, by the names of PyTorch Geometric.
-        node_ids: Names of the nodes.
+        node_ids: Names of the nodes, integers or text; None if they have none.
         columns: The columns that x is made of; empty if it has no names.
         edge_columns: The columns that edge_attr is made of; empty if it has no names.
         target_names: Names of numbers to predict.
         of_schema: Further parts of the schema, by the names of its fields.
-        notes: What was decided so far, one sentence each.
+        notes: What was decided where the data left a choice, one sentence each.
     """
 
     graphs: Sequence[Arrays]
@@ -57,25 +56,8 @@ class RawGraphs:
     columns: Sequence[Column] = ()
     edge_columns: Sequence[Column] = ()
     target_names: Sequence[str] = ()
-    of_schema: Mapping[str, Any] = field(default_factory=dict)
+    of_schema: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class GraphRecord:
-    """Names, ids, notes and remembered columns of a graph that was checked.
-
-    Attributes:
-        targets: The targets with the rows that have one, and names of the classes.
-        node_ids: Names of the nodes, integers or text; None if they have none.
-        of_schema: What a model remembers of the columns, by the names of the schema's fields.
-        notes: What was decided where the data left a choice, one sentence each.
-    """
-
-    targets: Targets
-    node_ids: np.ndarray | None
-    of_schema: Mapping[str, Any]
-    notes: list[str]
 
 
 class CheckedGraphs(GraphSet):
@@ -84,11 +66,9 @@ class CheckedGraphs(GraphSet):
 
     Args:
         split: How rows are divided: the number of a column of the masks, where these have several;
-            shares to train and validate on, such as [0.6, 0.2]; or numbers or masks of the nodes or
-            graphs under ``train``, ``val`` and ``test``. By default the masks of the data, or the
+            shares to train and validate on, such as [0.6, 0.2]; or numbers of the nodes or graphs
+            under ``train``, ``val`` and ``test``. By default the masks of the data, or the
             shares [0.6, 0.2] if it has none.
-        val_share: Part of the training rows to validate on, where the data has train_mask and
-            test_mask only.
         batch_size: Graphs in a training batch, where graphs have targets; None for all.
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
@@ -112,7 +92,6 @@ class CheckedGraphs(GraphSet):
     def __init__(
         self,
         split: Any = None,
-        val_share: ValShare | None = None,
         batch_size: Count | None = None,
         seed: Natural = 0,
         edge_features: bool = True,
@@ -123,13 +102,11 @@ class CheckedGraphs(GraphSet):
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
         self.split = split
-        self.val_share = val_share
         self.edge_features: Any = edge_features
         self.standardize = standardize
         self.scale_target = scale_target
         self.node_order = node_order
         self.reads_targets = True
-        self._record: GraphRecord | None = None
         if isinstance(split, list | tuple):
             if len(split) != 2:
                 raise DataError(f"split {split} has two shares, to train and to validate on.")
@@ -144,22 +121,15 @@ class CheckedGraphs(GraphSet):
         """
 
     @property
-    def record(self) -> GraphRecord:
-        """The graph with its names, ids and notes; read on first use."""
-        _ = self.loaded
-        assert self._record is not None
-        return self._record
-
-    @property
     def schema(self) -> Schema:
         if self.adopted is not None:
             return self.adopted
-        return replace(super().schema, **self.record.of_schema)
+        return replace(super().schema, **self._raw.of_schema)
 
     def conform_to(
-        self, schema: Schema, unknown: Unknown | None = None, targets: bool = True
+        self, schema: Schema, unknown: Unknown = "error", targets: bool = True
     ) -> GraphDataModule:
-        wanted = schema, targets, unknown or self.on_unknown
+        wanted = schema, targets, unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
             return self  # which need not be read again
         other: Any = copy_unread(self)
@@ -198,99 +168,82 @@ class CheckedGraphs(GraphSet):
 
     @property
     def class_names(self) -> list[str]:
-        return self.record.targets.names or super().class_names
+        _ = self.loaded
+        return self._targets.names or super().class_names
 
     @property
-    def node_ids(self) -> np.ndarray | None:
-        ids = self.record.node_ids
-        if ids is None or self.kept is None:
-            return ids
-        # A transform such as LargestConnectedComponents has left nodes out.
-        return ids[self.kept.numpy()]
-
-    @property
-    def kept_nodes(self) -> KeptNodes | None:
-        found, ids = super().kept_nodes, self.record.node_ids
-        if found is None or ids is None:
-            return found
-        return found._replace(ids=ids)
+    def all_ids(self) -> np.ndarray | None:
+        _ = self.loaded
+        return self._raw.node_ids
 
     @property
     def labelled(self) -> Tensor | None:
-        assert self._record is not None
-        return self._record.targets.labelled
+        return self._targets.labelled
 
     def remarks(self, batch: NodeBatch) -> list[str]:
-        assert self._record is not None
-        if self.adopted is not None:  # nothing is learned of it
-            return self._record.notes
-        names = self._record.targets.names
-        return [*self._record.notes, *class_notes(batch.y, batch.masks, names)]
+        notes = self._raw.notes
+        if self.adopted is None:  # else nothing is learned of it
+            notes += class_notes(batch.y, batch.masks, self._targets.names)
+        return notes
 
     def load(self) -> NodeBatch:
         with self.naming_origin():
-            raw = self.raw()
+            raw, trained = self.raw(), self.adopted
             # Predictions need no targets, and those of new data may be missing.
             per_graph = None
-            if self.adopted is not None and not self.reads_targets:
-                per_graph = self.adopted.per_graph
+            if trained is not None and not self.reads_targets:
+                per_graph = trained.per_graph
             reads_edges = self.edge_features is not False  # a list names columns of tables
             union = union_of(raw.graphs, reads_edges, raw.notes, per_graph)
-            targets = self._targets(union, raw)
+            targets = self._read_targets(union, raw)
             # The split comes before the features, which are scaled by those of the training rows.
-            masks = self._masks(union, raw, targets.labelled)
+            masks = [mask & targets.labelled for mask in self._masks(union, raw, targets.labelled)]
             x, columns = self._features(union, raw, masks[0])
             graph, edge_columns = self._edges(union, raw)
             batch = NodeBatch(x, targets.y, graph, *masks, per_graph=union.per_graph)
-            of_schema = dict(raw.of_schema, columns=columns, edge_columns=edge_columns)
+            raw.of_schema |= {"columns": columns, "edge_columns": edge_columns}
             if graph.edge_weight is not None:
-                of_schema.setdefault("edge_weight", "edge_weight")
-            if self.scale_target and self.adopted is None:
-                of_schema["targets_scaling"] = _scalings(batch)
-            self._record = GraphRecord(targets, raw.node_ids, of_schema, raw.notes)
+                raw.of_schema.setdefault("edge_weight", "edge_weight")
+            if self.scale_target and trained is None:
+                raw.of_schema["targets_scaling"] = _scalings(batch)
+            self._raw, self._targets = raw, targets
         return batch
 
-    def _targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
+    def _read_targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
         """The targets, or stand-ins for those that are not read."""
-        trained = self.adopted
+        trained, y = self.adopted, union.arrays["y"]
         if trained is not None and not self.reads_targets:
-            return no_targets(len(union.arrays["y"]), trained)
-        found = read_targets(union.arrays["y"], raw.notes, raw.target_names)
+            return no_targets(len(y), trained)
+        found = read_targets(y, raw.notes, raw.target_names)
         if trained is not None:
             return conform_targets(found, trained)
         refuse_one_value(found.y[found.labelled], found.names)
         return found
 
-    def _masks(
-        self, union: UnionGraph, raw: RawGraphs, labelled: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The labelled rows to train, validate and test on."""
+    def _masks(self, union: UnionGraph, raw: RawGraphs, labelled: Tensor) -> Sequence[Tensor]:
+        """The rows to train, validate and test on."""
         if not self.reads_targets:
             return labelled, labelled, labelled
-        notes, rows, split = raw.notes, len(labelled), self.split
+        split: Any = self.split
+        shares: Sequence[float] = ()
         given = {name: union.arrays[name] for name in MASKS if name in union.arrays}
         if isinstance(split, Mapping):
-            masks = split_masks(rows, split)
+            masks: Any = split_masks(len(labelled), split)
         elif isinstance(split, list | tuple):
-            masks = self._drawn(split, labelled)
-        elif given or self.val_share is not None:
-            column = split if isinstance(split, int) else None
-            masks = complete_masks(given, column, self.val_share, self.seed, notes)
+            shares = split
+        elif given:
+            masks = complete_masks(given, split if isinstance(split, int) else None, raw.notes)
         else:
+            shares = SHARES
             if self.adopted is None:  # else a command says which rows it measures
-                notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
-            masks = self._drawn(SHARES, labelled)
+                raw.notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+        if shares:
+            self.split_is_random = True
+            masks = fraction_split(len(labelled), self.seed, *shares, labelled=labelled)
         for name, mask in zip(SPLITS, masks, strict=True):
             if mask.any() and not (mask & labelled).any():
-                notes.append(f"none of the rows of {name} has a target: {name} is empty.")
-        train, val, test = masks
-        return train & labelled, val & labelled, test & labelled
-
-    def _drawn(self, shares: Sequence[float], labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """A random split by shares to train and validate on."""
-        self.split_is_random = True
-        train, val = shares
-        return fraction_split(len(labelled), self.seed, train, val, labelled)
+                raw.notes.append(f"none of the rows of {name} has a target: {name} is empty.")
+        return masks
 
     def _features(
         self, union: UnionGraph, raw: RawGraphs, train: Tensor
@@ -309,41 +262,35 @@ class CheckedGraphs(GraphSet):
             if trained is None:
                 return x, ()
         if trained is not None:
-            columns, width = trained.columns, trained.num_features
             # Transforms may still change the number of features.
-            wanted = None if self._transforms else width
-            return conform_features("x", x, columns, wanted, self.on_unknown, raw.notes), columns
+            width = None if self._transforms else trained.num_features
+            columns = trained.columns
+            return conform_features("x", x, columns, width, self.on_unknown, raw.notes), columns
         if union.per_graph and union.node_to_graph is not None:
             train = train[union.node_to_graph]  # the nodes of the training graphs
         return fit_features("x", x, raw.columns, train, self.standardize, raw.notes)
 
     def _edges(self, union: UnionGraph, raw: RawGraphs) -> tuple[Graph, Sequence[Column]]:
         """The edges with their weights and features, and the columns of these."""
-        arrays, trained = union.arrays, self.adopted
-        columns: Sequence[Column] = raw.edge_columns
-        attr = arrays.get("edge_attr")
+        trained, edges = self.adopted, union.arrays["edge_index"]
+        weight, attr = union.arrays.get("edge_weight"), union.arrays.get("edge_attr")
+        columns, rows = raw.edge_columns, torch.ones(edges.shape[1], dtype=torch.bool)
         if trained is not None:
-            if attr is None:
-                attr = torch.empty(arrays["edge_index"].shape[1], 0)
+            if (weight is None) != (trained.edge_weight is None):
+                raise DataError(
+                    "the model and this graph differ: one has edge_weight, the other has none."
+                )
             columns, width = trained.edge_columns, trained.num_edge_features
-            wanted = None if self._transforms else width
-            attr = conform_features("edge_attr", attr, columns, wanted, self.on_unknown, raw.notes)
-            if not attr.shape[1]:
+            if attr is None:
+                attr = torch.empty(len(rows), 0)
+            attr = conform_features("edge_attr", attr, columns, width, self.on_unknown, raw.notes)
+            if not width:
                 attr = None
         elif attr is not None:
-            rows = torch.ones(len(attr), dtype=torch.bool)
             attr, columns = fit_features("edge_attr", attr, columns, rows, bool(columns), raw.notes)
-        weight = arrays.get("edge_weight")
-        if trained is not None and (weight is None) != (trained.edge_weight is None):
-            had, has = ("no ", "") if trained.edge_weight is None else ("", "no ")
-            raise DataError(
-                f"the model was trained with {had}weights of edges, and this graph has {has}"
-                "edge_weight."
-            )
         if weight is not None:
-            weight = weight.float().reshape(len(weight), -1).squeeze(1)
+            weight = weight.float().reshape(len(rows), -1).squeeze(1)
         of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}
-        edges = arrays["edge_index"]
         return Graph(edges, union.num_nodes, union.node_to_graph, **of_edges), columns
 
 
@@ -358,11 +305,12 @@ class GraphSource(CheckedGraphs):
 
     Args:
         data: The graph or graphs.
-        **options: As in :class:`CheckedGraphs`: ``split``, ``standardize`` and so on.
+        *args: The options of :class:`CheckedGraphs`: ``split``, ``batch_size`` and so on.
+        **options: The same by name.
     """
 
-    def __init__(self, data: Any, split: Any = None, **options: Any) -> None:
-        super().__init__(split, **options)
+    def __init__(self, data: Any, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         # Kept as it is, and read on first use: a run that ends at a wrong option has read nothing.
         self.data = data
         if isinstance(data, str | os.PathLike):
@@ -381,7 +329,7 @@ class GraphSource(CheckedGraphs):
             ValueError: The data set of this package is given with options of other data.
         """
         if not isinstance(data, GraphDataModule):
-            return GraphSource(data, split, batch_size=batch_size, seed=seed)
+            return GraphSource(data, split, batch_size, seed)
         if split is not None or batch_size is not None:
             raise ValueError(
                 f"split and batch_size are for Data objects: {type(data).__name__} has its own."
@@ -389,11 +337,15 @@ class GraphSource(CheckedGraphs):
         return data
 
     def raw(self) -> RawGraphs:
-        return raw_graphs(self.data)
+        found = RawGraphs([])
+        found.graphs = graphs_in(self.data, found.notes)
+        if len(found.graphs) == 1:
+            found.node_ids = found.graphs[0].get("node_ids")
+        return found
 
 
 @register("data", "UserGraph")
-class UserGraph(CheckedGraphs):
+class UserGraph(GraphSource):
     """Your own graph in one file of arrays: ``gnn-depth fit graph.npz``.
 
     An ``.npz`` has ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges), and
@@ -406,8 +358,6 @@ class UserGraph(CheckedGraphs):
         split: How rows are divided: the number of a column of the masks, where these have several;
             shares to train and validate on, such as [0.6, 0.2]; or numbers of the rows under
             ``train``, ``val`` and ``test``. By default the masks of the file, or the shares.
-        val_share: Part of the training rows to validate on, where the file has train_mask and
-            test_mask only.
         batch_size: Graphs in a training batch, where graphs have targets; None for all.
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr``; false leaves it out, for layers that cannot read it.
@@ -424,46 +374,45 @@ class UserGraph(CheckedGraphs):
         self,
         path: FilePath,
         split: dict[str, Any] | Natural | list[float] | None = None,
-        **options: Any,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
+        edge_features: bool = True,
+        standardize: bool = False,
+        scale_target: bool = False,
+        transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
     ) -> None:
-        super().__init__(split, **options)
-        self.path = self.origin = path
+        super().__init__(
+            path,
+            *(split, batch_size, seed, edge_features),
+            *(standardize, scale_target, transforms, node_order),
+        )
+        self.path = path
         existing_file("graph file", path)
-
-    def raw(self) -> RawGraphs:
-        return raw_graphs(self.path)
-
-
-def raw_graphs(data: Any) -> RawGraphs:
-    """The arrays in a container or file; a single graph may name its nodes in ``node_ids``."""
-    notes: list[str] = []
-    graphs = graphs_in(data, notes)
-    ids = graphs[0].get("node_ids") if len(graphs) == 1 else None
-    return RawGraphs(graphs, node_ids=ids, notes=notes)
 
 
 def complete_masks(
-    given: Mapping[str, Tensor],
-    column: int | None,
-    val_share: float | None,
-    seed: int,
-    notes: list[str],
+    given: Mapping[str, Tensor], column: int | None, notes: list[str]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """All three masks, each of shape (rows,); with ``val_share``, validation takes this part of the
-    training rows.
+    """The three masks of a split, each of shape (rows,).
 
     Args:
         given: The masks of a single split, or with a column for each of several.
         column: Which of several splits to use; the first by default.
-        val_share: Part of the training rows, where there is no val_mask.
-        seed: Determines these rows.
         notes: Gets a sentence for each decision.
 
     Raises:
         DataError: A mask is missing or has another shape, or other values than true and false.
     """
-    masks = {}
-    for name, mask in given.items():
+    missing = [name for name in MASKS if name not in given]
+    if missing:
+        raise DataError(
+            f"{' and '.join(given)} given, and {' and '.join(missing)} not: give all three, or "
+            "let split [0.6, 0.2] draw them."
+        )
+    masks = []
+    for name in MASKS:
+        mask = given[name]
         if mask.dim() > 2 or not ((mask == 0) | (mask == 1)).all():
             raise DataError(f"{name} must be true or false for each row.")
         mask = mask.bool().reshape(len(mask), -1)
@@ -472,32 +421,11 @@ def complete_masks(
             raise DataError(f"split is {column}, and the masks have the columns 0 to {count - 1}.")
         if count > 1 and column is None:
             notes.append(f"{name} holds {count} splits: the first is used (split 0).")
-        masks[name] = mask[:, column or 0]
-    missing = [name for name in MASKS if name not in masks]
-    if val_share is not None:
-        if missing != ["val_mask"]:
-            raise DataError(
-                "val_share is for data with train_mask and test_mask only, and here "
-                f"{' and '.join(masks) or 'no mask'} is given: leave val_share out."
-            )
-        train = masks["train_mask"].nonzero().flatten()
-        # One at least: without any the best epoch could not be chosen.
-        count = max(1, round(val_share * len(train)))
-        chosen = train[Draws(seed, "val share").permutation(len(train))[:count]]
-        masks["val_mask"] = torch.zeros_like(masks["train_mask"])
-        masks["val_mask"][chosen] = True
-        masks["train_mask"] = masks["train_mask"] & ~masks["val_mask"]
-        notes.append(f"{count:,} of {len(train):,} training rows validate (val_share).")
-    elif missing:
-        raise DataError(
-            f"{' and '.join(masks)} given, and {' and '.join(missing)} not: give all three, or "
-            "none. To validate on part of the training rows, give train_mask and test_mask, and "
-            "val_share 0.2."
-        )
-    return masks["train_mask"], masks["val_mask"], masks["test_mask"]
+        masks.append(mask[:, column or 0])
+    return masks[0], masks[1], masks[2]
 
 
-def split_masks(count: int, split: Mapping[str, object]) -> tuple[Tensor, Tensor, Tensor]:
+def split_masks(count: int, split: Mapping[str, object]) -> Tensor:
     """Masks of the rows to train, validate and test on, given their numbers or masks.
 
     Raises:
@@ -510,18 +438,15 @@ def split_masks(count: int, split: Mapping[str, object]) -> tuple[Tensor, Tensor
     masks = torch.zeros(3, count, dtype=torch.bool)
     for name, mask in zip(SPLITS, masks, strict=True):
         rows = as_tensor(name, split[name])
-        # Only a mask of the right length: short ones are lists of 0 and 1 by mistake.
-        if rows.dtype == torch.bool and rows.shape == mask.shape:
-            rows = rows.nonzero().flatten()
-        is_numbers = not rows.is_floating_point() and rows.dtype != torch.bool
+        is_numbers = rows.dtype == torch.long or not len(rows)
         # A negative number would count from the end.
-        if len(rows) and (not is_numbers or rows.min() < 0 or rows.max() >= count):
+        if not is_numbers or not torch.isin(rows, torch.arange(count)).all():
             raise DataError(
-                f"{name} of the split must have numbers of rows, 0 to {count - 1}, or a mask of "
-                f"all {count} rows."
+                f"{name} of the split must have numbers of rows, 0 to {count - 1}: of a mask, "
+                "mask.nonzero().flatten()."
             )
         mask[rows.long()] = True
-    return masks[0], masks[1], masks[2]
+    return masks
 
 
 def _scalings(batch: NodeBatch) -> tuple[Scaling, ...]:

@@ -16,13 +16,14 @@ from gnn_depth.registry import register
 # The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more
 # repeated edges.
 MAX_DENSITY = 0.5
-# Features, or words, of all nodes: 40 GB, or minutes.
-MAX_NUMBERS = 10**10
+MAX_NUMBERS = 10**10  # features of all nodes: 40 GB
 # Node weights are integers, so that their sums are exact and the same on any machine.
 WEIGHT_UNIT = 1024
 # Nodes in a community, or this multiple of the mean degree if that is more, so that there is room
 # for its edges.
 COMMUNITY_SIZE, COMMUNITY_DEGREES = 30, 5
+# Words drawn for a node, of which one drawn twice counts once, and the fraction that are topical.
+WORDS, TOPICALITY = 18, 0.5
 # The following values make the default graph as hard as Cora for a GCN and for an MLP (measured,
 # not derived). Fraction of the edges within a class that stay within a community.
 LOCALITY = 0.7
@@ -43,8 +44,8 @@ class SyntheticCitation(NodeDataModule):
     A fraction ``homophily`` of the edges joins nodes of the same class, mostly within a community
     of that class. An edge ends at node i with probability proportional to :math:`w_i`, with
     :math:`P(w > t) = t^{-2}` (Karrer & Newman, *Stochastic blockmodels and community structure in
-    networks*, Phys. Rev. E 83, 2011). With probability ``topicality`` a word is drawn from the
-    words of a topic, otherwise from all words, by Zipf's law. Some communities write about another
+    networks*, Phys. Rev. E 83, 2011). A node has 18 words. Half of them are drawn from the words
+    of a topic, the others from all words, by Zipf's law. Some communities write about another
     class's topic. Time and memory are linear in nodes and edges, and features are dense: 4 bytes x
     nodes x features.
 
@@ -53,9 +54,7 @@ class SyntheticCitation(NodeDataModule):
         num_edges: Number of undirected edges, all distinct.
         num_features: Number of words in the vocabulary.
         num_classes: Number of classes, of equal sizes.
-        words_per_node: Number of words drawn for a node; a word drawn twice counts once.
         homophily: Fraction of edges within a class, 0 to 1.
-        topicality: Fraction of words that depend on the class, 0 to 1.
         num_train_per_class: Training nodes of each class.
         num_val: Validation nodes.
         num_test: Test nodes.
@@ -73,9 +72,7 @@ class SyntheticCitation(NodeDataModule):
         num_edges: Natural = 5278,
         num_features: Count = 1433,
         num_classes: Count = 7,
-        words_per_node: Count = 18,
         homophily: Probability = 0.81,
-        topicality: Probability = 0.5,
         num_train_per_class: Count = 20,
         num_val: Natural = 500,
         num_test: Natural = 1000,
@@ -89,39 +86,21 @@ class SyntheticCitation(NodeDataModule):
         self.num_edges = num_edges
         self.vocabulary = num_features
         self.classes = num_classes
-        self.words_per_node = words_per_node
         self.homophily = homophily
-        self.topicality = topicality
         self.num_train_per_class = num_train_per_class
         self.num_val = num_val
         self.num_test = num_test
         self.normalize_features = normalize_features
         self.seed = seed
-        for name, each in (("num_features", num_features), ("words_per_node", words_per_node)):
-            if num_nodes * each > MAX_NUMBERS:
-                raise ValueError(
-                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: "
-                    "too large for memory or time. Make one of them smaller."
-                )
+        Range(1, MAX_NUMBERS).check("num_nodes x num_features", num_nodes * num_features)
         needed = num_classes * num_train_per_class + num_val + num_test
-        if num_nodes < needed:
-            raise ValueError(
-                f"num_nodes is {num_nodes}, but the split needs {needed}: num_classes x "
-                "num_train_per_class + num_val + num_test. Use more nodes, or make these smaller."
-            )
+        Range(needed).check("num_nodes, with this split,", num_nodes)
         within = round(homophily * num_edges)
-        pairs_within, pairs_across = count_pairs(num_nodes, num_classes)
-        for where, edges, pairs in (
-            ("within", within, pairs_within),
-            ("across", num_edges - within, pairs_across),
-        ):
-            room = int(MAX_DENSITY * pairs)
-            if edges > room:
-                raise ValueError(
-                    f"num_edges {num_edges} and homophily {homophily} make {edges} edges {where} "
-                    f"classes, but {num_nodes} nodes in {num_classes} classes have room for {room} "
-                    f"({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
-                )
+        edges = {"within": within, "across": num_edges - within}
+        pairs = count_pairs(num_nodes, num_classes)
+        for (where, count), room in zip(edges.items(), pairs, strict=True):
+            largest = int(MAX_DENSITY * room)
+            Range(0, largest).check(f"num_edges {where} classes, by homophily,", count)
 
     def load(self) -> NodeBatch:
         mean_degree = 2 * self.num_edges / self.num_nodes
@@ -145,10 +124,10 @@ class SyntheticCitation(NodeDataModule):
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self.classes)
         node = torch.arange(self.num_nodes)
         # Word by word, so that memory does not grow with their number.
-        for _ in range(self.words_per_node):
+        for _ in range(WORDS):
             rank = draws.weighted(topical, self.num_nodes)
             word = rank * self.classes + communities.topics(draws)
-            general = draws.uniform(self.num_nodes) >= self.topicality
+            general = draws.uniform(self.num_nodes) >= TOPICALITY
             word[general] = draws.weighted(common, self.num_nodes)[general]
             x[node, torch.from_numpy(word)] = 1
         return x

@@ -14,6 +14,7 @@ category, and what was fitted in the training: ``fill`` and ``scaling``.
 """
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,6 +47,19 @@ def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> p
     return found
 
 
+def take(table: pd.DataFrame, name: str) -> pd.Series:
+    """A column of a table.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    if name not in table:
+        near = get_close_matches(name, table, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no column {name!r}; there are {', '.join(table)}.{hint}")
+    return table[name]
+
+
 def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np.ndarray:
     """The features of some columns before they are scaled, shape (rows, features).
 
@@ -55,9 +69,7 @@ def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np
     parts = [np.empty((len(frame), 0))]
     for column in columns:
         name = column["name"]
-        if name not in frame:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(frame)}.")
-        part = _encoded_column(frame[name], column, unknown)
+        part = _encoded_column(take(frame, name), column, unknown)
         missing = int(np.isnan(part).any(1).sum())
         if missing and column["fill"] is None:
             raise ValueError(
@@ -139,11 +151,7 @@ def read_graph(
     Raises:
         ValueError: A table does not have what the schema names, or an id is wrong.
     """
-    source, target = schema["ends"]
-    for table, name in ((nodes, schema["id"]), (edges, source), (edges, target)):
-        if name not in table:
-            raise ValueError(f"there is no column {name!r} among {', '.join(table)}.")
-    ids = pd.Index(nodes[schema["id"]])
+    ids = pd.Index(take(nodes, schema["id"]))
     wrong = ids.isna() | ids.duplicated()
     if wrong.any():
         row = wrong.argmax()
@@ -153,7 +161,7 @@ def read_graph(
         )
     graph = pd.DataFrame()
     for end, name in zip(ENDS, schema["ends"], strict=True):
-        graph[end] = ids.get_indexer(edges[name])
+        graph[end] = ids.get_indexer(take(edges, name))
         if (graph[end] < 0).any():
             row = (graph[end] < 0).argmax()
             raise ValueError(
@@ -161,22 +169,20 @@ def read_graph(
                 f"the id ({schema['id']}) of a node; ids are such as {ids[0]!r}."
             )
     of_edges = list(schema["edge_columns"])
-    has_weight = schema["edge_weight"] is not None
-    if has_weight:
+    if schema["edge_weight"] is not None:
         of_edges.insert(0, {"name": schema["edge_weight"], "kind": "number", "fill": None})
-    values = encoded(edges, of_edges, unknown)
-    if has_weight and (values[:, 0] < 0).any():
-        raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
-    graph = pd.concat([graph, pd.DataFrame(values)], axis=1)
+    graph = pd.concat([graph, pd.DataFrame(encoded(edges, of_edges, unknown))], axis=1)
     if not schema["directed"]:
         graph = _both_ways(graph)
     values = graph.drop(columns=ENDS).to_numpy()
     arrays = {"x": encoded(nodes, schema["columns"], unknown)}
     arrays["edge_index"] = graph[ENDS].to_numpy(np.int64).T.copy()
-    if has_weight:
-        arrays["edge_weight"] = values[:, 0]
+    if schema["edge_weight"] is not None:
+        arrays["edge_weight"], values = values[:, 0], values[:, 1:]
+        if (arrays["edge_weight"] < 0).any():
+            raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
     if schema["edge_columns"]:
-        arrays["edge_attr"] = values[:, int(has_weight) :]
+        arrays["edge_attr"] = values
     return ids, arrays
 
 

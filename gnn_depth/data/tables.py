@@ -1,6 +1,5 @@
 """A graph in two tables, of nodes and of edges, as pandas reads them."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
@@ -9,26 +8,25 @@ import pandas as pd
 
 from gnn_depth.data.array_files import existing_file
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
-from gnn_depth.data.schema import Column, Unknown
+from gnn_depth.data.schema import Column
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
-from gnn_depth.data.table_reader import encoded, read_graph, read_table
-from gnn_depth.data.transforms import Transforms
+from gnn_depth.data.table_reader import encoded, read_graph, read_table, take
 from gnn_depth.ranges import FilePath, Natural
 from gnn_depth.registry import register
-from gnn_depth.registry import unknown as unknown_word
 
 Missing: TypeAlias = Literal["error", "median"]
 MOST_CATEGORIES = 50  # of a column of text
+ROLES = ("id", "ends", "label", "edge_weight", "directed")  # fields of the schema
 
 
 @register("data", "Tables")
 class Tables(CheckedGraphs):
     """Your own graph in two tables: ``gnn-depth fit nodes.csv edges.csv --data.label COLUMN``.
 
-    pandas reads the files and decides the types of the columns. Numbers are standardised, and text
-    with few values is one-hot encoded. A model remembers its columns by name, with categories, mean
-    and deviation, and reads the next table by them. ``gnn-depth inspect nodes.csv edges.csv`` shows
-    the types and roles of all columns.
+    pandas reads the files and decides the types of the columns. Numbers are standardised, those to
+    predict for the loss only, and text with few values is one-hot encoded. A model remembers its
+    columns by name, with categories, mean and deviation, and reads the next table by them.
+    ``gnn-depth inspect nodes.csv edges.csv`` shows the types and roles of all columns.
 
     Args:
         nodes: The table of nodes, one a row, with their ids in the first column: a CSV file, in
@@ -47,13 +45,8 @@ class Tables(CheckedGraphs):
         edge_features: Columns of features of the edges.
         missing: Refuse missing values (``error``), or use the ``median`` of the training rows; a
             missing category is then none of its values.
-        unknown: For a trained model: refuse categories that it does not know (``error``), or
-            ``ignore`` them: they are none of its values.
         directed: Use each edge in its direction only; false uses it once in both.
         seed: Determines a random split.
-        scale_target: Standardise numbers to predict for the loss; metrics and predictions stay in
-            the units of the table.
-        transforms: Transforms of PyTorch Geometric, by name, applied to the graph.
 
     Raises:
         ValueError: A file does not exist, or an option does not fit its type.
@@ -71,19 +64,10 @@ class Tables(CheckedGraphs):
         edge_weight: str | None = None,
         edge_features: list[str] = [],  # noqa: B006
         missing: Missing = "error",
-        unknown: Unknown = "error",
         directed: bool = True,
         seed: Natural = 0,
-        scale_target: bool = False,
-        transforms: Transforms = (),
     ) -> None:
-        super().__init__(
-            split,
-            seed=seed,
-            standardize=True,
-            scale_target=scale_target,
-            transforms=transforms,
-        )
+        super().__init__(split, seed=seed, standardize=True, scale_target=bool(targets))
         self.nodes, self.edges = nodes, edges
         for name, table in (("nodes", nodes), ("edges", edges)):
             if not isinstance(table, pd.DataFrame):
@@ -95,50 +79,52 @@ class Tables(CheckedGraphs):
             )
         self.label = label
         self.targets = targets
-        self._label = (label,) if label is not None else tuple(targets)
         self.split_column = split if isinstance(split, str) else None
         self.features = features
         self.dates = dates
         self.edge_weight = edge_weight
         self.edge_features = edge_features
         self.missing = missing
-        self.unknown = self.on_unknown = unknown
         self.directed = directed
 
     def raw(self) -> RawGraphs:
-        trained = self.adopted
-        notes: list[str] = []
+        trained, notes = self.adopted, []
         if trained is None:
             nodes, edges = read_table(self.nodes), read_table(self.edges)
             columns = tuple(self.column(take(nodes, name)) for name in self.feature_names(nodes))
             of_edges = tuple(self.column(take(edges, name)) for name in self.edge_features)
+            roles = self.names_in(nodes, edges)
             for name in self.dates:
                 take(edges if name in edges else nodes, name)
+            read = {*roles["ends"], self.edge_weight, *self.edge_features}
+            unread = ", ".join(name for name in edges if name not in read)
+            if unread:
+                notes.append(
+                    f"columns of the edges that are not read: {unread} (edge_weight or "
+                    "edge_features reads them)."
+                )
         else:
             if not trained.named:
                 raise DataError("the model was trained on arrays without names: give it a Data.")
             columns, of_edges = trained.columns, trained.edge_columns
             texts = [column.name for column in (*columns, *of_edges) if column.values]
             nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
-        names = self.names_in(nodes, edges)
-        read = {*names["ends"], names["edge_weight"], *self.edge_features}
-        unread = [name for name in edges if name not in read]
-        if unread and trained is None:
-            notes.append(
-                f"columns of the edges that are not read: {', '.join(unread)} (edge_weight or "
-                "edge_features reads them)."
-            )
-        graph: dict[str, Any] = {}
-        if self.reads_targets:
-            graph = self._targets_in(nodes, names["label"])
+            roles = {name: getattr(trained, name) for name in ROLES}
+        # The next table may name its label otherwise.
+        own = (self.label,) if self.label is not None else tuple(self.targets)
+        roles["label"] = own or roles["label"]
         schema = {
-            **names,
+            **roles,
             "columns": [asdict(column) for column in columns],
             "edge_columns": [asdict(column) for column in of_edges],
         }
-        ids, arrays = read_graph(nodes, edges, schema, self.on_unknown)
-        graph |= {**arrays, "num_nodes": len(ids)}
-        return RawGraphs([graph], ids.to_numpy(), columns, of_edges, self.targets, names, notes)
+        targets: dict[str, Any] = {}
+        if self.reads_targets:
+            targets = self._targets_in(nodes, roles["label"])
+        ids, graph = read_graph(nodes, edges, schema, self.on_unknown)
+        return RawGraphs(
+            [graph | targets], ids.to_numpy(), columns, of_edges, self.targets, roles, notes
+        )
 
     def names_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> dict[str, Any]:
         """The columns that make the graph, by the names of the schema's fields.
@@ -146,30 +132,17 @@ class Tables(CheckedGraphs):
         Raises:
             DataError: The edges have no source and target.
         """
-        trained = self.adopted
-        if trained is not None:
-            return {
-                "id": trained.id,
-                "ends": trained.ends,
-                "label": self._label or trained.label,  # the next table may name it otherwise
-                "edge_weight": trained.edge_weight,
-                "directed": trained.directed,
-            }
         if len(edges.columns) < 2:
             raise DataError("the edges need two columns, the ids of source and target.")
-        return {
-            "id": nodes.columns[0],
-            "ends": tuple(edges.columns[:2]),
-            "label": self._label,
-            "edge_weight": self.edge_weight,
-            "directed": self.directed,
-        }
+        ends = tuple(edges.columns[:2])
+        values = (nodes.columns[0], ends, (), self.edge_weight, self.directed)
+        return dict(zip(ROLES, values, strict=True))
 
     def feature_names(self, nodes: pd.DataFrame) -> list[str]:
         """The columns of features: those that are named, or all without another role."""
         if self.features is not None:
             return self.features
-        others = {nodes.columns[0], *self._label, self.split_column}
+        others = {nodes.columns[0], self.label, *self.targets, self.split_column}
         return [name for name in nodes if name not in others]
 
     def column(self, values: pd.Series) -> Column:
@@ -184,25 +157,24 @@ class Tables(CheckedGraphs):
             return Column(name, "date", fill=fill)
         if pd.api.types.is_numeric_dtype(values):
             return Column(name, fill=fill)
-        texts = values.dropna().astype(str)
-        categories = sorted(texts.unique())
-        numbers = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()
-        is_asked_for = isinstance(values.dtype, pd.CategoricalDtype)
-        if not is_asked_for and 2 * numbers.sum() > len(categories):
-            text = categories[numbers.argmin()]
+        categories = sorted(values.dropna().astype(str).unique())
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return Column(name, "category", tuple(categories), fill=fill)
+        is_number = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()
+        if 2 * is_number.sum() > len(categories):
             raise DataError(
-                f"column {name!r} has numbers, and text such as {text!r}: table[{name!r}] = "
-                f"pd.to_numeric(table[{name!r}], errors='coerce') makes it missing, and "
-                f"table[{name!r}].astype('category') makes all of them categories."
+                f"column {name!r} has numbers, and text such as {categories[is_number.argmin()]!r}:"
+                f" table[{name!r}] = pd.to_numeric(table[{name!r}], errors='coerce') makes it "
+                f"missing, and table[{name!r}].astype('category') makes all of them categories."
             )
-        if len(categories) > MOST_CATEGORIES and not is_asked_for:
+        if len(categories) > MOST_CATEGORIES:
             raise DataError(
                 f"column {name!r} is text with {len(categories):,} different values: leave it out "
                 f"with features (--data.features '[...]'), or name it in dates if it has dates."
             )
         return Column(name, "category", tuple(categories), fill=fill)
 
-    def _targets_in(self, nodes: pd.DataFrame, label: Sequence[str]) -> dict[str, Any]:
+    def _targets_in(self, nodes: pd.DataFrame, label: tuple[str, ...]) -> dict[str, Any]:
         """The targets, and the masks if a column has the split."""
         if not label:
             raise DataError(
@@ -214,8 +186,9 @@ class Tables(CheckedGraphs):
             are_numbers = self.adopted.task != "multiclass"
         if are_numbers:
             # Missing targets are NaN, and their rows in no set.
-            columns = [asdict(Column(name, fill=0.0)) for name in label]
-            found: dict[str, Any] = {"y": encoded(nodes, columns)}
+            found: dict[str, Any] = {
+                "y": encoded(nodes, [asdict(Column(name, fill=0.0)) for name in label])
+            }
         else:
             found = {"y": class_names_in(take(nodes, label[0]))}
         if self.split_column:
@@ -229,17 +202,6 @@ class Tables(CheckedGraphs):
             for name, part in zip(MASKS, SPLITS, strict=True):
                 found[name] = (words == part).to_numpy()
         return found
-
-
-def take(table: pd.DataFrame, name: str) -> pd.Series:
-    """A column of a table.
-
-    Raises:
-        DataError: There is none of this name.
-    """
-    if name not in table:
-        raise DataError(unknown_word("column", name, table))
-    return table[name]
 
 
 def class_names_in(values: pd.Series) -> np.ndarray:

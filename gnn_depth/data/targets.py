@@ -1,7 +1,6 @@
 """Read targets: classes, labels or numbers, and which rows have none."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +29,11 @@ class Targets:
 
     y: Tensor
     labelled: Tensor
-    names: list[str] | None
+    names: list[str] | None = None
 
 
 def read_targets(
-    values: Tensor | np.ndarray, notes: list[str], names: Sequence[str] | None = None
+    values: Tensor | np.ndarray, notes: list[str], names: Sequence[str] = ()
 ) -> Targets:
     """Read classes, labels or numbers.
 
@@ -52,13 +51,15 @@ def read_targets(
     """
     # The type decides, not the values: floats that are whole are never taken for classes.
     if not isinstance(values, Tensor):
-        found = _of_text(values)
+        found = _of_classes(values.astype(str))
     elif values.is_floating_point():
         found = _of_numbers(values, notes, names)
     elif values.dim() == 2:
-        found = _of_labels(values.long())
+        # Only a row of -1 has no target; a row with some of its labels missing is refused.
+        labelled = ~(values == -1).all(1)
+        found = Targets(values.long().masked_fill(~labelled[:, None], 0), labelled)
     else:
-        found = _of_classes(values.long())
+        found = _of_classes(values.long().numpy())
     without = int((~found.labelled).sum())
     if without == len(found.y):
         raise DataError(f"none of the {without:,} rows has a target in y.")
@@ -84,13 +85,12 @@ def conform_targets(found: Targets, schema: Schema) -> Targets:
     Raises:
         DataError: They are of another task, or have a class that the model does not know.
     """
-    task = task_of(found.y)
+    task, outputs = task_of(found.y), list(schema.outputs)
     # Numbers that happen to be all 0 and 1 look like labels, and labels may come as floats.
     if task != schema.task and {task, schema.task} != {"multilabel", "regression"}:
         raise DataError(f"the model was trained for {schema.task}, and these targets are {task}.")
-    outputs = list(schema.outputs)
     if schema.task != "multiclass":
-        here = 1 if found.y.dim() == 1 else found.y.shape[1]
+        here = found.y[0].numel()
         if here != len(outputs):
             raise DataError(
                 f"the model was trained on {len(outputs)} targets, and here are {here}."
@@ -98,15 +98,12 @@ def conform_targets(found: Targets, schema: Schema) -> Targets:
         dtype = torch.float32 if schema.task == "regression" else torch.long
         return Targets(found.y.to(dtype), found.labelled, outputs)
     assert found.names is not None, "classes have names"
-    numbers = {name: number for number, name in enumerate(outputs)}
-    y = torch.tensor([numbers.get(name, -1) for name in found.names])[found.y]
-    strange = (y < 0) & found.labelled
-    if strange.any():
-        rows = strange.nonzero().flatten()
-        name = found.names[int(found.y[rows[0]])]
-        raise DataError(
-            unknown_word(f"class in {len(rows):,} rows, first y[{int(rows[0])}]", name, numbers)
-        )
+    y = torch.from_numpy(pd.Index(outputs).get_indexer(found.names))[found.y]
+    strange = ((y < 0) & found.labelled).nonzero().flatten()
+    if len(strange):
+        row = int(strange[0])
+        where = f"class in {len(strange):,} rows, first y[{row}]"
+        raise DataError(unknown_word(where, found.names[int(found.y[row])], outputs))
     return Targets(y.masked_fill(~found.labelled, 0), found.labelled, outputs)
 
 
@@ -118,61 +115,43 @@ def positive_class(names: Sequence[str], counts: Sequence[int]) -> str:
         counts: Training rows of each; empty if they are not counted. The second is the positive one
             of classes that are equally frequent, or not counted.
     """
-    first, second = names
     lower = [name.strip().casefold() for name in names]
-    for negative, positive in SIGNS:
-        if lower == [negative, positive]:
-            return second
-        if lower == [positive, negative]:
-            return first
+    for signs in SIGNS:
+        if set(lower) == set(signs):
+            return names[lower.index(signs[1])]
     if counts and counts[0] < counts[1]:
-        return first
-    return second
+        return names[0]
+    return names[1]
 
 
-def _of_text(values: np.ndarray) -> Targets:
-    """Classes by name; as among integers, -1 marks a row without one, except beside 1 alone."""
+def _of_classes(values: np.ndarray) -> Targets:
+    """Classes by number or by name; they are numbered anew, and keep their values as names."""
     if values.ndim != 1:
         raise DataError(f"y is text of shape {values.shape}, and needs one name of a class a row.")
-    texts = values.astype(str)
-    known = texts != ""
-    if {*texts[known]} != {"-1", "1"}:
-        known &= texts != "-1"
-    names = sorted({*texts[known].tolist()})
-    with suppress(ValueError):  # other names than numbers stay in alphabetical order
-        names = sorted(names, key=float)
-    places = torch.from_numpy(pd.Index(names, dtype=object).get_indexer(texts.astype(object)))
-    return Targets(places.clamp_min(0), torch.from_numpy(known), names)
-
-
-def _of_classes(values: Tensor) -> Targets:
-    """Classes by number; they are numbered anew, and keep their values as names."""
-    known = torch.ones(len(values), dtype=torch.bool)
+    if values.dtype.kind == "i" and (values < -1).any():
+        row = int((values < -1).argmax())
+        raise DataError(
+            f"y[{row}] is {values[row]}: classes are 0, 1, 2, ...; -1 marks a row without a class."
+        )
+    found, place = np.unique(values, return_inverse=True)
+    texts = found.astype(str)
+    is_class = texts != ""
     # -1 beside 0, 1, ... marks a row without a class, as LINKX's data has it; beside 1 alone it is
     # the other class.
-    if torch.unique(values).tolist() != [-1, 1]:
-        known = values != -1
-        negative = (values < -1).nonzero()
-        if len(negative):
-            row = int(negative[0])
-            raise DataError(
-                f"y[{row}] is {int(values[row])}: classes are 0, 1, 2, ...; -1 marks a row without "
-                "a class."
-            )
-    classes, numbered = torch.unique(values[known], return_inverse=True)
-    y = torch.zeros_like(values)
-    y[known] = numbered
-    return Targets(y, known, [str(value) for value in classes.tolist()])
+    if texts[is_class].tolist() != ["-1", "1"]:
+        is_class &= texts != "-1"
+    names = texts[is_class]
+    try:
+        order = np.argsort(names.astype(float), kind="stable")
+    except ValueError:  # other names than numbers stay in alphabetical order
+        order = np.arange(len(names))
+    numbers = np.full(len(found), -1)
+    numbers[np.flatnonzero(is_class)[order]] = np.arange(len(names))
+    y = torch.from_numpy(numbers[place])
+    return Targets(y.clamp_min(0), y >= 0, names[order].tolist())
 
 
-def _of_labels(values: Tensor) -> Targets:
-    """Labels of 0 and 1, in two dimensions."""
-    # Only a row of -1 has no target; a row with some of its labels missing is refused.
-    labelled = ~(values == -1).all(1)
-    return Targets(values.masked_fill(~labelled[:, None], 0), labelled, None)
-
-
-def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str] | None) -> Targets:
+def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str]) -> Targets:
     """Numbers to predict, in one dimension or two."""
     rows = values.reshape(len(values), -1)
     labelled = ~rows.isnan().any(1)
@@ -182,4 +161,4 @@ def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str] | None) -
         notes.append(note)
     else:
         y = y.float()
-    return Targets(y, labelled, list(names or ()) or None)
+    return Targets(y, labelled, list(names) or None)

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from pandas.api.types import infer_dtype
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from gnn_depth.data.array_files import read_arrays
-from gnn_depth.data.checks import MASKS, READ, DataError
+from gnn_depth.data.checks import LABELLED, MASKS, NUMBER, READ, DataError
 from gnn_depth.graph import OF_EDGES
 
 Arrays: TypeAlias = Mapping[str, Any]
@@ -55,23 +56,11 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
         raise DataError(f"a {type(data).__name__} is not a graph: {ACCEPTED}")
     graphs: list[Arrays] = []
     for number, item in enumerate(iter(data)):
-        if isinstance(item, Batch):
-            graphs += [graph.to_dict() for graph in item.to_data_list()]
-        elif isinstance(item, Data):
-            graphs.append(item.to_dict())
-        else:
+        if not isinstance(item, Data):
             raise DataError(f"item {number} is a {type(item).__name__}, not a graph: {ACCEPTED}")
+        alone = item.to_data_list() if isinstance(item, Batch) else [item]
+        graphs += [graph.to_dict() for graph in alone]
     return graphs
-
-
-def is_text(value: object) -> bool:
-    """True for an array or list of text, such as the names of classes."""
-    if isinstance(value, Tensor) or hasattr(value, "toarray"):
-        return False
-    array = np.asarray(value)
-    return array.dtype.kind in "US" or (
-        array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat)
-    )
 
 
 def as_tensor(name: str, value: object) -> Tensor:
@@ -89,9 +78,7 @@ def as_tensor(name: str, value: object) -> Tensor:
             raise DataError(f"{name} must have numbers: {error}.") from None
     if value.is_complex():
         raise DataError(f"{name} is complex: give torch.view_as_real({name}).flatten(1).")
-    if value.layout != torch.strided:
-        value = value.to_dense()
-    return value.detach().cpu()
+    return value.detach().cpu().to_dense()
 
 
 @dataclass(eq=False)
@@ -137,24 +124,32 @@ def union_of(
     for number, given in enumerate(graphs):
         name = f"graph {number}" if len(graphs) > 1 else "the graph"
         each.append(_checked(name, given, edge_features, per_graph))
-        unread |= given.keys() - {*READ, "node_ids"}
+        unread |= given.keys() - {*READ, "node_ids", NUMBER, LABELLED}
         # A part that some lack would shift the rows of all that follow.
         _check_same_parts(each[0], each[-1], number)
     if unread:
         notes.append(f"not read: {', '.join(sorted(unread))}. Read are {', '.join(READ)}.")
     if per_graph is None:
-        per_graph = _have_graphs_targets(each, notes)
-    sizes = torch.tensor([one.pop("num_nodes") for one in each])
-    # Nodes are numbered on from one graph to the next.
-    for one, first in zip(each, (sizes.cumsum(0) - sizes).tolist(), strict=True):
-        one["edge_index"] = one["edge_index"] + first
+        # Graphs of a single node each are taken as graphs with a target.
+        per_graph = len(each) > 1 and all(len(one["y"]) == 1 for one in each)
+    for number, one in enumerate(each):
+        nodes = int(one["num_nodes"])
+        if not per_graph and len(one["y"]) != nodes:
+            raise DataError(
+                f"graph {number} has {len(one['y'])} rows of targets: give one for each of its "
+                f"{nodes} nodes, or in a list of graphs one for each graph."
+            )
     arrays: dict[str, Any] = {}
     for name in each[0]:
         parts = [one[name] for one in each]
         if isinstance(parts[0], np.ndarray):  # text
             arrays[name] = np.concatenate(parts)
         else:
-            arrays[name] = torch.cat(parts, 1 if name == "edge_index" else 0)
+            arrays[name] = torch.cat(parts, int(name == "edge_index"))
+    sizes = arrays.pop("num_nodes")
+    # Nodes are numbered on from one graph to the next.
+    edges_of = torch.tensor([one["edge_index"].shape[1] for one in each])
+    arrays["edge_index"] += (sizes.cumsum(0) - sizes).repeat_interleave(edges_of)
     node_to_graph = None
     if len(each) > 1:
         node_to_graph = torch.arange(len(each)).repeat_interleave(sizes)
@@ -166,32 +161,29 @@ def _checked(
 ) -> dict[str, Any]:
     """The arrays of one graph that are read, and ``num_nodes``; see :func:`union_of`."""
     there = {key: value for key, value in given.items() if value is not None}
-    reads_targets = per_graph is None
-    for key in ("edge_index", "y"):
-        if key not in there and (key != "y" or reads_targets):
+    needed, read = ["edge_index", "y"], ["x", *OF_EDGES, *MASKS, NUMBER, LABELLED]
+    if per_graph is not None:
+        needed, read = ["edge_index"], ["x", *OF_EDGES]
+    if not edge_features:
+        read.remove("edge_attr")
+    for key in needed:
+        if key not in there:
             has = ", ".join(sorted(there)) or "nothing"
             raise DataError(f"{name} has no {key}; it has {has}. Rename what is meant.")
     if "batch" in there:  # as one graph, norms would mix the graphs
         raise DataError(f"{name} has batch, so it is several graphs: give a Batch, or a list.")
+    one = {key: as_tensor(key, there[key]) for key in read if key in there}
     edges = _edges(there["edge_index"])
-    one: dict[str, Any] = {"edge_index": edges}
-    masks = MASKS if reads_targets else ()
-    for key in ("x", *OF_EDGES, *masks):
-        if key in there and (edge_features or key != "edge_attr"):
-            one[key] = as_tensor(key, there[key])
-    y = _targets(there["y"]) if reads_targets else torch.zeros(1)
-    nodes = 0
+    y = _targets(there["y"]) if per_graph is None else torch.zeros(1)
     if "num_nodes" in there:
         nodes = int(there["num_nodes"])
     elif "x" in one:
         nodes = len(one["x"])
-    elif edges.numel():
-        nodes = int(edges.max()) + 1
-    if "x" not in one and "num_nodes" not in there and len(y) > 1:
-        nodes = max(nodes, len(y))  # nodes without edges at the end show in their targets only
+    else:
+        # Nodes without edges at the end show in their targets only.
+        nodes = max(len(y), int(edges.numpy().max(initial=-1)) + 1)
     if per_graph is False:
         y = torch.zeros(nodes)  # a stand-in
-    one |= {"y": y, "num_nodes": nodes}
     # An edge beyond its graph would join it to the next one.
     outside = ((edges < 0) | (edges >= nodes)).any(0).nonzero()
     if len(outside):
@@ -200,17 +192,12 @@ def _checked(
             f"{name}: edge {edge} is {tuple(edges[:, edge].tolist())}, and nodes are 0 to "
             f"{nodes - 1}."
         )
-    rows_of = {
-        "x": nodes,
-        **dict.fromkeys(OF_EDGES, edges.shape[1]),
-        **dict.fromkeys(MASKS, len(y)),
-    }
-    for key, rows in rows_of.items():
-        if key in one and (one[key].dim() == 0 or len(one[key]) != rows):
-            raise DataError(
-                f"{name}: {key} must have {rows:,} rows, not shape {tuple(one[key].shape)}."
-            )
-    return one
+    rows_of = {"x": nodes, NUMBER: nodes, **dict.fromkeys(OF_EDGES, edges.shape[1])}
+    for key, values in one.items():
+        rows = rows_of.get(key, len(y))  # of masks, as many as targets
+        if values.dim() == 0 or len(values) != rows:
+            raise DataError(f"{name}: {key} must have {rows:,} rows, not {tuple(values.shape)}.")
+    return one | {"edge_index": edges, "y": y, "num_nodes": torch.tensor([nodes])}
 
 
 def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
@@ -223,7 +210,7 @@ def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
                 "to none."
             )
         mine, its = first[key], other[key]
-        if key not in ("edge_index", "num_nodes") and mine.shape[1:] != its.shape[1:]:
+        if key != "edge_index" and mine.shape[1:] != its.shape[1:]:
             raise DataError(
                 f"{key} of graph {number} has shape {tuple(its.shape)}, and that of graph 0 "
                 f"{tuple(mine.shape)}: they must have the same columns."
@@ -231,49 +218,27 @@ def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
 
 
 def _edges(value: Any) -> Tensor:
-    if isinstance(value, Tensor) and value.layout != torch.strided:
-        raise DataError(
-            "edge_index is a sparse matrix: give torch_geometric.utils.to_edge_index(matrix)[0]."
-        )
     edges = as_tensor("edge_index", value)
     if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
         return torch.empty(2, 0, dtype=torch.long)
     is_integer = not edges.is_floating_point() and edges.dtype != torch.bool
-    if not is_integer or edges.dim() != 2 or 2 not in edges.shape:
+    if not is_integer or edges.dim() != 2 or len(edges) != 2:
         raise DataError(
-            f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} "
-            f"{tuple(edges.shape)}."
+            f"edge_index must be integers of shape (2, edges), not {edges.dtype} "
+            f"{tuple(edges.shape)}. torch_geometric.utils.to_edge_index reads a sparse matrix."
         )
-    if len(edges) != 2:  # a list of pairs; two edges are read in PyTorch Geometric's layout
-        edges = edges.T
-    return edges.long().contiguous()
+    return edges.long()
 
 
 def _targets(value: Any) -> Any:
     """Targets with a row for each: a tensor, or an array of text."""
-    y: Any = np.asarray(value, object) if is_text(value) else as_tensor("y", value)
+    is_array = not isinstance(value, Tensor)
+    if is_array and infer_dtype(np.asarray(value), skipna=False) == "string":
+        y: Any = np.asarray(value, object)
+    else:
+        y = as_tensor("y", value)
     if y.ndim == 0:  # the one target of a graph
         y = y[None]
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     return y
-
-
-def _have_graphs_targets(each: Sequence[Arrays], notes: list[str]) -> bool:
-    """True if each graph has a target; false if each node has one."""
-    # Graphs of a single node each are taken as graphs with a target.
-    if len(each) > 1 and all(len(one["y"]) == 1 for one in each):
-        shape = tuple(each[0]["y"].shape)
-        if shape == (1, each[0]["num_nodes"]) and shape != (1, 1):
-            notes.append(
-                f"y of shape {shape} is read as {shape[1]} targets of each graph. If they are "
-                "those of its nodes, give y.flatten()."
-            )
-        return True
-    for number, one in enumerate(each):
-        if len(one["y"]) != one["num_nodes"]:
-            raise DataError(
-                f"graph {number} has {len(one['y'])} rows of targets: give one for each of its "
-                f"{one['num_nodes']} nodes, or in a list of graphs one for each graph."
-            )
-    return False

@@ -146,7 +146,7 @@ class Run:
             raise ValueError("a run of fast_dev_run leaves no files.")
         return self.folder
 
-    def predict(self, data: Any = None, unknown: Unknown | None = None) -> pd.DataFrame:
+    def predict(self, data: Any = None, unknown: Unknown = "error") -> pd.DataFrame:
         """Predict every node, or every graph, of some data: see
         :func:`gnn_depth.training.prediction.predictions_of`.
 

@@ -34,7 +34,7 @@ Forward: TypeAlias = Callable[[NodeClassifier, GraphDataModule], list[Tensor]]
 def predictions_of(
     model: NodeClassifier | str | Path,
     data: Any,
-    unknown: Unknown | None = None,
+    unknown: Unknown = "error",
     forward: Forward | None = None,
 ) -> pd.DataFrame:
     """Predict every node, or every graph, of some data.
@@ -68,7 +68,6 @@ def predictions_of(
             "the model knows nothing of the data that it was trained on: give a checkpoint of a "
             "run, or a model that gnn_depth.fit has trained."
         )
-
     as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
     values = torch.cat((forward or _one_pass)(model, as_trained))
     return _table_of(values, as_trained, model)

@@ -22,5 +22,6 @@ def test_every_exported_set_is_registered_under_its_class_name():
         "NodeDataModule",
         "GraphSet",
         "GraphSource",
+        "CheckedGraphs",
     }  # bases, and data that no config can name
     assert {name: cls.__name__ for name, cls in SETS.items()} == {name: name for name in sets}

@@ -14,7 +14,6 @@ from gnn_depth.data.downloads import (
     _SameScheme,
     git_blob_id,
     read_verified,
-    resolve_root,
     sha256,
 )
 
@@ -76,15 +75,14 @@ def test_the_publishers_git_blob_id_serves_as_well(published, server, monkeypatc
         read_verified(*published)
 
 
-def test_a_download_that_breaks_off_is_tried_again_and_leaves_no_file(published, server):
-    server.truncate = 100
+def test_a_download_that_breaks_off_leaves_no_file_and_can_be_tried_again(published, server):
+    server.truncate = 1
     with pytest.raises(DataError, match=r"data\.bin.*5120 bytes read"):
         read_verified(*published)
     assert names(published[0].parent) == set()
-    server.truncate = 1
     published[0].with_name("data.bin.part").write_bytes(CONTENT * 2)  # a killed download left this
     assert read_verified(*published) == CONTENT
-    assert server.requests == ["data.bin"] * 4
+    assert server.requests == ["data.bin"] * 2
     assert names(published[0].parent) == {"data.bin"}
 
 
@@ -130,16 +128,3 @@ def test_of_several_readers_one_downloads_and_the_others_wait(published, server)
         assert list(pool.map(read_verified, *zip(*[published] * 4, strict=True))) == [CONTENT] * 4
     assert server.requests == ["data.bin"]
     assert names(published[0].parent) == {"data.bin"}
-
-
-def test_the_root_is_the_option_then_the_variable_then_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("GNN_DEPTH_DATA", "/from/variable")
-    assert str(resolve_root("/from/option")) == "/from/option"
-    assert str(resolve_root(None)) == "/from/variable"
-    monkeypatch.delenv("GNN_DEPTH_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert str(resolve_root(None)) == "/cache/gnn_depth"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert resolve_root(None) == tmp_path / ".cache" / "gnn_depth"
-    assert resolve_root("~/data") == tmp_path / "data"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader, RandomNodeLoader
 
 from gnn_depth.data import DataError, GraphSource, UserGraph
@@ -167,14 +167,6 @@ def test_rows_of_minus_one_are_in_no_mask_and_no_class():
     assert GraphSource(random_graph(y="signs")).class_names == ["-1", "1"], "two classes"
 
 
-def test_val_share_takes_validation_rows_from_the_training_rows_only():
-    arrays = changed(val_mask=None)
-    train, val, test = GraphSource(arrays, val_share=0.3).batch.masks
-    assert torch.equal(train | val, torch.tensor(arrays["train_mask"]))
-    assert torch.equal(test, torch.tensor(arrays["test_mask"]))
-    assert int(val.sum()) == 3
-
-
 def test_a_split_is_a_column_of_masks_or_shares():
     masks = {
         name: np.stack([np.arange(20) % 3 == k, np.arange(20) % 3 == 2 - k], 1)
@@ -200,13 +192,6 @@ def side_by_side(**changes) -> list[Data]:
     return graphs
 
 
-def hetero() -> HeteroData:
-    data = HeteroData()
-    data["a"].x = torch.ones(2, 1)
-    data["a", "to", "a"].edge_index = torch.zeros(2, 1, dtype=torch.long)
-    return data
-
-
 def with_parts(**parts) -> dict:
     arrays = dict(ONE.to_dict(), **parts)
     return {name: value for name, value in arrays.items() if value is not None}
@@ -221,11 +206,13 @@ def with_parts(**parts) -> dict:
         (side_by_side(x=torch.ones(5, 2)), r"x of graph 1 has shape \(5, 2\)"),
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), "1 rows of targets"),
-        (hetero(), r"HeteroData.*to_homogeneous\(\)"),
         (RandomNodeLoader(ONE, num_parts=2), r"RandomNodeLoader.*loader\.data"),
         (with_parts(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
         (with_parts(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
-        (with_parts(train_mask=torch.full((20,), 2)), "train_mask must be true or false"),
+        (
+            with_parts(**dict.fromkeys(MASKS, torch.full((20,), 2))),
+            "train_mask must be true or false",
+        ),
     ],
 )
 def test_what_is_no_graph_is_refused_with_the_way_out(data, words):
@@ -249,7 +236,6 @@ def test_dense_sparse_and_plain_containers_are_read_equally():
         dict(as_dict, x=ONE.x.to_sparse()),
         {name: value.tolist() for name, value in as_dict.items()},
         dict(as_dict, y=ONE.y[:, None], edge_weight=ONE.edge_weight[:, None]),
-        dict(as_dict, edge_index=ONE.edge_index.T),
     ):
         assert facts(GraphSource(same)) == wanted
 

@@ -103,10 +103,9 @@ def test_a_resumed_training_sees_every_batch_that_was_left_and_no_other(
     assert all(rest[epoch] == whole[epoch][-len(rest[epoch]) :] for epoch in rest)
 
 
-@pytest.mark.parametrize(("value", "nearest"), [(1022, "1020 or 1024"), (3, "use 4")])
-def test_what_the_processes_do_not_divide_is_refused_with_the_nearest_numbers(value, nearest):
+def test_what_the_processes_do_not_divide_is_refused():
     trainer = Mock(spec=L.Trainer, global_rank=3, world_size=4)
-    with pytest.raises(DataError, match=f"batch_size {value} .*4 processes.*{nearest}"):
-        share(trainer, "batch_size", value)
+    with pytest.raises(DataError, match="batch_size 1022 .*4 processes"):
+        share(trainer, "batch_size", 1022)
     assert share(trainer, "batch_size", 1024) == (3, 4)
-    assert share(None, "batch_size", value) == (0, 1)
+    assert share(None, "batch_size", 3) == (0, 1)

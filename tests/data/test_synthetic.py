@@ -64,7 +64,7 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
         "num_train_per_class": 1,
     }
     options |= {"num_val": 1, "num_test": nodes - 2 * classes, "homophily": homophily, "seed": seed}
-    options |= {"normalize_features": normalize, "words_per_node": 3}
+    options["normalize_features"] = normalize
     within, across = count_pairs(nodes, classes)
     edges = int(
         fraction

@@ -116,7 +116,7 @@ def test_empty_labels_are_in_no_set_and_gaps_leave_integers_classes(caplog):
 def test_numbers_are_predicted_in_the_units_of_the_table():
     nodes, edges = tables()
     roles = {"targets": ["balance"], "features": ["age"], "split": "part"}
-    data = Tables(*written(nodes, edges), **roles, scale_target=True)
+    data = Tables(*written(nodes, edges), **roles)
     assert data.batch.y.squeeze().tolist() == pytest.approx(nodes.balance.tolist())
     train = nodes.balance[nodes.part == "train"]
     (scaling,) = data.schema.targets_scaling
@@ -165,7 +165,7 @@ def cell(column, row, value):
         (lambda n: n.assign(id="n1"), {}, "the id 'n1', which is missing or"),
         (cell("id", 3, "x"), {}, "which is not the id"),
         (cell("part", 3, "later"), {}, "column 'part' has 'later'"),
-        (lambda n: n, {"label": "topik"}, "unknown column 'topik'.*'topic'"),
+        (lambda n: n, {"label": "topik"}, "no column 'topik'.*'topic'"),
         (lambda n: n, {"label": "balance"}, "numbers with decimals, .*targets"),
     ],
 )
@@ -250,10 +250,10 @@ def test_the_next_table_has_the_same_predictions_or_is_refused_by_name(trained, 
 def test_an_unknown_category_is_none_of_its_values_on_request(trained):
     model, expected = trained
     nodes, edges = tables()
-    data = Tables(*written(cell("country", 4, "ES")(nodes), edges), unknown="ignore")
-    x = data.conform_to(model.schema, targets=False).batch.x
+    data = Tables(*written(cell("country", 4, "ES")(nodes), edges))
+    x = data.conform_to(model.schema, "ignore", targets=False).batch.x
     assert x[4, 3:6].tolist() == [0, 0, 0]
-    assert predictions_of(model, data).node.tolist() == expected.node.tolist()
+    assert predictions_of(model, data, "ignore").node.tolist() == expected.node.tolist()
 
 
 def test_categories_that_look_like_numbers_stay_text():
@@ -303,7 +303,6 @@ def test_a_schema_is_the_same_after_it_was_a_file(trained):
             {
                 "targets": ["balance"],
                 "features": ["age", "country"],
-                "scale_target": True,
                 "edge_features": ["times", "kind"],
             },
         ),

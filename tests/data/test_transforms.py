@@ -13,7 +13,7 @@ from gnn_depth.data import DataError, GraphSource, SyntheticCitation
 
 def small(**changes) -> SyntheticCitation:
     options = {"num_nodes": 60, "num_edges": 90, "num_features": 30, "num_classes": 3}
-    options |= {"words_per_node": 4, "num_train_per_class": 4, "num_val": 10, "num_test": 20}
+    options |= {"num_train_per_class": 4, "num_val": 10, "num_test": 20}
     return SyntheticCitation(**options, **changes)
 
 
@@ -84,28 +84,24 @@ def test_each_of_several_graphs_is_transformed_alone():
 
 
 class WeightByFeature(BaseTransform):
-    """Weights for the edges of the graphs that have any; of graphs in ``without``, none."""
-
-    def __init__(self, without=()):
-        self.without = without
+    """Weights for the edges of the graphs whose first feature is not 3."""
 
     def forward(self, data):
-        if data.edge_index.shape[1] and int(data.x[0]) not in self.without:
+        if int(data.x[0]) != 3:
             data.edge_weight = data.x[data.edge_index[0], 0]
         return data
 
 
-def test_weights_that_a_transform_gives_stay_beside_graphs_without_edges():
+def test_weights_that_a_transform_gives_to_some_graphs_are_refused():
     pair = torch.tensor([[1, 0], [0, 1]])
     graphs = []
     for number in range(6):
         x = number + torch.arange(2.0)[:, None]
-        edges = pair if number else pair[:, :0]
-        graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([number % 2])))
-    graph = GraphSource(graphs, transforms=[WeightByFeature()]).batch.graph
-    torch.testing.assert_close(graph.edge_weight, torch.tensor([2.0, 1, 3, 2, 4, 3, 5, 4, 6, 5]))
-    with pytest.raises(DataError, match="graph 3 has no edge_weight, and another graph has it"):
-        _ = GraphSource(graphs, transforms=[WeightByFeature(without=[3])]).batch
+        graphs.append(Data(x=x, edge_index=pair, y=torch.tensor([number % 2])))
+    with pytest.raises(DataError, match="graph 3 has no edge_weight, and graph 0 has one"):
+        _ = GraphSource(graphs, transforms=[WeightByFeature()]).batch
+    graph = GraphSource(graphs[4:], [0.5, 0], transforms=[WeightByFeature()]).batch.graph
+    torch.testing.assert_close(graph.edge_weight, torch.tensor([5.0, 4, 6, 5]))
 
 
 class DropLastNode(BaseTransform):

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import DataError, GraphSource, MiniBatches, MissingFeatures, Tables
+from gnn_depth.data.checks import MASKS
 from gnn_depth.data.schema import Schema
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predictions_of
@@ -53,7 +54,10 @@ OTHER_ARRAYS = {
         {"edge_attr": torch.ones(30, 2)},
         "0 features in edge_attr, and here are 2",
     ),
-    "weights of edges": ({"edge_weight": torch.ones(30)}, "trained with no weights of edges"),
+    "weights of edges": (
+        {"edge_weight": torch.ones(30)},
+        "one has edge_weight, the other has none",
+    ),
     "no x": ({"x": None, "num_nodes": 12}, "the model needs 3 features in x, and here are 1"),
     "integers": ({"x": torch.arange(12)}, "the model needs 3 features in x, and here are 1"),
     "an infinite feature": ({"x": torch.full((12, 3), torch.inf)}, "is inf: features"),
@@ -99,13 +103,21 @@ def test_transforms_are_part_of_the_model_and_draw_by_its_seed():
         predictions_of(model, GraphSource(raw, transforms=["AddSelfLoops"]))
 
 
+def arrays_of(data):
+    batch = data.batch
+    edges = {"edge_index": batch.graph.edge_index, **batch.graph.of_edges(slice(None))}
+    masks = dict(zip(MASKS, batch.masks, strict=True))
+    return {"x": batch.x, "y": batch.y, "node_ids": data.node_ids, **edges, **masks}
+
+
 def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(tmp_path, caplog):
     nodes, edges = tables(NAMES)
     nodes = nodes.sample(frac=1, random_state=0, ignore_index=True)
-    data = Tables(nodes, edges, **ROLES, transforms=LARGEST)
+    table = Tables(nodes, edges, **ROLES)
+    data = GraphSource(arrays_of(table), transforms=LARGEST)
     options = {"num_layers": 2, "hidden_channels": 8}
     run = gnn_depth.fit(options, data, epochs=1, root=str(tmp_path), progress=False)
-    again = Tables(nodes.drop(columns="topic"), edges)
+    again = GraphSource({**arrays_of(table), "y": None})
     with caplog.at_level(logging.WARNING):
         found = run.predict(again)
     assert any("and an empty row: 5 of 30" in text for text in caplog.messages)
@@ -114,8 +126,8 @@ def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(tmp_p
     assert found.predicted.isna().tolist() == is_left_out.tolist()
     pd.testing.assert_frame_equal(gnn_depth.load(run.folder).predict(again), found)
     # The nodes that are left have the predictions of their own graph.
-    alone = Tables(nodes[~is_left_out], edges[:25])
-    expected = predictions_of(run.model, alone)
+    alone = Tables(nodes[~is_left_out], edges[:25]).conform_to(table.schema, targets=False)
+    expected = predictions_of(run.model, GraphSource(arrays_of(alone)))
     same = found[~is_left_out].reset_index(drop=True)
     pd.testing.assert_frame_equal(same, expected, rtol=1e-5)
 
