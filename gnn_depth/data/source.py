@@ -239,7 +239,8 @@ class CheckedGraphs(GraphSet):
                 raw.notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
         if shares:
             self.split_is_random = True
-            masks = fraction_split(len(labelled), self.seed, *shares, labelled=labelled)
+            train, val = shares
+            masks = fraction_split(len(labelled), self.seed, train, val, labelled)
         for name, mask in zip(SPLITS, masks, strict=True):
             if mask.any() and not (mask & labelled).any():
                 raw.notes.append(f"none of the rows of {name} has a target: {name} is empty.")
