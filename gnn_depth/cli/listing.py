@@ -206,5 +206,6 @@ def _about(option: Option, known: CommandIndex, everything: bool) -> str:
     if default is None or isinstance(default, list):
         return text
     if isinstance(default, dict):
-        return f"{text} [{default['name']}]"
+        name = default.get("name") or default["class_path"]
+        return f"{text} [{name.rpartition('.')[2]}]"
     return f"{text} [{to_yaml(default).splitlines()[0]}]"
