@@ -13,7 +13,7 @@ from gnn_depth.builder import PartIndex
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.part_specs import Option, imported_parts, meanings, option_of, options_of
-from gnn_depth.ranges import Positive, Range
+from gnn_depth.ranges import Natural, Positive, Range
 
 DEFAULT_DATA = "SyntheticCitation"
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
@@ -79,6 +79,8 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
         yield "scales", _own(list[Positive], [], SCALES_HELP, nargs="+")
         about = "Layers to show in the table, `some` or `all`; every layer is measured."
         yield "layers", _own(Literal["some", "all"], "some", about)
+        about = "Train the model, and the same one with 4 layers, for some steps, and compare."
+        yield "steps", _own(Natural, 0, about)
 
 
 def _own(annotation: Any, default: Any, about: str, nargs: int | str | None = None) -> Option:

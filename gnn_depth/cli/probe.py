@@ -40,5 +40,6 @@ def probe_command(cli: CommandLineInterface) -> str:
         title=f"{title(model, data)}, {moment}",
         options=cli.resolved["model"],
         build=build,
+        steps=cli.resolved["steps"],
     )
     return report.text(every=cli.resolved["layers"] == "all")

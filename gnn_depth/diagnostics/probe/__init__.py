@@ -14,6 +14,7 @@ from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_pr
 from gnn_depth.diagnostics.probe.layer_values import loss_of, measure_layers
 from gnn_depth.diagnostics.probe.remedies import REMEDIES, Remedy, add_remedy, proposed
 from gnn_depth.diagnostics.probe.report import Report
+from gnn_depth.diagnostics.probe.trainings import short_trainings
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
 
@@ -39,6 +40,7 @@ def probe(
     title: str | None = None,
     options: Mapping[str, Any] | None = None,
     build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
+    steps: int = 0,
 ) -> Report:
     """Measure every layer of any model in one pass without dropout, and report the problems found.
 
@@ -69,6 +71,8 @@ def probe(
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With
             it the report proposes remedies: the parts of :data:`REMEDIES` against what was found.
+        steps: Train a model of these options, and the same one with 4 layers, for some steps: see
+            :func:`gnn_depth.diagnostics.probe.trainings.short_trainings`.
 
     Returns:
         The report: print it, read its ``findings``, or get its numbers as a ``frame()``.
@@ -91,4 +95,7 @@ def probe(
         kind = type(next(iter(layers_of(unwrapped(model), layers).values()))).__name__
         title = f"{len(values)} layer{'s' * (len(values) > 1)} of {kind}"
     title = f"{title}, loss {value:.4g}"
-    return Report(title, value, values, findings, remedies, notes)
+    trainings = None
+    if steps and build is not None:
+        trainings = short_trainings(build, options or {}, run, steps)
+    return Report(title, value, values, findings, remedies, notes, trainings)

@@ -33,6 +33,10 @@ NO_PROBLEM = (
     "pass does not show a learning rate that does not fit, states that grow alike while the "
     "weights change, or overfitting."
 )
+STRONGER = (
+    "One pass does not tell whether the model will learn: --steps 100 (in Python: steps=100) trains "
+    "it, and the same model with 4 layers, for 100 steps."
+)
 NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
 
@@ -48,6 +52,8 @@ class Report:
         findings: The problems found.
         remedies: Parts that help against some of them; None if none were looked for.
         notes: Remarks on values that are missing.
+        trainings: Loss and gradient in short trainings of the model and of its shallow form; None
+            if there were none.
     """
 
     title: str
@@ -56,6 +62,7 @@ class Report:
     findings: Sequence[Finding]
     remedies: Sequence[Remedy] | None = None
     notes: Sequence[str] = ()
+    trainings: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         return self.text()
@@ -93,6 +100,10 @@ class Report:
             _filled(lines, width),
             _filled(self._conclusions(), width, indent="   "),
         ]
+        if self.trainings is None:
+            blocks.append(_filled([STRONGER], width))
+        else:
+            blocks.append(self.trainings.map(digits).to_string(line_width=width))
         return "\n\n".join(blocks)
 
     def frame(self) -> pd.DataFrame:
