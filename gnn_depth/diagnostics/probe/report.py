@@ -34,8 +34,8 @@ NO_PROBLEM = (
     "weights change, or overfitting."
 )
 STRONGER = (
-    "One pass does not tell whether the model will learn: --steps 100 (in Python: steps=100) trains "
-    "it, and the same model with 4 layers, for 100 steps."
+    "One pass does not tell whether the model will learn: --steps 100 (in Python: steps=100) "
+    "trains it, and the same model with 4 layers, for 100 steps."
 )
 NO_REMEDY = "no registered part that fits this model is known as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line

@@ -41,7 +41,7 @@ def short_trainings(
         for step in range(1, steps + 1):
             optimizer.zero_grad()
             loss = loss_of(model)
-            loss.backward()
+            torch.autograd.backward(loss)
             if step in shown:
                 parameters = list(model.stack.layers[0].parameters())
                 gradients = [one.grad for one in parameters if one.grad is not None]
