@@ -1,6 +1,5 @@
 """A user's graph in one file: NumPy arrays, or tensors saved by ``torch.save``."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +60,8 @@ def read_arrays(path: Path) -> Any:
             return torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:  # a damaged file raises various errors
         # NumPy and PyTorch would recommend to unpickle the file, which runs code in it.
-        reason = type(error).__name__
-        refused = re.search(r"GLOBAL (\w+(?:\.\w+)*)", str(error))
-        if refused:
-            reason = f"it asks for {refused[1]}"
-        elif "pickle" in str(error):
-            reason = "it holds objects"
         raise DataError(
-            f"it is damaged or contains more than arrays, and was not loaded: {reason}.\nIf you "
-            f"trust its origin, load it yourself and save its arrays: {NPZ_HINT}"
+            f"it is damaged or contains more than arrays, and was not loaded "
+            f"({type(error).__name__}).\nIf you trust its origin, load it yourself and save its "
+            f"arrays: {NPZ_HINT}"
         ) from None

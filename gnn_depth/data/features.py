@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.schema import Column, Unknown, fit_columns
-from gnn_depth.data.table_reader import encoded, standardised
+from gnn_depth.data.table_reader import encoded
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
 MOST_SPANS = 100  # columns without names whose ranges are remembered
@@ -122,7 +122,13 @@ def _scaled(values: Tensor, columns: Sequence[Column]) -> Tensor:
     """The features after the fills and scalings of their columns, in float64 if there are any."""
     if all(column.fill is None and column.scaling is None for column in columns):
         return values
-    return torch.from_numpy(standardised(values.numpy(), [asdict(each) for each in columns]))
+    parts = list(values.double().split([column.width for column in columns], 1))
+    for place, column in enumerate(columns):
+        if column.fill is not None:
+            parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
+        if column.scaling is not None:
+            parts[place] = column.scaling.apply(parts[place])
+    return torch.cat(parts, 1)
 
 
 def _is_one_of_integers(values: Tensor) -> bool:

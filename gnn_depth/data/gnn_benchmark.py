@@ -41,7 +41,6 @@ class _Benchmark(NodeDataModule, ABC):
         split: str = "random",
         split_index: Natural = 0,
         root: FilePath | None = None,
-        binary_features: bool = True,
         normalize_features: bool = False,
         **common: Any,
     ) -> None:
@@ -52,7 +51,6 @@ class _Benchmark(NodeDataModule, ABC):
         if self.split == "fixed":  # of which there is one: another index would change nothing
             Range(0, 0).check("split_index of split 'fixed'", split_index)
         self.split_index = split_index
-        self.binary_features = binary_features
         self.normalize_features = normalize_features
         folder = resolve_root(root)
         names = self.files[self.name]
@@ -81,11 +79,9 @@ class _Benchmark(NodeDataModule, ABC):
             masks = [*fraction_split(len(labels), self.split_index, TRAIN, VAL)]
             if self.split == "fixed":
                 masks = [torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS]
-        x = torch.from_numpy(features.toarray())
+        x = torch.from_numpy(features.toarray() > 0).float()
         y = torch.from_numpy(labels.astype(np.int64))
         edges = torch.from_numpy(ends.astype(np.int64))
-        if self.binary_features:
-            x = (x > 0).to(x.dtype)
         if self.normalize_features:
             x = normalize_rows(x)
         # Both layouts may have an edge in one direction only, and loops.
@@ -103,8 +99,8 @@ def _matrix(arrays: Any, prefix: str) -> Any:
 
 @register("data", "Amazon")
 class Amazon(_Benchmark):
-    """Amazon: products and the products bought with them; features are the words of reviews,
-    classes the categories of the shop.
+    """Amazon: products and the products bought with them; features say which words occur in
+    reviews, classes are the categories of the shop.
 
     McAuley et al., *Image-based Recommendations on Styles and Substitutes*, SIGIR 2015; graphs of
     Shchur et al., *Pitfalls of Graph Neural Network Evaluation*, 2018; fixed split of Luo, Shi &
@@ -118,8 +114,6 @@ class Amazon(_Benchmark):
         split_index: Seed of the random split; 0 for the fixed one.
         root: Folder that holds ``medium/`` or ``Amazon/<name>/raw/``. By default $GNN_DEPTH_DATA,
             else ``~/.cache/gnn_depth``.
-        binary_features: Features are 1 where a word occurs, as in PyTorch Geometric. Amazon's
-            features have no other values.
         normalize_features: Divide each node's features by their sum.
         **common: ``transforms``, as in every data set.
 
@@ -136,8 +130,8 @@ class Amazon(_Benchmark):
 
 @register("data", "Coauthor")
 class Coauthor(_Benchmark):
-    """Coauthor: authors, linked if they wrote a paper together; features are the keywords of their
-    papers, classes their most active fields.
+    """Coauthor: authors, linked if they wrote a paper together; features say which keywords
+    occur in their papers, classes are their most active fields.
 
     Graphs of Shchur et al., *Pitfalls of Graph Neural Network Evaluation*, 2018; fixed split of
     Luo, Shi & Wu, *Classic GNNs are Strong Baselines* (tunedGNN), NeurIPS 2024. The publisher's
@@ -150,8 +144,6 @@ class Coauthor(_Benchmark):
         split_index: Seed of the random split; 0 for the fixed one.
         root: Folder that holds ``medium/`` or ``Coauthor/<name>/raw/``. By default $GNN_DEPTH_DATA,
             else ``~/.cache/gnn_depth``.
-        binary_features: Features are 1 where a keyword occurs, as in PyTorch Geometric; false gives
-            the number of times.
         normalize_features: Divide each node's features by their sum.
         **common: ``transforms``, as in every data set.
 

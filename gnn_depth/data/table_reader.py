@@ -92,9 +92,7 @@ def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) 
             )
         numbers = values.to_numpy(np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
-            raise ValueError(
-                f"column {name!r} is infinite in row {np.isinf(numbers).argmax()} (from 0)."
-            )
+            raise ValueError(f"column {name!r} is infinite in row {np.isinf(numbers).argmax()}.")
         return numbers[:, None]
     if kind == "date":
         # Other ways to write a date would have to be guessed, for each table anew.
@@ -125,22 +123,6 @@ def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) 
     features = (places[:, None] == np.arange(len(column["values"]))).astype(np.float64)
     features[texts.isna().to_numpy()] = np.nan
     return features
-
-
-def standardised(x: np.ndarray, columns: Columns) -> np.ndarray:
-    """Encoded features after the fills and scalings of the training."""
-    x = x.astype(np.float64)
-    first = 0
-    for column in columns:
-        width = len(column["values"]) if column["kind"] == "category" else 1
-        features = x[:, first : first + width]
-        if column["fill"] is not None:
-            features[np.isnan(features)] = column["fill"]
-        scaling = column["scaling"]
-        if scaling is not None:
-            features[:] = (features - scaling["shift"]) / scaling["scale"]
-        first += width
-    return x
 
 
 def read_graph(

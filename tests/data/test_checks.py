@@ -136,22 +136,6 @@ class Given(NodeDataModule):
         return NodeBatch(self.parts["x"], self.parts["y"], graph, *self.parts["masks"])
 
 
-def test_every_data_set_is_read_once_and_checked():
-    data = Given()
-    assert data.num_features == 2
-    for loader in (
-        data.train_dataloader(),
-        data.val_dataloader(),
-        data.test_dataloader(),
-        data.predict_dataloader(),
-    ):
-        assert len(loader) == 1
-        assert [batch is data.batch for batch in loader] == [True]
-    assert data.reads == 1
-    with pytest.raises(DataError, match="train_mask is empty"):
-        _ = Given(masks=(mask(), mask(0), mask(1))).batch
-
-
 def test_features_that_are_unknown_are_refused_unless_all_of_them_are_erased():
     x = torch.ones(NODES, 2)
     x[3:] = NAN

@@ -66,15 +66,6 @@ def test_a_missing_file_is_downloaded_once_and_a_present_one_never(published, se
     assert {path.name for path in tmp_path.iterdir()} == {"set", "data.bin"}, "no lock"
 
 
-def test_the_publishers_git_blob_id_serves_as_well(published, server, monkeypatch):
-    monkeypatch.setitem(CHECKSUMS, "data.bin", ["0" * 64, git_blob_id(CONTENT)])
-    assert read_verified(*published) == CONTENT
-    server.files["data.bin"] = b"other"
-    published[0].unlink()
-    with pytest.raises(DataError, match=git_blob_id(CONTENT)):
-        read_verified(*published)
-
-
 def test_a_download_that_breaks_off_leaves_no_file_and_can_be_tried_again(published, server):
     server.truncate = 1
     with pytest.raises(DataError, match=r"data\.bin.*5120 bytes read"):

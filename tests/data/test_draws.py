@@ -29,13 +29,3 @@ def test_weighted_draws_follow_the_weights_and_never_take_weight_zero():
     assert counts[[0, 2, 4]].tolist() == [0, 0, 0]
     # Four standard deviations of a binomial of 40,000 draws with p = 3/4.
     assert abs(counts[3] - 30_000) < 4 * (40_000 * 3 / 16) ** 0.5
-
-
-@given(SEEDS)
-def test_streams_and_seeds_differ(seed):
-    numbers = [
-        Draws(*which).uniform(4).tolist() for which in ((seed, "a"), (seed, "b"), (seed + 1, "a"))
-    ]
-    assert numbers[0] != numbers[1]
-    assert numbers[0] != numbers[2]
-    assert numbers[0] == Draws(seed, "a").uniform(4).tolist()

@@ -12,7 +12,6 @@ from torch_geometric.loader import DataLoader, RandomNodeLoader
 
 from gnn_depth.data import DataError, GraphSource, UserGraph
 from gnn_depth.data.checks import MASKS
-from gnn_depth.data.features import lost_digits
 from tools.attack.numbers.graphs import ENTRANCES
 
 NAN, INF = float("nan"), float("inf")
@@ -238,14 +237,6 @@ def test_dense_sparse_and_plain_containers_are_read_equally():
         dict(as_dict, y=ONE.y[:, None], edge_weight=ONE.edge_weight[:, None]),
     ):
         assert facts(GraphSource(same)) == wanted
-
-
-def test_lost_digits_are_found_beside_missing_numbers():
-    times = torch.full((10, 1), NAN).double()
-    times[:9, 0] = 1.7e9 + torch.arange(9).double() / 1000
-    assert "float32 rounds it" in lost_digits("x", times, "")
-    assert lost_digits("x", torch.rand(5, 2).double(), "") == ""
-    assert lost_digits("x", torch.full((2, 2), NAN).double(), "") == ""
 
 
 def test_text_is_the_names_of_classes(tmp_path):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_matrix
 
 from gnn_depth.data import Amazon, Coauthor
@@ -63,14 +62,6 @@ def test_both_layouts_are_the_same_graph_and_split(with_split, published):
     assert one.checksum == other.checksum
     assert one.batch.graph.in_degree.tolist() == [2] * NODES
     assert one.batch.y.tolist() == LABELS.tolist()
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_features_are_words_or_their_numbers(with_split, binary):
-    x = Amazon("Photo", root=str(with_split[0]), binary_features=binary).batch.x
-    words = torch.from_numpy(WORDS.toarray())
-    assert words.max() > 1
-    torch.testing.assert_close(x, (words > 0).float() if binary else words)
 
 
 def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(with_split):

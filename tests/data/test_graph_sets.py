@@ -14,7 +14,6 @@ from gnn_depth.data import (
     DataError,
     GraphSource,
     GraphTransfer,
-    MiniBatches,
     PyG,
 )
 from gnn_depth.data.graph_sets import subset
@@ -101,33 +100,6 @@ def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(grap
 def test_the_task_and_whether_graphs_have_targets_follow_from_y(y, task, outputs, per_graph):
     data = GraphSource([drawn(number, y(number), nodes=4) for number in range(6)])
     assert (data.task, data.num_classes, data.per_graph) == (task, outputs, per_graph)
-
-
-def test_classes_are_numbered_anew_and_keep_their_values_as_names():
-    data = GraphSource(
-        [drawn(number, torch.tensor([value])) for number, value in enumerate([5, 2, 5, 2, 7])]
-    )
-    assert data.class_names == ["2", "5", "7"]
-    assert data.batch.y.tolist() == [1, 0, 1, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (
-            lambda graphs: GraphSource([*graphs, drawn(1, torch.arange(3), nodes=4)]),
-            "graph 0 has 1 rows of targets",
-        ),
-        (
-            lambda graphs: GraphSource(graphs, split={"train": [12], "val": [1], "test": [2]}),
-            "train .*0 to 11",
-        ),
-        (lambda graphs: MiniBatches(GraphSource(graphs), parts=2).groups, "MiniBatches.*graphs"),
-    ],
-)
-def test_graphs_that_do_not_fit_are_refused(graphs, make, words):
-    with pytest.raises((DataError, ValueError), match=words):
-        _ = getattr(make(graphs), "batch", None)
 
 
 def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():

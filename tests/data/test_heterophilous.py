@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_depth.data import HeterophilousGraphs, heterophilous
-from gnn_depth.data.downloads import CHECKSUMS, sha256
+from gnn_depth.data import HeterophilousGraphs
 
 
 def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texas):
@@ -29,25 +28,6 @@ def test_features_are_raw_and_edges_run_both_ways_unless_asked_otherwise(tiny_te
         np.testing.assert_array_equal(raw.x, file["node_features"])
         assert sorted(other.graph.edge_index.T.tolist()) == sorted(file["edges"].tolist())
     torch.testing.assert_close(other.x, raw.x / raw.x.sum(1, keepdim=True))
-
-
-def test_a_missing_file_is_downloaded(tiny_texas, tmp_path, server, monkeypatch):
-    monkeypatch.setattr(heterophilous, "URL", server.url)
-    server.files["texas.npz"] = (tiny_texas / "heterophilous" / "texas.npz").read_bytes()
-    assert HeterophilousGraphs("texas", root=str(tmp_path / "other")).batch.x.shape == (20, 5)
-    assert (tmp_path / "other" / "heterophilous" / "texas.npz").is_file()
-
-
-def test_a_pickle_is_not_loaded_even_where_its_checksum_is_right(tiny_texas, monkeypatch, payload):
-    make, mark = payload
-    path = tiny_texas / "heterophilous" / "texas.npz"
-    with np.load(path) as file:
-        arrays = {**file, "node_labels": np.array([make()] * 20, dtype=object)}
-    np.savez(path, **arrays)
-    monkeypatch.setitem(CHECKSUMS, "texas.npz", [sha256(path.read_bytes())])
-    with pytest.raises(ValueError, match="allow_pickle"):
-        _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
-    assert not mark.exists()
 
 
 # Nodes, undirected edges, features and classes of each set.

@@ -3,7 +3,6 @@
 import logging
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,12 +10,10 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import (
-    DataError,
     GraphSource,
     MiniBatches,
     MissingFeatures,
     NodeBatch,
-    SyntheticCitation,
     node_order,
 )
 from gnn_depth.data.node_order import ordered
@@ -93,12 +90,6 @@ def test_the_ordered_batch_is_the_same_graph_with_its_rows_moved(batch):
     assert torch.equal(ordered(batch, "rcm").order, found.order)
 
 
-@pytest.mark.parametrize("ways", [1, 2])
-def test_neighbours_on_a_path_become_neighbours_in_memory(ways):
-    batch = GraphSource(path(ways=ways), node_order="rcm").ordered_batch
-    assert (batch.graph.source - batch.graph.target).abs().tolist() == [1] * (NODES - 1) * ways
-
-
 def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkeypatch, caplog):
     def orders(data: Data) -> bool:
         source = GraphSource(data)
@@ -124,28 +115,6 @@ def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkey
     without_edges = large.clone()
     without_edges.edge_index = torch.empty(2, 0, dtype=torch.long)
     assert not orders(without_edges)
-
-
-def test_other_data_sets_and_given_leave_the_order(monkeypatch):
-    monkeypatch.setattr(node_order, "FEWEST", 1)
-    for data in (
-        GraphSource(path(), node_order="given"),
-        SyntheticCitation(
-            num_nodes=60, num_edges=120, num_train_per_class=2, num_val=5, num_test=5
-        ),
-    ):
-        assert data.train_dataloader().batch is data.batch
-        assert data.batch.order is None
-
-
-def test_several_graphs_keep_their_order_and_refuse_another(monkeypatch):
-    monkeypatch.setattr(node_order, "FEWEST", 1)
-    several = [path(), path()]
-    data = GraphSource(several)
-    assert data.val_dataloader().batch is data.batch
-    data = GraphSource(several, node_order="rcm")
-    with pytest.raises(DataError, match=r"node_order rcm is for one graph, .* 2 side by side"):
-        data.train_dataloader()
 
 
 def test_wrapped_data_is_ordered_after_features_are_erased_and_parts_are_of_the_given_graph():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from gnn_depth.data import DataError, GraphSource, SyntheticCitation
+from gnn_depth.data import DataError, GraphSource
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.targets import conform_targets, read_targets
 
@@ -50,16 +50,6 @@ def test_scalings_are_fitted_on_the_training_rows_only():
     np.testing.assert_allclose(found, expected, atol=1e-4)
     with pytest.raises(DataError, match="scale_target is for numbers.*multiclass"):
         _ = source(scale_target=True).batch
-
-
-def test_every_data_set_has_a_schema_of_its_shape():
-    sizes = {"num_nodes": 40, "num_edges": 60, "num_features": 5, "num_classes": 2}
-    data = SyntheticCitation(**sizes, num_train_per_class=3, num_val=5, num_test=5)
-    assert data.schema.num_features == 5
-    assert data.schema.train_counts == (3, 3)
-    with pytest.raises(DataError, match="num_features 4, and this data has 5"):
-        data.conform_to(Schema(4, "multiclass", ("0", "1")))
-    assert data.conform_to(data.schema) is data
 
 
 classes = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=8)

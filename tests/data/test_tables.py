@@ -1,7 +1,6 @@
 """Two tables as pandas reads them: features by role and type, and the next table by name."""
 
 import importlib.util
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gnn_depth
 from gnn_depth.data import DataError, GraphSource, Tables
-from gnn_depth.data.schema import Schema
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predictions_of
 
@@ -92,16 +90,6 @@ def test_edges_masks_and_ids_are_those_of_the_rows():
         both.edge_weight.sum()
         == 2 * edges.times.sum() - edges.times[edges["from"] == edges["to"]].sum()
     )
-
-
-def test_frames_are_read_as_their_files():
-    nodes, edges = tables()
-    frames = Tables(nodes, edges, **ROLES)
-    assert frames.checksum == Tables(*written(nodes, edges), **ROLES).checksum
-    typed = nodes.assign(
-        joined=pd.to_datetime(nodes.joined), country=nodes.country.astype("category")
-    )
-    assert Tables(typed, edges, **ROLES).checksum == frames.checksum
 
 
 def test_empty_labels_are_in_no_set_and_gaps_leave_integers_classes(caplog):
@@ -189,13 +177,6 @@ def test_tables_that_pandas_would_shift_or_rename_are_refused():
         Tables(nodes, "away.csv")
 
 
-def test_an_edge_with_two_weights_cannot_be_undirected():
-    nodes, edges = tables()
-    back = edges.rename(columns={"from": "to", "to": "from"}).assign(times=99)
-    with pytest.raises(DataError, match=r"row \d+ .* repeats an earlier edge with other values"):
-        _ = Tables(*written(nodes, pd.concat([edges, back])), **ROLES, **OF_EDGES).batch
-
-
 # ---- the next table, for a trained model ----
 
 
@@ -266,15 +247,6 @@ def test_categories_that_look_like_numbers_stay_text():
     assert x[:, 3:6].tolist() == [[1, 0, 0]] * ROWS
 
 
-def test_columns_outside_the_range_of_the_training_are_told_in_one_line(trained, caplog):
-    nodes, edges = tables()
-    with caplog.at_level(logging.WARNING):
-        predictions_of(trained[0], Tables(nodes.assign(age=nodes.age * 1000), edges))
-    (note,) = [text for text in caplog.messages if "outside the range" in text]
-    assert "age (" in note
-    assert "balance" not in note
-
-
 def test_a_model_of_columns_takes_no_arrays_and_a_model_of_arrays_no_tables(trained):
     nodes, edges = tables()
     arrays = {"x": torch.rand(9, 7), "edge_index": torch.zeros(2, 1, dtype=torch.long)}
@@ -283,15 +255,6 @@ def test_a_model_of_columns_takes_no_arrays_and_a_model_of_arrays_no_tables(trai
     model = build_model({"num_layers": 1}, GraphSource({**arrays, "y": torch.arange(9) % 2}))
     with pytest.raises(DataError, match="trained on arrays"):
         predictions_of(model, Tables(nodes, edges))
-
-
-def test_a_schema_is_the_same_after_it_was_a_file(trained):
-    schema = trained[0].schema
-    assert Schema.from_dict(schema.as_dict()) == schema
-    for word in ("age", "DE", "art", "directed: false", "times"):
-        assert word in schema.text()
-    with pytest.raises(ValueError, match="not the schema"):
-        Schema.from_dict({"width": 3})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import torch_geometric.transforms as T
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from gnn_depth.builder import build, resolved
 from gnn_depth.data import DataError, GraphSource, SyntheticCitation
 
 
@@ -31,16 +30,6 @@ def test_transforms_by_name_equal_those_of_pytorch_geometric():
     torch.testing.assert_close(made.x, wanted)
     assert torch.equal(made.y, plain.y)
     assert small(transforms=given).num_features == 33
-
-
-def test_transforms_are_part_of_the_config_in_every_way_of_naming_them():
-    names = small(transforms=["NormalizeFeatures"]).transforms
-    in_full = {"class_path": "torch_geometric.transforms.NormalizeFeatures"}
-    assert small(transforms=in_full).transforms == names
-    config = {"class_path": "SyntheticCitation", "init_args": {"transforms": "NormalizeFeatures"}}
-    assert resolved("data", config)["init_args"]["transforms"] == names
-    assert build("data", config).transforms == names
-    assert small().checksum != small(transforms=[T.AddSelfLoops()]).checksum
 
 
 def test_nodes_that_a_transform_drops_take_their_ids_targets_and_masks_along():
@@ -102,26 +91,3 @@ def test_weights_that_a_transform_gives_to_some_graphs_are_refused():
         _ = GraphSource(graphs, transforms=[WeightByFeature()]).batch
     graph = GraphSource(graphs[4:], [0.5, 0], transforms=[WeightByFeature()]).batch.graph
     torch.testing.assert_close(graph.edge_weight, torch.tensor([5.0, 4, 6, 5]))
-
-
-class DropLastNode(BaseTransform):
-    """Leave out the last node, and with it the node's number in ``num_nodes`` where it stands."""
-
-    def forward(self, data):
-        nodes = len(data.x)
-        for name, value in data.to_dict().items():
-            if isinstance(value, torch.Tensor) and len(value) == nodes and name != "edge_index":
-                data[name] = value[:-1]
-        return data
-
-
-def test_graphs_follow_each_other_by_the_nodes_that_a_transform_has_left():
-    edges = torch.tensor([[1, 0], [0, 1]])
-    graphs = []
-    for number in range(8):
-        y = torch.tensor([number % 2])
-        graphs.append(Data(x=torch.rand(4, 2), edge_index=edges, y=y))
-    graph = GraphSource(graphs, transforms=[DropLastNode()]).batch.graph
-    assert graph.num_nodes == 8 * 3
-    expected = torch.cat([edges + 3 * number for number in range(8)], 1)
-    torch.testing.assert_close(graph.edge_index, expected)

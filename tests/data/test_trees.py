@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.data import DataError, TreeNeighborsMatch
+from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.data.trees import evaluation_batches, training_batches
 
 CHECKSUM = "cc1f8f1c091b31a4b290f26819b739053a98b439009a7e2105b2f5192b011655"
@@ -29,15 +29,6 @@ def everyone(data):
             batch.y.tolist(),
             strict=True,
         )
-
-
-@pytest.mark.parametrize("depth", [2, 3, 5, 8])
-def test_each_depth_has_the_published_number_of_examples_four_fifths_of_them_to_train_on(depth):
-    examples = TreeNeighborsMatch(depth=depth).examples
-    train, held_out = examples.train, examples.held_out
-    assert len(train) + len(held_out) == COUNTS[depth]
-    assert torch.equal(torch.cat([train, held_out]).sort().values, torch.arange(COUNTS[depth]))
-    assert len(train) == (76 if depth == 2 else 0.8 * COUNTS[depth])
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
@@ -76,19 +67,6 @@ def test_the_examples_are_different_permutations_each_with_every_key():
     found = list(everyone(TreeNeighborsMatch(depth=3)))
     assert len(set(found)) == len(found) == COUNTS[3]
     assert len({values for values, _, _ in found}) == 1000
-
-
-@given(st.integers(2, 3), st.floats(0.05, 0.95), st.integers(0, 2**40))
-def test_any_fraction_of_each_class_is_trained_on_and_the_rest_held_out(depth, fraction, seed):
-    examples = TreeNeighborsMatch(depth=depth, train_fraction=fraction, seed=seed).examples
-    count = 24 if depth == 2 else 1000
-    for chosen, size in ((examples.train, round(fraction * count)), (examples.held_out, None)):
-        classes = examples.values[chosen // 2**depth, chosen % 2**depth]
-        assert (
-            torch.bincount(classes).tolist()
-            == [0] + [size or count - round(fraction * count)] * 2**depth
-        )
-    assert not set(examples.train.tolist()) & set(examples.held_out.tolist())
 
 
 def test_the_examples_are_those_of_every_machine_and_differ_by_depth_seed_and_split():
@@ -147,21 +125,3 @@ def test_a_loader_knows_its_length_and_the_size_that_repeats(processes):
         assert len(loader) == len(batches)
         assert all(batch.graph is loader.repeated.graph for batch in batches[:-1])
         assert len(batches[0].y) == loader.repeated.read
-
-
-def test_each_pass_has_every_example_once_in_another_order_in_each_epoch_and_seed():
-    data = [TreeNeighborsMatch(depth=2, passes=2, seed=seed) for seed in (0, 0, 1)]
-    train = sorted(data[0].examples.train.tolist())
-    orders = [data[0].training_order(0), data[0].training_order(1), data[2].training_order(0)]
-    passes = [half.tolist() for order in orders[:2] for half in order.chunk(2)]
-    assert all(sorted(half) == train for half in passes)
-    assert all(one != other for place, one in enumerate(passes) for other in passes[:place])
-    assert not torch.equal(orders[0], orders[2])
-    assert torch.equal(orders[0], data[1].training_order(0))
-
-
-def test_processes_without_an_example_each_are_refused():
-    with pytest.raises(DataError, match=r"20 examples .*32 processes"):
-        of_process(0, 32, depth=2).val_dataloader()
-    with pytest.raises(DataError, match=r"batch_size 1022 .*4 processes"):
-        of_process(0, 4, depth=3, batch_size=1022).train_dataloader()
