@@ -4,6 +4,7 @@ Callbacks, :class:`gnn_depth.watch` and the probe all measure with :class:`Layer
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,16 +15,24 @@ from torch.nn.parameter import is_lazy
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
     MOMENTS,
+    NORMALIZED,
     ZEROS,
+    Around,
     Measure,
     Processes,
     Statistic,
     edges_of,
+    limits_of,
     of_parameter_gradients,
     update_ratio,
 )
-from gnn_depth.diagnostics.moments import RowMoments
-from gnn_depth.diagnostics.states import Call, CallArguments, StateRecorder
+from gnn_depth.diagnostics.states import (
+    Call,
+    CallArguments,
+    OfGradient,
+    StateRecorder,
+    Statistics,
+)
 from gnn_depth.graph import Graph
 from gnn_depth.registry import first_of
 
@@ -89,14 +98,13 @@ class LayerDriver:
         self.reads = {measure.reads for measure in measures}
         # Measures share statistics: each is computed once.
         self._of_states = _statistics(measures, "states")
+        self._of_gradients = _statistics(measures, "gradients")
         self._of_parameters = _statistics(measures, "parameters")
-        self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
         self.recorder = StateRecorder(
             model,
             self._inputs,
             self._layers,
-            self._statistics_of if self._of_states else None,
-            RowMoments.of if "gradients" in self.reads else None,
+            self._observe if self._of_states or self._of_gradients else None,
             keeps_calls,
             training_only,
         )
@@ -240,8 +248,7 @@ class LayerDriver:
                 columns.append(statistic.merge(parts, device))
             gathered = statistic.gather(columns, self.processes)
             self._compute(values, "states", statistic, gathered)
-        if "gradients" in self.reads:
-            self._compute(values, "gradients", MOMENTS, self._gradients(calls))
+        self._compute_gradients(values, calls)
         for statistic, of_layers in self._parameters.items():
             # Gradients of parameters are equal on all processes: gather from this one alone.
             gathered = statistic.gather([of_layers[i] for i in self._columns], Processes())
@@ -271,8 +278,8 @@ class LayerDriver:
                     if not self._has_gradient[place]:
                         row[column] = torch.nan
 
-    def _gradients(self, calls: list[list[Call]]) -> RowMoments:
-        """The moments of the loss's gradients in every column."""
+    def _compute_gradients(self, values: Tensor, calls: list[list[Call]]) -> None:
+        """Compute the measures of the loss's gradients in every column."""
         device = self.processes.device
         columns = []
         # Without a backward pass of the loss the gradients are unknown, not zero. With several
@@ -282,38 +289,71 @@ class LayerDriver:
             parts = []
             # Calls with the same input share its gradient, which counts once.
             for gradient in dict.fromkeys(call.gradient for call in of_column):
-                if gradient is None or not is_known:
+                if gradient is None or gradient.measure is None or not is_known:
                     continue
                 total = self.recorder.total(gradient)
                 if total is None:  # the loss does not depend on the state
-                    total = RowMoments.of(torch.zeros(gradient.shape, device=device))
+                    total = gradient.measure(torch.zeros(gradient.shape, device=device))
                 elif isinstance(total, str):  # "lost"
                     self.notes["lost"] = LOST
-                    total = RowMoments.of(torch.full(gradient.shape, torch.nan, device=device))
+                    total = gradient.measure(torch.full(gradient.shape, torch.nan, device=device))
                 parts.append(total)
-            columns.append(MOMENTS.merge(parts, device))
-        moments = MOMENTS.gather(columns, self.processes)
+            columns.append(parts)
         # The loss of all processes is the mean of theirs, unless they share their batches.
         factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
-        return moments.times(factor / self._scale)
+        for number, statistic in enumerate(self._of_gradients):
+            merged = []
+            for parts in columns:
+                merged.append(statistic.merge([part[number] for part in parts], device))
+            gathered = statistic.gather(merged, self.processes)
+            if statistic is MOMENTS:  # the others have no scale
+                gathered = gathered.times(factor / self._scale)
+            self._compute(values, "gradients", statistic, gathered)
 
-    def _statistics_of(self, x: Tensor, arguments: CallArguments) -> list[RowMoments | Tensor]:
-        """All statistics of the hidden state that a layer is called with."""
-        edges, sources = None, x
-        if self._needs_edges:
-            if arguments.graph is not None:  # messages may come from nodes of other processes
-                sources = arguments.graph.fetch(x.detach())
-            edges = edges_of(sources, arguments, self._edge_index)
-            if edges is None:
-                self.notes["edges"] = (
-                    "layers are called without an edge_index that fits their rows: watch and probe "
-                    "take one."
-                )
-        found = []
+    def _observe(
+        self, x: Tensor, arguments: CallArguments
+    ) -> tuple[Statistics | None, OfGradient | None]:
+        """All statistics of the hidden state that a layer is called with, and a function of its
+        gradient."""
+        around = self._around(x, arguments)
+        of_state = []
         for statistic in self._of_states:
-            rows = sources if statistic.needs_edges else x
-            found.append(statistic.compute(rows, edges))
-        return found
+            of_state.append(statistic.compute(x, around))
+        # Not the state itself, which would live as long as the function.
+        of_gradient = replace(around, sources=x.new_empty(0))
+
+        def measure(gradient: Tensor) -> Statistics:
+            return [statistic.compute(gradient, of_gradient) for statistic in self._of_gradients]
+
+        return of_state or None, measure if self._of_gradients else None
+
+    def _around(self, x: Tensor, arguments: CallArguments) -> Around:
+        """The edges and the graph around a state, as far as they are needed."""
+        around, graph = Around(x), arguments.graph
+        every = (*self._of_states, *self._of_gradients)
+        sides = [statistic.side for statistic in every if statistic.side is not None]
+        if not sides and not any(statistic.needs_edges for statistic in every):
+            return around
+        if graph is not None:  # messages may come from nodes of other processes
+            around.sources = graph.fetch(x.detach())
+        around.edges = edges_of(around.sources, arguments, self._edge_index)
+        if around.edges is None:
+            self.notes["edges"] = (
+                "layers are called without an edge_index that fits their rows: watch and probe "
+                "take one."
+            )
+            return around
+        if NORMALIZED in every or sides:
+            around.graph = (graph or Graph.of(*around.edges)).whole
+        if around.graph is not None and sides:
+            layer = self._layers[self._inputs.index(arguments.module)]
+            around.limits = limits_of(layer, around.graph)
+            if any(around.limits[side] is None for side in sides):
+                self.notes["limit"] = (
+                    f"the limit of repeated propagation by {type(layer).__name__} is not known "
+                    "(forwards, or backwards) on this graph: no projection."
+                )
+        return around
 
     # Notes
 

@@ -25,6 +25,23 @@ Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes 
 
 
 @dataclass
+class Around:
+    """What is around the rows of a state or a gradient.
+
+    Attributes:
+        sources: The states of all nodes that messages come from, of other processes too.
+        edges: The edges; None if they are not known.
+        graph: The whole graph; None if it is not needed, or not known.
+        limits: The directions to which the layer's propagation turns states, and gradients.
+    """
+
+    sources: Tensor
+    edges: Edges | None = None
+    graph: Graph | None = None
+    limits: tuple[Tensor | None, Tensor | None] = (None, None)
+
+
+@dataclass
 class Processes:
     """The processes that train together."""
 
@@ -65,13 +82,15 @@ class Statistic:
 
     Attributes:
         needs_edges: True if it is computed from the edges, too.
+        side: The one of the limits that it is computed from.
         compute: The statistic of a matrix.
         merge: The statistic of all rows of several parts; without parts, that of no rows.
         gather: The statistics of every layer over all processes, in the form that measures take.
     """
 
     needs_edges: bool = False
-    compute: Callable[[Tensor, Edges | None], Any]
+    side: int | None = None
+    compute: Callable[[Tensor, Around | None], Any]
     merge: Callable[[Sequence[Any], torch.device | str], Any]
     gather: Callable[[Sequence[Any], Processes], Any]
 
@@ -79,7 +98,7 @@ class Statistic:
 class Moments(Statistic):
     """Row moments."""
 
-    def compute(self, x: Tensor, edges: Edges | None) -> RowMoments:
+    def compute(self, x: Tensor, around: Around | None) -> RowMoments:
         return RowMoments.of(x)
 
     def merge(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
@@ -107,14 +126,18 @@ class Totals(Statistic):
         self,
         totals: Callable[[Tensor, Any], tuple[Tensor, Tensor | int]],
         needs_edges: bool = False,
+        side: int | None = None,
     ) -> None:
         self._totals = totals
-        self.needs_edges = needs_edges
+        self.needs_edges, self.side = needs_edges, side
 
-    def compute(self, x: Tensor, edges: Edges | None) -> Float[Tensor, "2"]:
+    def compute(self, x: Tensor, around: Around | None) -> Float[Tensor, "2"]:
         both = x.new_full((2,), torch.nan, dtype=torch.float64)
-        if edges is not None or not self.needs_edges:
-            both[0], both[1] = self._totals(x, edges)
+        if self.needs_edges and (around is None or around.edges is None):
+            return both
+        if self.side is not None and (around is None or around.limits[self.side] is None):
+            return both
+        both[0], both[1] = self._totals(x, around)
         return both
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
@@ -132,7 +155,7 @@ class Totals(Statistic):
 class Triangles(Statistic):
     """A triangular matrix with the same singular values."""
 
-    def compute(self, x: Tensor, edges: Edges | None) -> Tensor:
+    def compute(self, x: Tensor, around: Around | None) -> Tensor:
         rows = x.flatten(0, -2) if x.ndim > 1 else x[:, None]
         return pure.triangle(rows)
 
@@ -160,25 +183,80 @@ class Triangles(Statistic):
         return found
 
 
-def _energy(x: Tensor, edges: Edges) -> tuple[Tensor, int]:
-    return pure.total_squared_difference(x, edges[0]), edges[1]
+def _energy(x: Tensor, around: Around) -> tuple[Tensor, int]:
+    assert around.edges is not None
+    edge_index, count = around.edges
+    return pure.total_squared_difference(around.sources, edge_index), count
 
 
-def _distance(x: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
-    return pure.total_average_distance(x, edges[0])
+def _normalized(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
+    assert around.edges is not None
+    assert around.graph is not None
+    edge_index, count = around.edges
+    degree = around.graph.fetch(_degree(around.graph))[: len(around.sources)]
+    scaled = around.sources.double() / (1 + degree).sqrt().unsqueeze(1)
+    return pure.total_squared_difference(scaled, edge_index) / 2, sum_of_squares(x[:count])
 
 
-def _zeros(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
+def _degree(graph: Graph) -> Tensor:
+    return graph.once(
+        "proper_degree", lambda: pure.proper_degree(graph.edge_index, graph.num_nodes)
+    )
+
+
+def _distance(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
+    assert around.edges is not None
+    return pure.total_average_distance(around.sources, around.edges[0])
+
+
+def _from_limit(side: int, x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
+    graph, direction = around.graph, around.limits[side]
+    assert graph is not None
+    assert direction is not None
+    return pure.total_distance(x, direction[: len(x)], components(graph)[: len(x)])
+
+
+def components(graph: Graph) -> Tensor:
+    """The number of each node's connected component."""
+
+    def numbered() -> Tensor:
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        source, target = graph.edge_index.cpu().numpy()
+        shape = (graph.num_nodes, graph.num_nodes)
+        matrix = coo_matrix((np.ones(len(source)), (source, target)), shape)
+        _, labels = connected_components(matrix, directed=False)
+        return torch.from_numpy(labels).long().to(graph.device)
+
+    return graph.once("components", numbered)
+
+
+def limits_of(layer: nn.Module, graph: Graph) -> tuple[Tensor | None, Tensor | None]:
+    """The directions to which a layer turns states, and gradients; None where it is not known."""
+    limits = getattr(layer, "limits", None)
+    if limits is None or graph.is_shard:  # components may reach into other processes
+        return None, None
+    right, left = limits(graph)
+    weight, reverse = graph.edge_weight, graph.reverse
+    if reverse is None or (weight is not None and not torch.equal(weight, weight[reverse])):
+        left = None
+    return right, left
+
+
+def _zeros(x: Tensor, around: Around | None) -> tuple[Tensor, int]:
     return (x == 0).sum(), x.numel()
 
 
-def _squares(x: Tensor, edges: Edges | None) -> tuple[Tensor, int]:
+def _squares(x: Tensor, around: Around | None) -> tuple[Tensor, int]:
     return sum_of_squares(x), x.numel()
 
 
 MOMENTS, TRIANGLES = Moments(), Triangles()
 ENERGY = Totals(_energy, needs_edges=True)
+NORMALIZED = Totals(_normalized, needs_edges=True)
 DISTANCE = Totals(_distance, needs_edges=True)
+STATE_LIMIT, GRADIENT_LIMIT = (Totals(partial(_from_limit, side), side=side) for side in (0, 1))
 ZEROS, SQUARES = Totals(_zeros), Totals(_squares)
 
 
@@ -234,6 +312,10 @@ def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
     return totals[:, 0] / totals[:, 1]
 
 
+def _root_ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
+    return _ratio(totals).sqrt()
+
+
 def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
     return totals[:, 0].sqrt()
 
@@ -271,7 +353,7 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
 # The table below is read by its rows: short names for what its rows have in common.
 _state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
 _parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
-_rank = partial(_state, log10=False, statistic=TRIANGLES)
+_rank = partial(Measure, log10=False, statistic=TRIANGLES)
 _STATE, _GRADIENT = "representation_similarity", "gradient_similarity"
 
 _ALL = (
@@ -297,8 +379,34 @@ _ALL = (
         compute=_ratio,
         statistic=DISTANCE,
     ),
-    _rank("effective_rank", "rank/effective", "effective rank", compute=_effective_rank),
-    _rank("numerical_rank", "rank/numerical", "numerical rank", compute=_numerical_rank),
+    _state(
+        "energy_normalized",
+        "dirichlet_energy/normalized_log10",
+        "normalized energy",
+        compute=_ratio,
+        statistic=NORMALIZED,
+    ),
+    _state(
+        "projection",
+        "projection/states_log10",
+        "distance of X from its limit / ||X||",
+        compute=_root_ratio,
+        statistic=STATE_LIMIT,
+    ),
+    _rank(
+        "effective_rank",
+        "rank/effective",
+        "effective rank",
+        reads="states",
+        compute=_effective_rank,
+    ),
+    _rank(
+        "numerical_rank",
+        "rank/numerical",
+        "numerical rank",
+        reads="states",
+        compute=_numerical_rank,
+    ),
     _state(
         "zero_activations",
         "zero_activations/share",
@@ -333,6 +441,27 @@ _ALL = (
         compute=_expansion,
         between=True,
         around_zero=True,
+    ),
+    _gradient(
+        "gradient_projection",
+        "projection/gradients_log10",
+        "distance of G from its limit / ||G||",
+        compute=_root_ratio,
+        statistic=GRADIENT_LIMIT,
+    ),
+    _rank(
+        "gradient_effective_rank",
+        "rank/gradient_effective",
+        "effective rank of G",
+        reads="gradients",
+        compute=_effective_rank,
+    ),
+    _rank(
+        "gradient_numerical_rank",
+        "rank/gradient_numerical",
+        "numerical rank of G",
+        reads="gradients",
+        compute=_numerical_rank,
     ),
     _parameter(
         "gradient_norm_parameters",

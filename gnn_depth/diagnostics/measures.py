@@ -108,6 +108,67 @@ def total_squared_difference(
     return _unless_broken(total, x)
 
 
+def energy_normalized(
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
+) -> Float[Tensor, ""]:
+    r"""The Dirichlet energy of rows divided by the root of their degrees, over the squared norm:
+    from 0 to 2, whatever the scale of the matrix.
+
+    .. math:: \frac{1}{2 \|X\|_F^2} \sum_i \sum_{j \in N_i}
+        \Big\| \frac{x_i}{\sqrt{1 + d_i}} - \frac{x_j}{\sqrt{1 + d_j}} \Big\|^2
+
+    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020. Zero if the rows are in
+    proportion to :math:`\sqrt{1 + d}`, the limit of GCN's propagation. Degrees d count no
+    self-loops.
+    """
+    scaled = _wide(x) / proper_degree(edge_index, len(x)).add(1).sqrt().unsqueeze(1)
+    return total_squared_difference(scaled, edge_index) / 2 / _wide(x).square().sum()
+
+
+def proper_degree(edge_index: Int[Tensor, "2 edges"], nodes: int) -> Float[Tensor, "nodes"]:
+    """The number of edges into each node, without self-loops."""
+    source, target = edge_index
+    return torch.bincount(target[source != target], minlength=nodes).double()
+
+
+def projection(
+    x: Float[Tensor, "nodes channels"],
+    direction: Float[Tensor, "nodes"],
+    component: Int[Tensor, "nodes"] | None = None,
+) -> Float[Tensor, ""]:
+    r"""The distance of the columns from a direction over their norm, from 0 to 1.
+
+    .. math:: \Big\| X - \sum_c \frac{r_c r_c^T}{r_c^T r_c} X \Big\|_F \Big/ \|X\|_F
+
+    for the parts :math:`r_c` of the direction in each connected component c. If r is the dominant
+    eigenvector of a layer's propagation (constant for means and attention, :math:`\sqrt{1 + d}`
+    for GCN), it falls to zero where depth smooths features; mu does so only for a constant r.
+
+    Args:
+        x: A matrix.
+        direction: r.
+        component: The number of each node's component; by default there is one.
+    """
+    distance, square = total_distance(x, direction, component)
+    return (distance / square).sqrt()
+
+
+def total_distance(
+    x: Float[Tensor, "nodes channels"],
+    direction: Float[Tensor, "nodes"],
+    component: Int[Tensor, "nodes"] | None = None,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The squares of the numerator and the denominator of the :func:`projection`."""
+    x, r = _wide(x), _wide(direction).unsqueeze(1)
+    if component is None:
+        component = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    shape = (len(x), x.shape[1])
+    along = x.new_zeros(shape).index_add_(0, component, r * x)
+    size = x.new_zeros(len(x), 1).index_add_(0, component, r.square())
+    apart = x - r * (along / _positive(size))[component]
+    return _unless_broken(apart.square().sum(), x), x.square().sum()
+
+
 def mean_average_distance(
     x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]
 ) -> Float[Tensor, ""]:

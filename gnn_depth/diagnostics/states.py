@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from gnn_depth.diagnostics.hooks import (
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.graph import Graph
+
+Statistics: TypeAlias = list[RowMoments | Tensor]
+OfGradient: TypeAlias = Callable[[Tensor], Statistics]
 
 
 class CallArguments:
@@ -171,8 +174,8 @@ class StateGradient:
     Statistics are computed at once where no further pass can come, so that the vector is freed.
     """
 
-    def __init__(self, x: Tensor) -> None:
-        self.shape = x.shape
+    def __init__(self, x: Tensor, measure: OfGradient | None) -> None:
+        self.shape, self.measure = x.shape, measure
         # A leaf is kept, so that no other tensor gets the id under which it is found again.
         self.leaf = x if x.is_leaf else None
         self.parts: dict[int, Any] = {}  # by the number of the backward pass
@@ -196,7 +199,7 @@ class Call:
     module: nn.Module
     forward_pass: int
     x: Tensor | None = None
-    state: list[RowMoments | Tensor] | None = None
+    state: Statistics | None = None
     gradient: StateGradient | None = None
     without_autograd: bool = False
     recorded: CallArguments | None = None
@@ -215,8 +218,8 @@ class StateRecorder:
         root: The model.
         inputs: For each layer, the module whose input is its hidden state.
         layers: The layers.
-        of_state: Computes the statistics of a state; None to ignore states.
-        of_gradient: Computes the statistics of a gradient; None to ignore gradients.
+        observe: Computes the statistics of a state, and returns a function that computes those of
+            its gradient; None for either, or instead, to ignore them.
         keeps_calls: Keep the layers' arguments.
         training_only: Calls count only while the model is in training mode.
 
@@ -233,8 +236,8 @@ class StateRecorder:
         root: nn.Module,
         inputs: Sequence[nn.Module],
         layers: Sequence[nn.Module],
-        of_state: Callable[[Tensor, CallArguments], list[RowMoments | Tensor]] | None = None,
-        of_gradient: Callable[[Tensor], RowMoments] | None = None,
+        observe: Callable[[Tensor, CallArguments], tuple[Statistics | None, OfGradient | None]]
+        | None = None,
         keeps_calls: bool = False,
         training_only: bool = False,
     ) -> None:
@@ -244,7 +247,7 @@ class StateRecorder:
         # A forward pass is the outermost call of one of these. The step of a LightningModule calls
         # a model inside it, not the module itself.
         self._roots = _around(root, self._inputs)
-        self._of_state, self._of_gradient = of_state, of_gradient
+        self._observe = observe
         self._keeps_calls = keeps_calls
         self.passes = BackwardPasses(root, layers)
         self._attached = ExitStack()
@@ -353,10 +356,11 @@ class StateRecorder:
                 of_layer.recorded = arguments.kept()
 
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
-        if self._of_state is not None or self._keeps_calls:
+        measure = None
+        if self._observe is not None or self._keeps_calls:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
-            if self._of_state is not None:
-                call.state = self._of_state(state, arguments)
+            if self._observe is not None:
+                call.state, measure = self._observe(state, arguments)
             if self._keeps_calls:
                 call.x = state
         if not isinstance(x, Tensor) or not x.requires_grad:
@@ -366,7 +370,7 @@ class StateRecorder:
         if known is not None:  # one tensor that enters again has one gradient
             call.gradient = known
             return
-        call.gradient = StateGradient(x)
+        call.gradient = StateGradient(x, measure)
         handle = x.register_hook(partial(self._receive, call.gradient))  # type: ignore[no-untyped-call]
         if x.is_leaf:  # other tensors are freed with their hooks
             self._leaves[call.module, id(x)] = call.gradient
@@ -377,7 +381,7 @@ class StateRecorder:
     def _receive(self, gradient: StateGradient, value: Tensor) -> None:
         self.passes.notice_new()
         number = self.passes.current()
-        if self._of_gradient is None:  # that it came says which forward passes are the loss's
+        if gradient.measure is None:  # that it came says which forward passes are the loss's
             gradient.parts[number] = None
             return
         if value.requires_grad:  # with create_graph
@@ -387,7 +391,7 @@ class StateRecorder:
         if keeps_graph() or gradient.leaf is not None or gradient.parts:
             gradient.parts[number] = value
         else:
-            gradient.parts[number] = self._of_gradient(value)
+            gradient.parts[number] = gradient.measure(value)
 
     # Results
 
@@ -424,18 +428,18 @@ class StateRecorder:
         """True if there was a backward pass of the loss."""
         return bool(self.passes.of_loss) or bool(self.reached())
 
-    def total(self, gradient: StateGradient) -> RowMoments | Literal["lost"] | None:
+    def total(self, gradient: StateGradient) -> Statistics | Literal["lost"] | None:
         """The statistics of a state's gradient, the sum over all backward passes of the loss.
 
         None if the loss does not depend on the state so far, "lost" if a part is not kept.
         """
-        assert self._of_gradient is not None
+        assert gradient.measure is not None
         parts = self.passes.those_that_count(gradient.parts)
         if not parts:
             return None
         vectors = [part for part in parts if isinstance(part, Tensor)]
         if len(vectors) == len(parts):
-            return self._of_gradient(sum(vectors[1:], vectors[0]))
+            return gradient.measure(sum(vectors[1:], vectors[0]))
         # The statistics of a sum do not follow from those of its terms.
         return parts[0] if len(parts) == 1 else "lost"
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -173,6 +174,16 @@ class Layer(Part, nn.Module, ABC):
             "balance of neurons and every init but 'default' need one."
         )
 
+    def limits(self, graph: Graph) -> tuple[Tensor | None, Tensor | None]:
+        r"""The directions, over the nodes of each connected component, to which repeated
+        propagation turns features, and the gradients on their way back; None where it is not known
+        (default).
+
+        These are the dominant right and left eigenvectors of the matrix P in :math:`P X W`. The
+        second may hold for undirected graphs alone: it is not read for others.
+        """
+        return None, None
+
     def add_edge_features(self, channels: int) -> None:
         """Make the parameters that read ``graph.edge_attr``; called once, on layers with
         ``takes_edge_features``."""
@@ -232,6 +243,10 @@ class AttentionLayer(Layer):
             out_channels //= heads
         super().__init__(in_channels, out_channels, heads)
         self.score_norms = nn.ModuleList()
+
+    def limits(self, graph: Graph) -> tuple[Tensor | None, Tensor | None]:
+        # The weights of a node's edges add up to 1. Backwards the limit depends on the weights.
+        return torch.ones(graph.num_nodes, device=graph.device), None
 
     def add_score_norm(self, norm: "ScoreNorm") -> None:
         """Add a norm of the scores.

@@ -165,6 +165,7 @@ def trained(folder, node_order: str, callbacks=()):
     )
 
 
+@pytest.mark.filterwarnings("ignore:LayerMeasures. the limit")  # that of attention backwards
 def test_a_training_in_another_order_has_the_losses_metrics_measures_and_predictions_of_the_given_one(
     tmp_path,
 ):

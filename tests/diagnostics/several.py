@@ -50,6 +50,14 @@ QUIET = dict.fromkeys(
 )
 
 
+class Conv(GCNConv):
+    """A foreign layer that declares the limits of its propagation."""
+
+    def limits(self, graph):
+        root = (1.0 + graph.in_degree.double()).sqrt()
+        return root, root
+
+
 class Nodes(L.LightningModule):
     """A foreign model of nodes and edges; its loss is the mean over the parts of a batch of the
     mean of each."""
@@ -58,7 +66,7 @@ class Nodes(L.LightningModule):
         super().__init__()
         torch.manual_seed(0)
         self.enter = torch.nn.Linear(WIDTH, WIDTH)
-        self.rounds = torch.nn.ModuleList(GCNConv(WIDTH, WIDTH) for _ in range(4))
+        self.rounds = torch.nn.ModuleList(Conv(WIDTH, WIDTH) for _ in range(4))
         self.fail = fail
         self.double()
 
@@ -101,7 +109,9 @@ class Parts:
         count = 0 if (step, part) == (1, self.parts - 1) else (2 if step == STEPS - 1 else 9) + part
         draws = torch.Generator().manual_seed(100 * step + part)
         x = torch.randn(count, WIDTH, generator=draws, dtype=torch.float64)
-        edges = torch.randint(max(count, 1), (2, 2 * count), generator=draws)
+        edges = torch.randint(max(count, 1), (2, count), generator=draws)
+        edges = edges[:, edges[0] != edges[1]]
+        edges = torch.cat([edges, edges.flip(0)], 1)
         return x, edges, torch.full((count,), 1 / max(count, 1), dtype=torch.float64)
 
     def union(self, graphs):

@@ -44,6 +44,10 @@ class Mean(Layer):
         super().__init__(in_channels, out_channels)
         check_width(self)
 
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        degree = graph.weighted_in_degree
+        return torch.ones_like(degree), degree
+
     def reset_parameters(self) -> None:
         pass  # there are none
 

@@ -80,6 +80,10 @@ class GCN(_SumOfMaps):
             self.lin_root.reset_parameters()
         zeros(self.bias)
 
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        root = graph.with_self_loops().weighted_in_degree.sqrt()
+        return root, root
+
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
         size = spectral_norm(self.lin.normed_weight, at_most=at_most)
         # The norm of a sum is at most the sum of the norms.
@@ -158,6 +162,10 @@ class GCNII(Layer):
         self._is_placed = True
         self.depth.fill_(depth)
 
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        root = graph.with_self_loops().weighted_in_degree.sqrt()
+        return root, root
+
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
@@ -210,6 +218,10 @@ class SAGE(_SumOfMaps):
         if self.lin_root is not None:
             self.lin_root.reset_parameters()
         uniform(self.in_channels, self.bias)
+
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        degree = graph.weighted_in_degree
+        return torch.ones_like(degree), degree
 
     def weight_chain(self) -> WeightChain:
         if self.normalize:  # a neuron cannot be rescaled without changing the others

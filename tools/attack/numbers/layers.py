@@ -22,6 +22,8 @@ from tools.attack.numbers import models as drawn
 from tools.attack.numbers.models import KINDS, LOOPS, Data, Drawn, Loop
 
 RATE = 0.01  # of the update
+#: The limit of a layer's propagation is known to layers of this package alone.
+NAMES = [name for name, measure in MEASURES.items() if measure.statistic.side is None]
 #: Loops that a LightningModule writes by hand, and one that looks at gradients after the step.
 BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.accumulated, drawn.evaluated_again)
 NOT_IN_LIGHTNING: tuple[Loop, ...] = (drawn.monitored,)
@@ -83,8 +85,8 @@ def autograd(model: Drawn, loop: Loop, data: Data, by_call: bool) -> list[Column
 
 
 def expected_values(columns: Sequence[Column], edges: np.ndarray) -> Values:
-    """The values of all measures."""
-    values: Values = {name: [] for name in MEASURES}
+    """The values of all measures but those that need a layer's own declaration."""
+    values: Values = {name: [] for name in NAMES}
     mus = []
     for column in columns:
         # The batches of a step count as parts of one.
@@ -99,10 +101,13 @@ def expected_values(columns: Sequence[Column], edges: np.ndarray) -> Values:
             "representation_similarity": _mu(x),
             "representation_similarity_relative": _mu(x) / np.linalg.norm(x),
             "dirichlet_energy": sum(energies) / len(x),
+            "energy_normalized": _normalized(column.states, edges) / np.linalg.norm(x) ** 2,
             "mean_average_distance": distances.mean(),
             "effective_rank": _effective_rank(singular),
             "numerical_rank": (singular**2).sum() / singular.max() ** 2,
             "zero_activations": (x == 0).mean(),
+            "gradient_effective_rank": _effective_rank(np.linalg.svd(g, compute_uv=False)),
+            "gradient_numerical_rank": (np.linalg.norm(g) / np.linalg.norm(g, 2)) ** 2,
             "gradient_norm_hidden": np.linalg.norm(g),
             "gradient_similarity": _mu(g),
             "gradient_similarity_relative": _mu(g) / np.linalg.norm(g),
@@ -125,6 +130,13 @@ def _mu(x: np.ndarray) -> np.floating:
 
 def _energy(x: np.ndarray, edges: np.ndarray) -> float:
     return float(((x[edges[0]] - x[edges[1]]) ** 2).sum())
+
+
+def _normalized(states: Sequence[np.ndarray], edges: np.ndarray) -> float:
+    proper = edges[:, edges[0] != edges[1]]
+    degree = np.bincount(proper[1], minlength=len(states[0]))
+    scaled = [state / np.sqrt(1 + degree)[:, None] for state in states]
+    return sum(_energy(state, edges) for state in scaled) / 2
 
 
 def _distances(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -156,7 +168,7 @@ def _effective_rank(singular: np.ndarray) -> float:
 def watched(model: Drawn, loop: Loop, data: Data) -> list[str]:
     """What differs in a watch: see :func:`trials`."""
     columns = autograd(model, loop, data, by_call=True)
-    with gnn_depth.watch(model, "convs.*", list(MEASURES)) as watch:
+    with gnn_depth.watch(model, "convs.*", NAMES) as watch:
         drawn.exhausted(loop, model, data)
         _update(model)
         watch.step()
@@ -198,7 +210,7 @@ class Trained(L.LightningModule):
 def called_back(model: Drawn, loop: Loop, data: Data) -> list[str]:
     """What differs in a callback: see :func:`trials`."""
     columns = autograd(model, loop, data, by_call=False)
-    measures = LayerMeasures(list(MEASURES), "model.convs.*")
+    measures = LayerMeasures(NAMES, "model.convs.*")
     trainer = L.Trainer(
         max_epochs=1,
         accelerator="cpu",
