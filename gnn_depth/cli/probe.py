@@ -11,6 +11,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model
 from gnn_depth.training.run import title
+from gnn_depth.training.summary import LAGS, initial_share
 
 
 def probe_command(cli: CommandLineInterface) -> str:
@@ -21,6 +22,9 @@ def probe_command(cli: CommandLineInterface) -> str:
         # The checkpoint's options are in the config already; its weights come here.
         model.load_state_dict(read_checkpoint(cli.checkpoint.path)["state_dict"])
         moment = f"at {cli.checkpoint.path}"
+        initial = initial_share(model, model.state_dict())
+        if initial > LAGS:
+            moment += f", {initial:.0%} of batch norm's running averages are their initial values"
     data.prepare_data()
     data.setup("fit")
     batch = next(iter(data.train_dataloader())).to(device)

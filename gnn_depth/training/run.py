@@ -29,6 +29,7 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
 )
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.seed import isolate_rng
 
 from gnn_depth import registry
 from gnn_depth.builder import (
@@ -298,6 +299,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
 
 
+@isolate_rng()
 def fit(
     model: NodeClassifier | Mapping[str, Any] | str | Path,
     data: Any,

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Mapping
 
 import pandas as pd
+from torch import Tensor, nn
 
 from gnn_depth.training.loggers import UNDEFINED, in_digits
 from gnn_depth.training.module import NodeClassifier
@@ -15,6 +16,7 @@ SETS = {"test": "test", "val": "validation", "train": "training"}
 SHARES = ("auroc", "f1", "f1_positive", "ap")  # metrics between 0 and 1 that are no percentages
 NEAR_CHANCE = 0.02  # a result this close to chance is a guess
 NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, some of which are small
+LAGS = 0.05  # running averages with more of their initial values are not those of the data
 FALLS = 0.1  # an error that is this share smaller is better
 
 
@@ -49,7 +51,16 @@ def report(
     if answers:
         answer = answers[0]
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
-        lines += _comparison(answer, shown[answer], linear or {}, module)
+        initial = initial_share(module, best.weights or module.state_dict())
+        why = "features of very different size, the edges or this network"
+        if initial > LAGS:
+            why = "running averages of batch norm"
+            lines.append(
+                f"warning: {initial:.0%} of the running averages of batch norm, which evaluation "
+                "uses, are their initial values: the same weights may predict far better after "
+                "more steps, or with a larger momentum."
+            )
+        lines += _comparison(answer, shown[answer], linear or {}, module, why)
         guess = _guess(answer, shown, module)
         if guess:
             lines += [
@@ -98,6 +109,23 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
     return textwrap.indent("\n".join([text, *notes]), "  ")
 
 
+def initial_share(model: nn.Module, weights: Mapping[str, Tensor]) -> float:
+    r"""The share :math:`(1 - m)^t` of the initial values in the running averages of batch norm.
+
+    m is the momentum and t the number of training steps; 0 for a model without batch norm.
+
+    Args:
+        model: Any model.
+        weights: Its state.
+    """
+    share = 0.0
+    for name, module in model.named_modules():
+        steps = weights.get(f"{name}.num_batches_tracked")
+        if isinstance(module, nn.BatchNorm1d) and steps is not None:
+            share = max(share, (1 - (module.momentum or 1.0)) ** int(steps))
+    return share
+
+
 def _words(task: Task) -> dict[str, str]:
     """The display name of each metric, in display order."""
     measures = {**task.words, "loss": "loss"}
@@ -135,10 +163,14 @@ def _guess(answer: str, found: Mapping[str, float], module: NodeClassifier) -> s
 
 
 def _comparison(
-    answer: str, found: float, linear: Mapping[str, Mapping[str, float]], module: NodeClassifier
+    answer: str,
+    found: float,
+    linear: Mapping[str, Mapping[str, float]],
+    module: NodeClassifier,
+    why: str,
 ) -> list[str]:
     """Compare the result with linear models and the best constant prediction, and warn if a linear
-    model is better."""
+    model is better, and why it may be."""
     measure = answer.partition("/")[2]
     lower_is_better = module.task.directions().get(measure) == "min"
     words: list[str] = []
@@ -161,10 +193,7 @@ def _comparison(
     if words:
         lines.append(f"  to compare: {', '.join(words)}")
     if better:
-        lines.append(
-            f"warning: a linear model of {better[0]} predicts better: features of very different "
-            "size, the edges or this network may be why."
-        )
+        lines.append(f"warning: a linear model of {better[0]} predicts better: {why} may be why.")
     return lines
 
 

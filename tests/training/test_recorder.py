@@ -12,9 +12,10 @@ from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from gnn_depth.runs import event_tag
+from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
-from gnn_depth.training.summary import report
+from gnn_depth.training.summary import initial_share, report
 from tests.training.conftest import scalars
 
 
@@ -169,3 +170,17 @@ def test_a_training_is_saved_between_epochs_by_minutes_and_epochs(
             choice.saved()
         now += seconds
     assert found == saved
+
+
+def test_running_averages_that_hardly_moved_are_named_and_not_the_network(
+    recorder, make_trainer, tiny
+):
+    model = NodeClassifier(4, 2, hidden_channels=8, norm="batch")
+    loggers = recorder.open({}, "unused")
+    make_trainer(6, callbacks=[recorder], logger=loggers).fit(model, datamodule=tiny)
+    assert initial_share(model, model.state_dict()) == pytest.approx(0.9**6)
+    # The weights of the best epoch count, which are those after one more step.
+    steps = recorder.best.epoch + 1
+    text = report(recorder, model, {"x": {"test/acc": 2.0}})
+    assert f"{0.9**steps:.0%} of the running averages of batch norm" in text
+    assert "this network may be why" not in text

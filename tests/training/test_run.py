@@ -1,6 +1,9 @@
 """``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and
 checkpoint."""
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -52,6 +55,13 @@ def test_a_run_has_curves_metrics_a_report_and_the_weights_of_its_best_epoch(run
         torch.equal(run.model.state_dict()[name], weight)
         for name, weight in saved["state_dict"].items()
     )
+
+
+def test_a_training_leaves_the_global_generators_as_they_were(graphs, tmp_path):
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    gnn_depth.fit({"layer": "gin"}, graphs, epochs=1, root=str(tmp_path), **QUIET)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]
 
 
 def test_a_config_file_gives_model_and_epochs_and_its_other_sections_are_named(
