@@ -270,7 +270,7 @@ def check_report(command: str, words: list[str]) -> None:
     if command == "reproduce" and options.item:
         assert options.item in reproduce.item_files(), f"there is no item {options.item!r}"
         grid = reproduce.load_item(options.item).grid
-        chosen_part(load_grid(str(grid)), options)
+        chosen_part(load_grid(str(grid), True), options)
 
 
 def check_python(words: list[str]) -> None:

@@ -5,6 +5,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,30 +140,42 @@ def line_of(
     overrides the base.
 
     Raises:
-        PlanError: A section would change an option that was set before it, and would lose.
+        PlanError: A section would change an option that was set before it, and would lose; or an
+            argument would change what the combination sets, so that its labels would be wrong.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
-    set_before: dict[str, None] = {}  # by an option, which wins over every config
+    by_options: list[str] = []  # which win over every config
+    by_sections: list[str] = []
     for settings in combination.settings:
         for key, value in settings.items():
+            dotted = list(dotted_options({key: value}))
             if key == "config":
                 layers.append(read_config(str(folder / value)))
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
             elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
-                for name in dotted_options({key: value}):
-                    if any(covers(name, one) or covers(one, name) for one in set_before):
+                for name, before in product(dotted, by_options):
+                    if covers(name, before) or covers(before, name):
                         raise PlanError(
-                            f"{combination.group}: {name} stands in a section of the grid, and was "
-                            "set before it as an option, which would win. Write both as options, "
-                            f"as in {name}: VALUE."
+                            f"{combination.group}: {name} stands in a section of the grid, and "
+                            f"{before} was set before it as an option, which would win. Write both "
+                            f"as options, as in {name}: VALUE."
                         )
+                by_sections += dotted
                 layers.append(Source(INLINE, {key: value}))
             else:
                 text = value if isinstance(value, str) else json.dumps(value)
                 options.append(f"--{key}={text}")
-                set_before |= dict.fromkeys(dotted_options({key: value}))
+                by_options += dotted
+    for word, option in product(arguments.argv, by_options + by_sections):
+        given = word.removeprefix("--").partition("=")[0]
+        # How long is trained is no part of what a label says.
+        if given != word and covers(given, option) and not option.startswith("trainer.max_"):
+            raise PlanError(
+                f"--{given} would override {option}, which the grid sets for {combination.group}: "
+                "leave it out and choose values with --subset, or edit the grid."
+            )
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
         arguments = replace(arguments, trusted=True)
     if options.list:
         for item in map(load_item, sorted(item_files())):
-            grid = load_grid(str(item.grid), arguments)
+            grid = load_grid(str(item.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
             print(f"{item.name}: {item.title}\n  {item.source}\n  {count} runs")
         return 0
@@ -78,7 +78,7 @@ def parser() -> Options:
 
 
 def _reproduce(item: Item, arguments: Arguments, options: argparse.Namespace) -> int:
-    grid = chosen_part(load_grid(str(item.grid), arguments), options)
+    grid = chosen_part(load_grid(str(item.grid), arguments.trusted), options)
     with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 

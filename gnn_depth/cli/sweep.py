@@ -7,14 +7,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config import Arguments, read_arguments
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options, chosen_values, positive_int
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep
-from gnn_depth.sweeps.grid import Grid, GridError, covers, dotted_options, read_grid
+from gnn_depth.sweeps.grid import Grid, GridError, read_grid
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, words = split_overrides(argv)
     options, arguments = parser().parse_args(words), read_arguments(overrides)
-    grid = chosen_part(load_grid(options.file, arguments), options)
+    grid = chosen_part(load_grid(options.file, arguments.trusted), options)
     is_here = not options.dry_run and options.engine != "slurm"
     # The workers begin to import while the plan is made.
     with plain_warnings(ResultWarning), open_pool(options) if is_here else nullcontext() as pool:
@@ -104,52 +104,21 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
-def load_grid(name: str, arguments: Arguments | None = None) -> Grid:
-    """Read a grid file, for runs with options of ``fit``.
-
-    Raises:
-        UsageError: It is no grid, or an option would override what it varies.
-    """
-    arguments = arguments or Arguments()
+def load_grid(name: str, trusted: bool | None = None) -> Grid:
+    """Read a grid file, with the value of ``--trusted-only``."""
     config = read_config(name, labels=True)
     if set(config.data) <= RUN_KEYS:
         raise UsageError(
             f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and "
             "axes."
         )
-    if arguments.trusted:
+    if trusted:
         trust.refuse_unknown([config])
     try:
         with extra("optuna"):
-            grid = read_grid(config.data, Path(name).stem)
+            return read_grid(config.data, Path(name).stem)
     except GridError as error:
         raise UsageError(f"{config.name}: {error}") from None
-    for word in arguments.argv:
-        given = word.removeprefix("--").partition("=")[0]
-        for option, source in _varied(grid).items():
-            if word.startswith("--") and covers(given, option):
-                raise UsageError(
-                    f"--{given} would override {option}, to which {source} of the grid gives "
-                    "values: leave it out and choose values with --subset, or edit the grid."
-                )
-    return grid
-
-
-def _varied(grid: Grid) -> dict[str, str]:
-    """What gives values to an option, by option: with another one the labels of the runs would be
-    wrong."""
-    varied: dict[str, str] = {}
-    for name, axis in grid.axes.items():
-        for settings in axis.values():
-            for option in (name, *dotted_options(settings)):
-                # How long is trained is no part of what a label says, unless it is the axis.
-                if option == name or not option.startswith("trainer.max_"):
-                    varied[option] = f"the axis {name}"
-    for of_seed in grid.per_seed.values():
-        varied |= dict.fromkeys(dotted_options(of_seed), "per_seed")
-    if grid.search is not None:
-        varied |= {option.name: "the search" for option in grid.search.options}
-    return varied
 
 
 @contextmanager

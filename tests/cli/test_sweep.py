@@ -118,14 +118,14 @@ OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm"
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        ({"axes": DEPTH}, ["--model.num_layers", "4"], "the axis depth"),
-        ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "the axis depth"),
-        ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "the axis norm"),
-        ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "per_seed"),
+        ({"axes": DEPTH}, ["--model.num_layers", "4"], "for depth=2"),
+        ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "for depth=2"),
+        ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "for norm=a"),
+        ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "for all"),
         (
             {"search": {"trials": 2, "options": {"model.norm.scale": [1.0, 2.0]}}},
             ["--model.norm", "pair"],
-            "the search",
+            "for scale=1",
         ),
     ],
 )
