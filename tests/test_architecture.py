@@ -181,8 +181,8 @@ BUDGETS = {
     "training": 29_100,
     "diagnostics": 32_900,
     "testing": 7_400,
-    "sweeps": 10_600,
-    "reports": 14_400,
+    "sweeps": 8_900,
+    "reports": 13_900,
     "cli": 23_700,
     "the files beside the rooms": 19_700,
 }

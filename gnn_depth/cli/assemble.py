@@ -25,6 +25,7 @@ from gnn_depth.cli.known import CommandIndex, known_parts
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.finished import take_weights
 from gnn_depth.training.models import build_model, trainer_objects
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
@@ -120,6 +121,8 @@ class CommandLineInterface:
                 )
             self.recorder = RunRecorder(**self.resolved["run"])
             self.model = build_model(section(self._options, "model"), self.datamodule)
+            if "init_from" in self.resolved:
+                take_weights(self.model, self.resolved["init_from"])
             objects = trainer_objects(section(self._options, "trainer"))
             self.trainer = make_trainer(objects, self.recorder)
             os.chdir(self._started_in)  # a plugin's part that leaves it would move the run

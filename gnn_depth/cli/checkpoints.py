@@ -312,7 +312,8 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
     except (OSError, TypeError, UnicodeDecodeError, yaml.YAMLError):  # damaged
         return False
     now = {**config, "plugins": plugin_versions(config)}
-    if any(before.get(key) != now[key] for key in ("model", "data", "seed_everything", "plugins")):
+    sections = ("model", "data", "seed_everything", "plugins", "init_from")
+    if any(before.get(key) != now.get(key) for key in sections):
         return False
     if any(before["trainer"].get(name) != now["trainer"].get(name) for name in NUMERIC):
         return False

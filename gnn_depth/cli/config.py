@@ -415,6 +415,8 @@ def resolved_config(options: dict[str, Any], known: CommandIndex) -> dict[str, A
     """Checked options as a config with short names and every default: what ran."""
     found: dict[str, Any] = {}
     for key, value in options_to_config(known.options, options).items():
+        if key == "init_from" and value is None:  # most runs have none
+            continue
         section, _, name = key.rpartition(".")
         inner = found
         if section:

@@ -23,8 +23,11 @@ PLUGINS_HELP = (
 )
 CKPT_HELP = (
     "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe "
-    "do without. fit resumes from it in a new folder, and takes `auto` too: the newest run with "
-    "the same model, data, seed and code."
+    "do without. fit resumes from it in a new folder, and takes `auto` too: the run with the same "
+    "model, data, seed and code that was trained furthest."
+)
+INIT_HELP = (
+    "Folder of a run: a new training begins with its weights, where name and shape fit this model."
 )
 SCALES_HELP = (
     "Factors by which to scale each layer's input for further measurements of its Lipschitz "
@@ -69,6 +72,8 @@ def _options_of_one(command: str) -> Iterator[tuple[str, Option]]:
     """The options that only some commands have."""
     if command != "inspect":
         yield "ckpt_path", _own(str | None, None, CKPT_HELP)
+    if command == "fit":
+        yield "init_from", _own(str | None, None, INIT_HELP)
     if command in ("validate", "test", "predict"):
         about = "Use a checkpoint of a model that has diverged."
         yield "force", _own(bool, False, about, nargs=0)

@@ -21,7 +21,7 @@ from gnn_depth.sweeps.slurm import submit
 from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
-OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
+OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only|init_from)([.=]|$)")
 # Resolves and trains runs; it brings torch, so commands import it while workers do.
 PRELOAD = ("gnn_depth.cli.grid_runs",)
 SEARCH = "search"  # the claim of the process that proposes settings

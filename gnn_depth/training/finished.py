@@ -16,7 +16,9 @@ from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.diagnostics.jacobian import Influence, influence
+from gnn_depth.registry import first_of
 from gnn_depth.runs import choose_one, curves_text, read_result, runs_below
+from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.module import NodeClassifier
@@ -25,6 +27,7 @@ from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
 MOST_LINES = 22  # of a run that is shown
+MOST_WEIGHTS = 8  # that a message names
 
 
 class Run:
@@ -240,3 +243,23 @@ def load(path: str | Path) -> Run:
     if len(found) > 1 and found[0] != folder:
         raise ValueError(f"{str(path)!r}: {choose_one(found)}")
     return Run(found[0])
+
+
+def take_weights(model: NodeClassifier, run: str | Path) -> None:
+    """Give a model the weights of a finished run whose names and shapes fit, and log the others.
+
+    Raises:
+        ValueError: There is no such run, or none of its weights fits.
+    """
+    theirs: dict[str, Any] = read_checkpoint(load(run).checkpoint)["state_dict"]
+    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
+    fits = {name: each for name, each in theirs.items() if each.shape == shapes.get(name)}
+    if not fits:
+        raise ValueError(f"no weight of {str(run)!r} has the name and shape of one of this model.")
+    model.load_state_dict(fits, strict=False)
+    model.stack.uncalibrated = None  # an initialisation from the data would replace them
+    log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
+    for what, names in (("New", shapes), ("Those that do not fit", theirs)):
+        others = [name for name in names if name not in fits]
+        if others:
+            log.warning("%s: %s.", what, first_of(others, MOST_WEIGHTS))

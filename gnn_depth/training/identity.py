@@ -14,6 +14,7 @@ from gnn_depth import registry
 from gnn_depth.builder import LIVE, PartError, without_paths
 from gnn_depth.part_specs import GIVEN_BY_DATA, SCALAR, items_of
 from gnn_depth.runs import digest
+from gnn_depth.training.finished import load
 from gnn_depth.training.models import trainer_options
 
 # This package, the standard library and installed packages.
@@ -54,6 +55,8 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     given in Python, or with a class that was typed into a notebook, is unique.
     """
     kept = _without(config, ("run", "config", "plugins"))
+    if "init_from" in config:  # the weights count, and not where they are
+        kept["init_from"] = _checksum(load(config["init_from"]).checkpoint)
     kept["trainer"] = _without(config.get("trainer", {}), SHOWN)
     kept["model"] = _without(config.get("model", {}), GIVEN_BY_DATA)
     data = config.get("data")

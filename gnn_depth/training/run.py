@@ -45,7 +45,7 @@ from gnn_depth.part_specs import SCALAR, items_of, load_class, options_of
 from gnn_depth.runs import Origin
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.divergence import check_parts
-from gnn_depth.training.finished import Run
+from gnn_depth.training.finished import Run, take_weights
 from gnn_depth.training.identity import identity, plugin_versions
 from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress, quiet
@@ -311,6 +311,7 @@ def fit(
     name: str | None = None,
     callbacks: Sequence[L.Callback | str | Mapping[str, Any]] = (),
     progress: bool = True,
+    init_from: str | Path | None = None,
     **trainer: Any,
 ) -> Run:
     """Train a model, and return the run, whose model has the weights of the best epoch.
@@ -337,6 +338,8 @@ def fit(
             parts, as in ``gat_pair_8``.
         callbacks: Further callbacks, such as those of ``gnn_depth.diagnostics``.
         progress: Print a line every tenth of the epochs; false prints nothing.
+        init_from: Folder of a run: the training begins with its weights, where name and shape fit
+            this model. The others are logged.
         **trainer: Options of Lightning's ``Trainer``.
 
     Raises:
@@ -401,6 +404,9 @@ def fit(
         "data": _described(module),
         "run": {"root": root, "name": name},
     }
+    if init_from is not None:
+        take_weights(model, init_from)
+        resolved["init_from"] = str(init_from)
     with quiet():
         made = make_trainer(trainer_objects(selected), recorder)
         run_name = name_of_parts(resolved["model"])

@@ -15,6 +15,8 @@ from gnn_depth import registry
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.reports import read_runs
 from gnn_depth.runs import read_result, write_result
+from gnn_depth.training import NodeClassifier
+from gnn_depth.training.finished import load, take_weights
 from tests.cli.conftest import DEEP, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
@@ -258,3 +260,35 @@ def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
         assert said in answer.err
         assert "--force" in answer.err
         assert gnn_depth(*words, "--force").code == 0
+
+
+def test_a_deeper_stack_begins_with_the_weights_of_a_shallower_one(
+    trained: Path, gnn_depth: Callable, caplog: pytest.LogCaptureFixture
+):
+    words = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--trainer.max_epochs", "1"]
+    words += ["--model.num_layers", "16", "--run.name", "fine"]
+    answer = gnn_depth(*words, "--init_from", str(trained))
+    assert answer.code == 0, answer.err
+    assert "New: stack.blocks.2.layer" in caplog.text
+    assert "do not fit" not in caplog.text
+    fine = load("runs/fine")
+    assert fine.config["init_from"] == str(trained)
+    assert "resumed_from" not in fine.result
+    started = gnn_depth(*words, "--ckpt_path", "auto")
+    assert "auto: no run" in started.err, "a run that began elsewhere is another run"
+    identities = {read_result(run)["identity"] for run in Path("runs/fine").iterdir()}
+    assert len(identities) == 2
+    refused = gnn_depth(*words, "--init_from", "nowhere")
+    assert (refused.code, "'nowhere' is not the folder" in refused.err) == (2, True)
+
+
+def test_weights_are_taken_over_where_name_and_shape_fit(trained: Path, caplog):
+    theirs = load(trained).model.state_dict()
+    layer, norm = {"name": "gat", "heads": 2}, ["lipschitz", "pair"]
+    model = NodeClassifier(16, 7, layer=layer, norm=norm, hidden_channels=8, num_layers=4)
+    drawn = {name: weight.clone() for name, weight in model.state_dict().items()}
+    take_weights(model, trained)
+    assert "do not fit: stack.decoder.weight" in caplog.text
+    for name, weight in model.state_dict().items():
+        fits = name in theirs and theirs[name].shape == weight.shape
+        assert torch.equal(weight, theirs[name] if fits else drawn[name])
