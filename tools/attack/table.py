@@ -1,6 +1,9 @@
 """The attacks: a command line, files to write before it, and what is accepted."""
 
+import io
 from dataclasses import dataclass, field
+
+import torch
 
 SMALL = [
     "--data.num_nodes=60",
@@ -66,6 +69,8 @@ class Attack:
         codes: Accepted exit codes.
         seconds: Longest CPU time.
         after: Files that must exist afterwards (true) or must not (false).
+        says: A text that it must print.
+        repeats: A checkpoint, whose test must print the same accuracy.
     """
 
     name: str
@@ -74,6 +79,8 @@ class Attack:
     codes: tuple[int, ...] = (2,)
     seconds: float = 2.0
     after: dict[str, bool] = field(default_factory=dict)
+    says: str = ""
+    repeats: str = ""
 
 
 def fit(*argv: str) -> list[str]:
@@ -219,4 +226,51 @@ FILES = [
     Attack("a plugin that exits", fit("--plugins=exits.py"), {"exits.py": "raise SystemExit(0)\n"}),
 ]
 
-GROUPS = {"yaml": YAML, "sizes": SIZES, "options": OPTIONS, "files": FILES}
+#: So many nodes that other weights have another accuracy.
+AVERAGED = (
+    "--data.num_nodes=400 --data.num_edges=800 --data.num_val=100 --data.num_test=250 "
+    "--trainer.callbacks=EMAWeightAveraging --trainer.callbacks.decay=0.9 --trainer.max_epochs=30 "
+    "--run.root=r --run.name=a"
+)
+CLIPPED = ("--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1")
+HEADS = "model: {layer: {name: gat, heads: 4}, optimizer: {name: Adam, lr: 0.0123}}\n"
+#: Lightning would import the module and call the function.
+NAMED = io.BytesIO()
+torch.save({"state_dict": {}, "hyper_parameters": {"_instantiator": "marker.call"}}, NAMED)
+MARKED = {"named.ckpt": NAMED.getvalue(), "marker.py": "open('ran.txt', 'w')\n"}
+#: What works with Lightning alone has to work here, and shows the same number.
+TRAINING = [
+    Attack(
+        "averaged weights, reported and kept",
+        fit(*AVERAGED.split()),
+        codes=(0,),
+        seconds=20,
+        repeats="r/a/*/checkpoints/best.ckpt",
+    ),
+    Attack("clipped gradients of mixed precision", fit(*CLIPPED), codes=(0,), seconds=10),
+]
+for option, kept in (
+    ("--model.layer=gatv2", "heads: 4"),
+    ("--model.optimizer=AdamW", "lr: 0.0123"),
+):
+    argv = fit("--config=c.yaml", option, "--print_config")
+    TRAINING.append(Attack(f"{option} keeps {kept}", argv, {"c.yaml": HEADS}, (0,), says=kept))
+for command in ("test", "predict --output=p.csv", "probe", "fit"):
+    argv = [*command.split(), "--ckpt_path=named.ckpt"]
+    TRAINING.append(
+        Attack(
+            f"{command} of a checkpoint that names code",
+            argv,
+            MARKED,
+            after={"ran.txt": False},
+            says="import and call",
+        )
+    )
+
+GROUPS = {
+    "yaml": YAML,
+    "sizes": SIZES,
+    "options": OPTIONS,
+    "files": FILES,
+    "training": TRAINING,
+}
