@@ -122,7 +122,7 @@ def _scaled(values: Tensor, columns: Sequence[Column]) -> Tensor:
     """The features after the fills and scalings of their columns, in float64 if there are any."""
     if all(column.fill is None and column.scaling is None for column in columns):
         return values
-    parts = list(values.double().split([column.width for column in columns], 1))
+    parts = list(torch.split(values.double(), [column.width for column in columns], 1))
     for place, column in enumerate(columns):
         if column.fill is not None:
             parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)

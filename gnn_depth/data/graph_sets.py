@@ -14,16 +14,19 @@ from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.mini_batches import induced_subgraph, row_entries
 from gnn_depth.ranges import Count, Natural, in_range
 
+GRAPHS = 64  # in a training batch, unless another number is given
+
 
 class GraphSet(NodeDataModule):
     """A data set of many graphs, joined into one graph without edges between them.
 
     A subclass reads and joins them in :meth:`load`. If each graph has a target
-    (``NodeBatch.per_graph``), a training batch can be ``batch_size`` graphs, shuffled in every
+    (``NodeBatch.per_graph``), a training batch has up to ``batch_size`` graphs, shuffled in every
     epoch. Validation and test take all graphs at once.
 
     Args:
-        batch_size: Graphs in a training batch, over all processes; None for all.
+        batch_size: The most graphs in a training batch, over all processes; by default 64. A larger
+            number than there are trains on all at once.
         seed: Determines which graphs are in which batch.
         **common: ``transforms``, as in every data set.
 
@@ -38,18 +41,20 @@ class GraphSet(NodeDataModule):
         self.seed = seed
 
     def train_dataloader(self) -> Iterable[NodeBatch]:
-        if self.batch_size is None:
-            return super().train_dataloader()
-        if not self.batch.per_graph:
+        whole = self.batch  # in the order of the data: a reordering is for one graph
+        if self.batch_size is not None and not whole.per_graph:
             raise DataError(
                 "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "
                 "in MiniBatches, or leave batch_size out."
             )
-        rank, processes = share(self.trainer, "batch_size", self.batch_size)
-        whole = self.batch  # in the order of the data: a reordering is for one graph
         train = whole.train_mask.nonzero().flatten()
-        # A remainder is spread over all batches, instead of making a small last one.
-        num_batches = max(1, len(train) // self.batch_size)
+        processes = self.trainer.world_size if self.trainer else 1
+        size = self.batch_size or GRAPHS // processes * processes
+        if self.batch_size is None and (not whole.per_graph or len(train) <= size):
+            return super().train_dataloader()
+        rank, processes = share(self.trainer, "batch_size", size)
+        # As few batches as keep to the size, about equally large, with a graph for each process.
+        num_batches = max(1, min(-(-len(train) // size), len(train) // processes))
 
         def graphs_of_batches(epoch: int) -> list[Tensor]:
             order = train[Draws(self.seed, f"graphs {epoch}").permutation(len(train))]

@@ -35,7 +35,7 @@ class PyG(CheckedGraphs):
         split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``; the number of a
             column of the masks, where these have several; or shares to train and validate on, such
             as [0.6, 0.2].
-        batch_size: Graphs in a training batch, over all processes; None for all.
+        batch_size: The most graphs in a training batch, over all processes; by default 64.
         seed: Determines a random split, the batches, and a data set that is generated.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.

@@ -69,7 +69,7 @@ class CheckedGraphs(GraphSet):
             shares to train and validate on, such as [0.6, 0.2]; or numbers of the nodes or graphs
             under ``train``, ``val`` and ``test``. By default the masks of the data, or the
             shares [0.6, 0.2] if it has none.
-        batch_size: Graphs in a training batch, where graphs have targets; None for all.
+        batch_size: The most graphs in a training batch, where graphs have targets; by default 64.
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
@@ -228,7 +228,7 @@ class CheckedGraphs(GraphSet):
         shares: Sequence[float] = ()
         given = {name: union.arrays[name] for name in MASKS if name in union.arrays}
         if isinstance(split, Mapping):
-            masks: Any = split_masks(len(labelled), split)
+            masks: Any = split_masks(len(labelled), split, raw.notes)
         elif isinstance(split, list | tuple):
             shares = split
         elif given:
@@ -359,7 +359,7 @@ class UserGraph(GraphSource):
         split: How rows are divided: the number of a column of the masks, where these have several;
             shares to train and validate on, such as [0.6, 0.2]; or numbers of the rows under
             ``train``, ``val`` and ``test``. By default the masks of the file, or the shares.
-        batch_size: Graphs in a training batch, where graphs have targets; None for all.
+        batch_size: The most graphs in a training batch, where graphs have targets; by default 64.
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr``; false leaves it out, for layers that cannot read it.
         standardize: Scale every feature of the nodes to mean 0 and deviation 1.
@@ -426,8 +426,8 @@ def complete_masks(
     return masks[0], masks[1], masks[2]
 
 
-def split_masks(count: int, split: Mapping[str, object]) -> Tensor:
-    """Masks of the rows to train, validate and test on, given their numbers or masks.
+def split_masks(count: int, split: Mapping[str, object], notes: list[str]) -> Tensor:
+    """Masks of the rows to train, validate and test on, given their numbers.
 
     Raises:
         DataError: A list is missing, or a number is out of range.
@@ -447,6 +447,8 @@ def split_masks(count: int, split: Mapping[str, object]) -> Tensor:
                 "mask.nonzero().flatten()."
             )
         mask[rows.long()] = True
+        if len(rows) > mask.sum():
+            notes.append(f"{name} of the split names rows more than once: each counts once.")
     return masks
 
 

@@ -42,6 +42,11 @@ def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> p
         found = pd.read_csv(table, dtype=dict.fromkeys(texts, str), low_memory=False)
         if not isinstance(found.index, pd.RangeIndex):
             raise ValueError(f"{table}: rows have more values than the first line has names.")
+        as_text = pd.read_csv(table, dtype=str)
+        for name in found.select_dtypes("number"):
+            # A number has no leading zeros; a code such as 01067 has.
+            if as_text[name].str.fullmatch(r"0\d+").any():
+                found[name] = as_text[name]
     if not found.columns.is_unique:
         raise ValueError(f"two columns are called {found.columns[found.columns.duplicated()][0]!r}")
     return found
@@ -143,7 +148,10 @@ def read_graph(
         )
     graph = pd.DataFrame()
     for end, name in zip(ENDS, schema["ends"], strict=True):
-        graph[end] = ids.get_indexer(take(edges, name))
+        ends = take(edges, name)
+        if pd.api.types.is_string_dtype(ids):  # codes, of which these need not have a zero
+            ends = ends.astype(str)
+        graph[end] = ids.get_indexer(ends)
         if (graph[end] < 0).any():
             row = (graph[end] < 0).argmax()
             raise ValueError(

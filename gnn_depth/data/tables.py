@@ -161,7 +161,8 @@ class Tables(CheckedGraphs):
         if isinstance(values.dtype, pd.CategoricalDtype):
             return Column(name, "category", tuple(categories), fill=fill)
         is_number = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()
-        if 2 * is_number.sum() > len(categories):
+        # Only codes with leading zeros, such as 01067, are numbers throughout.
+        if 2 * is_number.sum() > len(categories) > is_number.sum():
             raise DataError(
                 f"column {name!r} has numbers, and text such as {categories[is_number.argmin()]!r}:"
                 f" table[{name!r}] = pd.to_numeric(table[{name!r}], errors='coerce') makes it "

@@ -70,7 +70,7 @@ class NodeClassifier(SafeCheckpointModule):
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
         class_weight: Weights of the classes in the loss: ``balanced``, by the training rows of each
-            class; or a weight for some classes by name.
+            class; or a weight for some classes by name. Probabilities are then not calibrated.
         best_metric: The metric that chooses the best epoch; by default that of the task.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.

@@ -77,7 +77,7 @@ def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(grap
     for epoch in (0, 1):
         loader.set_epoch(epoch)
         batches = list(loader)
-        assert len(batches) == len(loader) == 3
+        assert len(batches) == len(loader) == 4
         seen.append(sorted(row for batch in batches for row in batch.x.tolist()))
         order = [batch.y.tolist() for batch in batches]
     assert seen[0] == seen[1]
@@ -85,6 +85,16 @@ def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(grap
     assert [batch.y.tolist() for batch in loader] != order
     trained = data.batch.graph.node_to_graph
     assert len(seen[0]) == int(data.batch.train_mask[trained].sum())
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size", "sizes"),
+    [(5, 2, [2, 2, 1]), (7, 4, [4, 3]), (5, 9, [5]), (130, None, [44, 43, 43]), (64, None, [64])],
+)
+def test_a_batch_has_at_most_the_asked_number_of_graphs_and_64_by_default(count, batch_size, sizes):
+    graphs = [drawn(number, torch.tensor([number % 2]), nodes=2) for number in range(count)]
+    data = GraphSource(graphs, [1.0, 0.0], batch_size=batch_size)
+    assert [int(batch.train_mask.sum()) for batch in data.train_dataloader()] == sizes
 
 
 @pytest.mark.parametrize(

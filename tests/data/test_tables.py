@@ -101,6 +101,22 @@ def test_empty_labels_are_in_no_set_and_gaps_leave_integers_classes(caplog):
     assert any("3 of 30 rows have no target" in note for note in data.notes)
 
 
+def test_codes_with_leading_zeros_stay_codes_in_ids_features_and_classes():
+    nodes, edges = tables()
+    names = {name: f"{row:03d}" for row, name in enumerate(nodes.id)}
+    nodes = nodes.assign(
+        id=nodes.id.map(names),
+        country=np.array(["01067", "10115", "80331"])[np.arange(ROWS) % 3],
+        topic=np.array(["01", "10"])[np.arange(ROWS) % 2],
+    )
+    edges = pd.DataFrame({"from": ["012", "029"], "to": ["001", "020"]})
+    data = Tables(*written(nodes, edges), **ROLES)
+    assert data.node_ids.tolist() == nodes.id.tolist()
+    assert data.class_names == ["01", "10"]
+    assert data.batch.x[:3, 3:6].tolist() == torch.eye(3).tolist()
+    assert data.batch.graph.edge_index.T.tolist() == [[12, 1], [29, 20]]
+
+
 def test_numbers_are_predicted_in_the_units_of_the_table():
     nodes, edges = tables()
     roles = {"targets": ["balance"], "features": ["age"], "split": "part"}
