@@ -11,7 +11,6 @@ precision. Then :math:`\delta = 0`, and c is constant under gradient flow: Musta
 Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
@@ -352,13 +351,13 @@ class Balancedness(StepCallback):
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        shares = self.change.values(self.changed)[[0, 8]]
-        if not shares.numel():
+        shares: Any = self.change.values(self.changed)[[0, 8]].numpy().astype(object)
+        if not shares.size:
             return {}
-        found: dict[str, Any] = {"by_more_than": self.changed}
-        for kind, of_layers in zip(("weights", "attention"), shares.tolist(), strict=True):
-            found[kind] = [None if math.isnan(share) else share for share in of_layers]
-        return {"changed": found}  # JSON has no NaN
+        shares[shares != shares] = None  # JSON has no NaN
+        weights, attention = shares.tolist()
+        found = {"by_more_than": self.changed, "weights": weights, "attention": attention}
+        return {"changed": found}
 
     def state_dict(self) -> dict[str, Any]:
         parts = ("measure_log", "neuron_log", "change")

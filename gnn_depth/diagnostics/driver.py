@@ -367,9 +367,15 @@ class LayerDriver:
             )
         if not recorder.calls:
             if not recorder.in_transform:
-                notes["called"] = "no layer was called in training mode"
+                notes["called"] = (
+                    "no layer was called in training mode {where}: call model.train() and run the "
+                    "model."
+                )
             return  # all other notes would follow from this one
-        missing, without, silent = [], [], []
+        missing: list[str] = []
+        unread: list[str] = []
+        without: list[str] = []
+        silent: list[str] = []
         # Another process may have called more layers, which have no names here.
         for (number, name), of_column in zip(self.layers.items(), calls, strict=False):
             if self._is_by_call:
@@ -377,60 +383,60 @@ class LayerDriver:
             readable = [call for call in of_column if call.module not in recorder.unreadable]
             if not of_column:
                 missing.append(name)
-            elif readable and all(call.gradient is None for call in readable):
+            elif not readable:
+                unread.append(name)
+            elif all(call.gradient is None for call in readable):
                 without.append(name)
-        if missing:
-            notes["missing"] = f"not called {{where}}: {first_of(missing, NAMED)}."
-        unread = self._named(recorder.unreadable)
-        if unread:
-            notes["unread"] = (
-                "the first argument is no floating-point tensor, nor a tuple or batch with one: "
-                f"{unread}."
-            )
+        for name, layer, has_any in zip(
+            self._names, self._layers, self._has_gradient, strict=False
+        ):
+            if not has_any and any(p.requires_grad for p in layer.parameters()):
+                silent.append(name)
+        self._name("missing", "not called {where}", missing)
+        self._name(
+            "unread",
+            "the first argument is no floating-point tensor, nor a tuple or batch with one",
+            unread,
+        )
         if "parameters" in self.reads:
-            for name, layer, has_any in zip(
-                self._names, self._layers, self._has_gradient, strict=False
-            ):
-                if not has_any and any(p.requires_grad for p in layer.parameters()):
-                    silent.append(name)
             if not self._parameters:
                 notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
-            elif silent:
-                notes["parameters"] = (
-                    "parameters had no gradient at the end of the backward pass {where} (their "
-                    f"layer was not called, or a hook has freed it): {first_of(silent, NAMED)}."
-                )
+            self._name(
+                "parameters",
+                "parameters had no gradient at the end of the backward pass {where} (their layer "
+                "was not called, or a hook has freed it)",
+                silent,
+            )
         # Float16 without a scaler would lose most gradients, so there is one that was not given.
         if recorder.half and self._scaler is None:
             notes["scaler"] = (
                 "gradients are float16: if a GradScaler scales the loss, give it to watch as "
                 "scaler."
             )
-        if "gradients" not in self.reads or len(recorder.unreadable) == len(set(self._inputs)):
+        if "gradients" not in self.reads or len(unread) == len(calls):
             return
         if not recorder.reached():
             notes["gradients"] = (
                 "no gradient arrived at a layer's input {where}: call backward() on the loss "
                 "(torch.autograd.grad does not count)."
             )
-        if without and recorder.had_loss:
-            notes["input"] = (
+        if recorder.had_loss:
+            self._name(
+                "input",
                 "the state takes no part in autograd (it is an input, comes from frozen layers, a "
                 "detach or torch.no_grad, or is inside a checkpoint with use_reentrant=True), so "
-                f"its gradient is empty: {first_of(without, NAMED)}."
+                "its gradient is empty",
+                without,
             )
 
-    def _named(self, modules: set[nn.Module]) -> str:
-        """The names of some modules, as text; empty if there are none."""
-        found = []
-        for name, module in zip(self._names, self._inputs, strict=True):
-            if module in modules:
-                found.append(name)
-        return first_of(found, NAMED)
+    def _name(self, kind: str, text: str, names: list[str]) -> None:
+        """Note something of some layers, if there are any."""
+        if names:
+            self.notes[kind] = f"{text}: {first_of(names, NAMED)}."
 
 
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
-    """What is computed of states or parameters for some measures."""
+    """What is computed of states, gradients or parameters for some measures."""
     return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
 
 

@@ -505,12 +505,10 @@ def measures_called(names: Sequence[str]) -> list[Measure]:
     Raises:
         ValueError: A name is unknown, or one name was given instead of several.
     """
-    if isinstance(names, str) or not isinstance(names, Sequence):
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ValueError(
             f"measures must be a list of names such as ['effective_rank'], not {names!r}."
         )
-    if not names:
-        raise ValueError(f"measures is empty: name one at least, such as {next(iter(MEASURES))!r}.")
     for name in names:
         if name not in MEASURES:
             raise ValueError(unknown("measure", name, MEASURES))
@@ -579,12 +577,9 @@ def check_edges(given: object) -> None:
         ValueError: It is neither a graph, an ``edge_index``, nor a sparse adjacency matrix.
     """
     if given is not None and _edges(given) is None:
-        what = type(given).__name__
-        if isinstance(given, Tensor):
-            what = f"{given.dtype} of shape {tuple(given.shape)}"
         raise ValueError(
             f"edge_index must be a graph, integers of shape (2, edges), or a sparse adjacency "
-            f"matrix, not {what}."
+            f"matrix, not {str(given)[:60]!r}."
         )
 
 

@@ -188,8 +188,7 @@ def layer_constant(
         raise
     # What functorch raises of code that it cannot differentiate has no class of its own.
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = lines[0][:REASON].rstrip(". ")
+        reason = str(error).strip().partition("\n")[0][:REASON].rstrip(". ")
         name = type(call.module).__name__
         raise CannotLinearise(f"{name} cannot be linearised ({reason})") from error
 

@@ -170,8 +170,6 @@ class watch:  # noqa: N801 - a context manager
         values = self._driver.end_step()
         self._driver.add_updates(values)
         for kind, text in self._driver.notes.items():
-            if kind == "called":
-                text = f"{text} {{where}}: call model.train() and run the model."
             self._note(kind, text.replace("{where}", f"in step {self._step}"))
         # A step that called fewer layers, or none, takes no names away.
         layers = self._driver.layers
@@ -246,7 +244,7 @@ class watch:  # noqa: N801 - a context manager
         """A heat map of a measure over steps and layers, as a Matplotlib figure.
 
         Raises:
-            ValueError: It was not measured, or no step was, or it has no value in any of them.
+            ValueError: It was not measured, or no step was.
         """
         found = {one.name: one for one in self.measurements()}
         if measure not in found:
@@ -256,9 +254,6 @@ class watch:  # noqa: N801 - a context manager
                 "no step has been measured: call watched.step() once after each step of the "
                 "optimizer."
             )
-        if np.isnan(found[measure].values).all():
-            why = " ".join(self.notes) or "its layers had none."
-            raise ValueError(f"{measure} has no value in any step: {why}")
         return heat_map(found[measure])
 
     def save(self, folder: str | Path) -> None:
