@@ -169,26 +169,6 @@ def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad
         assert broken.square.isnan()
 
 
-def test_processes_that_exchange_one_flat_tensor_have_the_moments_of_each_layer_over_all_rows():
-    widths, rows = [3, 5, 5, 2], [7, 0, 1]
-    matrices = [
-        [torch.randn(count, width) * 10**layer for count in rows]
-        for layer, width in enumerate(widths)
-    ]
-    packed = [
-        RowMoments.stack([RowMoments.of(layer[process]) for layer in matrices]).widened(5).pack()
-        for process in range(3)
-    ]
-    assert all(flat.shape == (4 * 8,) for flat in packed)
-    merged = RowMoments.unpack(torch.stack(packed), 4).merged()
-    for number, layer in enumerate(matrices):
-        whole = RowMoments.of(torch.cat(layer))
-        assert merged.count[number] == 8
-        torch.testing.assert_close(merged.mean[number, : widths[number]], whole.mean, **CLOSE)
-        assert not merged.mean[number, widths[number] :].any()
-        torch.testing.assert_close(merged.centred[number], whole.centred, **CLOSE)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_rows_that_do_not_fit_into_the_cache_are_summed_in_parts(monkeypatch, dtype):
     rows = (torch.randn(50, 7) + 3).to(dtype)

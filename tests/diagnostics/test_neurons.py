@@ -1,7 +1,5 @@
 """All neurons at once are what each is alone."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from gnn_depth.diagnostics.balance import (
     laws_of,
     norms_of,
 )
-from gnn_depth.nn.neurons import WeightRole
 from tests.nn.stacks import STACKS, stack_of
 
 
@@ -55,23 +52,13 @@ def test_norms_are_those_of_all_parameters_of_a_set_together():
     assert norms[:, -1].isnan().all()
 
 
-def test_the_distribution_is_that_of_the_neurons_of_each_link():
-    wide, narrow = torch.randn(5, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
-    links = [
-        SimpleNamespace(states=[s], incoming=[WeightRole(w, axis=0)], attention=[], outgoing=[])
-        for s, w in enumerate((wide, narrow))
-    ]
-    laws = laws_of(links)
-    found = distribution(laws, [5, 2])[0].numpy()
-    for place, weight in enumerate((wide, narrow)):
-        values = weight.square().sum(1).numpy()
-        assert found[:, place] == pytest.approx(
-            [values.mean(), *np.quantile(values, QUANTILES)], rel=1e-12
-        )
-    laws[0, 1, 0] = torch.nan
-    found = distribution(laws, [5, 2])[0]
-    assert found[:, 1].isnan().all()
-    assert found[:, 0].isfinite().all()
+def test_a_distribution_leaves_out_padding_and_not_an_unknown_neuron():
+    laws = torch.tensor([[[1.0, 2.0, 6.0], [3.0, 5.0, torch.nan]]]).expand(2, -1, -1)
+    found = distribution(laws, [3, 2])[0]
+    for link, values in enumerate(([1.0, 2.0, 6.0], [3.0, 5.0])):
+        expected = [np.mean(values), *np.quantile(values, QUANTILES)]
+        assert found[:, link].tolist() == pytest.approx(expected)
+    assert distribution(laws, [3, 3])[0].isnan().any(0).tolist() == [False, True]
 
 
 def test_zero_parameters_and_gradients_too_small_for_squares_are_read():

@@ -3,11 +3,9 @@ to the figure."""
 
 import json
 
-import numpy as np
 import pytest
 import torch
 
-from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.nn.layers import GAT
@@ -69,20 +67,6 @@ def fit(root, *words, callback="GradientNorms"):
     ]
     line += ["--trainer.enable_progress_bar=false", f"--run.root={root}", "--model.num_layers=3"]
     return main(["fit", *line, f"--trainer.callbacks=gnn_depth.diagnostics.{callback}", *words])
-
-
-def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsys):
-    words = ["--model.layer=gat", "--model.norm=lipschitz", "--trainer.callbacks.every_n_steps=2"]
-    assert fit(tmp_path / "runs", *words) == 0
-    (folder,) = (path.parent for path in (tmp_path / "runs").rglob("result.json"))
-    for name in ("gradient_norm_hidden", "gradient_norm_parameters"):
-        measured = measurements.load_values(folder, name)
-        assert measured.steps.tolist() == [0, 2, 3]
-        assert measured.layers.tolist() == [1, 2, 3]
-        assert np.isfinite(measured.values).all()
-    assert "gradient_norm" not in (folder / "metrics.csv").read_text()
-    words = ["heatmap", str(tmp_path / "runs"), "--measure", "gradient_norm_hidden"]
-    assert main(["plot", *words, "--output", str(tmp_path / "h.svg")]) == 0, capsys.readouterr().err
 
 
 def test_a_name_that_no_layer_has_is_a_users_error(tmp_path, capsys):
