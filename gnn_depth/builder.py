@@ -318,7 +318,10 @@ def with_options(chosen: PartChoice, given: Any, known: PartIndex, where: Where)
     """Add options to a chosen part; they replace earlier values."""
     part, options = chosen.part, dict(chosen.options)
     if not isinstance(given, Mapping):
-        raise PartError(f"the options of {part.shown} are keys with values, not {given!r}.", where)
+        raise PartError(
+            f"the options of {part.shown} must be a mapping of names to values, not {given!r}.",
+            where,
+        )
     for key, value in given.items():
         place = (*where, key)
         if key in part.options:

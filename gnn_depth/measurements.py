@@ -47,7 +47,7 @@ def save_values(folder: Path, values: MeasureValues) -> Path:
     """
     if not NAME.fullmatch(values.name):
         raise ValueError(
-            f"a measure is saved under its name, and {values.name!r} is no name of a file: use "
+            f"a measure is saved under its name, and {values.name!r} is not a file name: use "
             "letters, digits, '_', '-' and '.', beginning with a letter or digit."
         )
     target = folder / FOLDER / f"{values.name}.npz"

@@ -96,7 +96,7 @@ class Option:
 
     @property
     def types(self) -> list[str]:
-        """The types of a union, as text, without the values that it names."""
+        """The types of a union as text, without its literal values."""
         return [one for one in self.type.split(" | ") if one not in (*self.choices, "Tensor")]
 
     @property

@@ -40,7 +40,7 @@ def is_traced() -> bool:
 
 
 def is_ordinary(x: Tensor) -> bool:
-    """True for a tensor whose numbers lie in memory as they are.
+    """True for a dense tensor whose values a kernel can read from memory.
 
     A subclass may mean something else by them, a tensor of a transform or a fake one has none, and
     some tensors are the negative of their numbers, or zero without any.

@@ -16,7 +16,8 @@ from gnn_depth.data.tables import Tables
 
 
 def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
-    """The parts of the report on a data set, which end with an error if it cannot be read."""
+    """Yield the report on a data set part by part; the last part is an error if it cannot be
+    read."""
     if isinstance(data, Tables):
         nodes, edges = read_table(data.nodes), read_table(data.edges)
         names = data.names_in(nodes, edges)

@@ -143,7 +143,7 @@ def _help_of_part(key: str, word: str, known: CommandIndex) -> str:
 
 
 def help_of_run(command: str, known: CommandIndex, everything: bool) -> str:
-    """The options of a run: all of them, or without most of the trainer's."""
+    """Help on the options of a run; most options of the trainer are shown only on request."""
     parser = argparse.ArgumentParser(
         usage=f"gnn-depth {command} [NODES EDGES] {NEEDS.get(command, '')}[--config FILE]... "
         "[--OPTION VALUE]...",

@@ -151,7 +151,7 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
 
 
 def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
-    """Refuse targets that are all one class or one number: nothing can be learned of them.
+    """Refuse targets that are all one class or one number: nothing can be learned from them.
 
     Args:
         y: Targets of the rows that have one; labels pass, and a number among several.

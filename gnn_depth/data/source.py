@@ -109,7 +109,7 @@ class CheckedGraphs(GraphSet):
         self.reads_targets = True
         if isinstance(split, list | tuple):
             if len(split) != 2:
-                raise DataError(f"split {split} has two shares, to train and to validate on.")
+                raise DataError(f"split {split} needs two fractions, for training and validation.")
             check_fractions(*split)
 
     @abstractmethod

@@ -227,7 +227,7 @@ class LayerDriver:
 
     @torch.no_grad()
     def end_step(self) -> Float[Tensor, "measures columns"]:
-        """Compute the values of all measures; NaN where there is none, and for updates.
+        """Compute all measures; updates, and what is undefined, are NaN.
 
         The gradients are of the mean loss over all processes, and the loss scale of mixed precision
         is divided out. The gradient of a state on which no loss depends is zero. All processes have

@@ -108,8 +108,8 @@ class FirstFailure(LayerCallback):
 
 
 class FailureLog:
-    """Finds the first failure of each kind in the steps that it is given; the host waits for the
-    device once a block.
+    """Find the first failure of each kind in the given steps; values leave the device once per
+    block of steps.
 
     Args:
         smoothed, expanded: The thresholds of :class:`FirstFailure`.

@@ -116,8 +116,8 @@ class CallArguments:
 
     @property
     def bound(self) -> float:
-        """The layer's upper bound of its Lipschitz constant for its other arguments; NaN if none is
-        known."""
+        """An upper bound of the layer's Lipschitz constant, given its other arguments; NaN if
+        none is known."""
         bound = getattr(self.module, "lipschitz_bound", None)
         if bound is None:
             return math.nan

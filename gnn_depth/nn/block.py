@@ -192,5 +192,5 @@ def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
 
 
 def no_activation(x: Tensor) -> Tensor:
-    """The activation of a layer that has none."""
+    """The identity, for a layer without an activation."""
     return x

@@ -182,7 +182,7 @@ def _label(value: object) -> str:
 
 
 def compare_published(table: ResultTable, published: Sequence[Published]) -> list[Agreement]:
-    """Compare every cell with the published numbers for it; several sources may have one."""
+    """Compare every cell with the numbers that one or several sources have published for it."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
     named = list(dict.fromkeys([*table.names, *table.axes]))
     known = list(dict.fromkeys(chain(named, *ours)))

@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def n(self) -> int:
-        """Number of runs that count."""
+        """Number of runs behind the mean."""
         return len(self.counting)
 
     @cached_property

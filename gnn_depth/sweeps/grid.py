@@ -184,7 +184,7 @@ def dotted_options(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def covers(name: str, option: str) -> bool:
-    """True if an option is another one, or a part of it: ``model.norm`` covers
+    """True if one option is the other or contains it: ``model.norm`` covers
     ``model.norm.scale``."""
     name = name.replace(".init_args", "")
     return f"{option}.".startswith(f"{name}.")
@@ -309,7 +309,7 @@ def _label(value: Any) -> Label:
         return value
     if not isinstance(value.get("name"), str):
         raise GridError(
-            f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}."
+            f"a value that is a mapping needs a label, {{LABEL: {{OPTION: ...}}}}: {value}."
         )
     # a part with its options
     rest = [f"{key}={as_written(item)}" for key, item in value.items() if key != "name"]

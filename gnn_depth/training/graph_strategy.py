@@ -77,7 +77,7 @@ class GraphStrategy(DDPStrategy):
         for process, other in enumerate(checksums):
             if other != checksums[0]:
                 raise MisconfigurationException(
-                    f"process {process} has other data than process 0, with the SHA-256 {other} "
+                    f"process {process} has other data than process 0; their SHA-256 are {other} "
                     f"and {checksums[0]}: strategy graph divides one graph, so give every process "
                     "the same files and options."
                 )

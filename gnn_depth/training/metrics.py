@@ -171,7 +171,7 @@ class AveragePrecision(RankMetric):
 
 
 class MicroF1(Metric):
-    """F1 of all labels together: a label is predicted where its logit is positive."""
+    """F1 over all labels together; a label is predicted if its logit is positive."""
 
     full_state_update = False
     higher_is_better = True

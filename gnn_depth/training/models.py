@@ -79,8 +79,9 @@ def build_model(
 def select_section(
     section: str, given: Mapping[str, Any], epochs: int | None = None
 ) -> dict[str, Any]:
-    """The given options of the section ``model`` or ``trainer``, checked: parts are selected, and
-    what watches a metric has its mode. A schedule is as long as the epochs, if it needs a length.
+    """Check the options of the section ``model`` or ``trainer``, and select its parts. A
+    callback or schedule that watches a metric gets its mode; a schedule that needs a length gets
+    the epochs.
 
     Raises:
         PartError: An option does not exist or does not fit.

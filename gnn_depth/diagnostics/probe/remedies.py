@@ -119,7 +119,8 @@ class Remedy:
 
 
 def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Build) -> list[Remedy]:
-    """The parts that fit a model and help against some of the findings, those against most first.
+    """Parts that fit a model and address some of its findings; those that address most come
+    first.
 
     ``options`` are as in the ``model`` section of a config; ``build`` raises a ValueError if they
     do not fit.

@@ -74,7 +74,7 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
 
 
 def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
-    """1 for the positions that are kept, 0 for the others; all are int32, and the seed is two."""
+    """1 for positions that are kept, 0 for the others, as int32; the seed is a pair of int32."""
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST

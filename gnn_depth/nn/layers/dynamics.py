@@ -23,7 +23,7 @@ Reaction: TypeAlias = Literal["blurring", "fisher", "allen_cahn", "zeldovich", "
 
 
 def check_width(layer: Layer) -> None:
-    """Check that a layer that keeps its input has room for it."""
+    """Check that a layer that adds to its input has at least as many output channels."""
     given, room = layer.in_channels, layer.out_channels
     # It returns its input plus a change, or padded, without a map that could make room.
     if room < given:
