@@ -216,8 +216,8 @@ def read(path: Path) -> Checkpoint:
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{str(path)!r} is damaged, or not a checkpoint of a gnn-depth run: {why}. Of the "
-            "run's folder the newest whole checkpoint is used."
+            f"{str(path)!r} is damaged, or not a checkpoint of a gnn-depth run: {why}. Give "
+            "the run's folder to use its newest complete one."
         ) from error
 
 
