@@ -268,7 +268,8 @@ def test_nothing_in_the_package_loads_what_could_run():
             call = ast.unparse(node)
             called = ast.unparse(node.func)
             for loader, option in LOADERS.items():
-                if called.endswith(loader):
+                # The caller of Lightning's own method chooses.
+                if called.endswith(loader) and not called.startswith("super()"):
                     seen.add(loader)
                     assert option in call, f"{name}:{node.lineno}"
             # Lightning loads what fit and test are given.
