@@ -177,8 +177,8 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 56_900,
-    "data": 28_500,
-    "training": 29_300,
+    "data": 28_600,
+    "training": 29_700,
     "diagnostics": 32_900,
     "testing": 7_400,
     "sweeps": 8_900,

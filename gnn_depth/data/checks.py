@@ -123,7 +123,7 @@ def task_of(y: Tensor) -> str:
     """Name of the task that targets are for: classes, labels of 0 and 1 in two dimensions, or
     numbers."""
     # Labels may come as floats, as losses take them, so the values decide and not the type.
-    if y.dim() == 2 and bool(((y == 0) | (y == 1)).all()):
+    if y.dim() == 2 and bool(((y == 0) | (y == 1) | y.isnan()).all()):
         return "multilabel"
     return "regression" if y.is_floating_point() else "multiclass"
 
@@ -136,14 +136,15 @@ def num_outputs_of(y: Tensor) -> int:
 
 
 def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
-    """How many of some rows have each class, or each label; empty for numbers.
+    """How many of some rows have each class, or each label; empty for numbers, and where
+    labels are missing.
 
     Args:
         y: The targets of all rows.
         rows: A mask of the rows to count.
     """
     task = task_of(y)
-    if task == "regression":
+    if task == "regression" or y.isnan().any():
         return ()
     if task == "multilabel":
         return tuple(y[rows].long().sum(0).tolist())
@@ -199,8 +200,9 @@ def class_notes(
 
 def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
     if y.is_floating_point():
-        # NaN is how a number to predict is said to be missing, so only used rows must be finite.
-        row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
+        # NaN is how a target is said to be missing: a used row must have one that is finite.
+        rows = y.view(len(y), -1)
+        row = _first((rows.isinf().any(1) | rows.isnan().all(1)) & used)
         if row is not None:
             raise DataError(
                 f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the "

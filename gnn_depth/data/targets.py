@@ -39,7 +39,7 @@ def read_targets(
 
     Integers are classes, in two dimensions labels of 0 and 1; text is the names of classes; floats
     are numbers to predict. Rows without a target have -1 beside classes 0, 1, ..., empty text or
-    NaN.
+    NaN. Of several labels or numbers some may be missing.
 
     Args:
         values: A tensor, or an array of text.
@@ -55,14 +55,22 @@ def read_targets(
     elif values.is_floating_point():
         found = _of_numbers(values, notes, names)
     elif values.dim() == 2:
-        # Only a row of -1 has no target; a row with some of its labels missing is refused.
-        labelled = ~(values == -1).all(1)
-        found = Targets(values.long().masked_fill(~labelled[:, None], 0), labelled)
+        is_missing, labelled = values == -1, ~(values == -1).all(1)
+        y = values.long().masked_fill(~labelled[:, None], 0)
+        if (y == -1).any() and y.abs().max() == 1:
+            y = y.float().masked_fill(is_missing & labelled[:, None], torch.nan)
+        found = Targets(y, labelled)
     else:
         found = _of_classes(values.long().numpy())
     without = int((~found.labelled).sum())
     if without == len(found.y):
         raise DataError(f"none of the {without:,} rows has a target in y.")
+    missing = int(found.y.isnan().sum())
+    if missing:
+        notes.append(
+            f"{missing:,} of {found.y.numel():,} targets are missing (-1 or NaN): losses and "
+            "metrics leave them out."
+        )
     if without:
         notes.append(
             f"{without:,} of {len(found.y):,} rows have no target (-1, NaN or empty), and are in "
@@ -86,8 +94,8 @@ def conform_targets(found: Targets, schema: Schema) -> Targets:
         DataError: They are of another task, or have a class that the model does not know.
     """
     task, outputs = task_of(found.y), list(schema.outputs)
-    # Numbers that happen to be all 0 and 1 look like labels, and labels may come as floats.
-    if task != schema.task and {task, schema.task} != {"multilabel", "regression"}:
+    # Numbers that happen to be all 0 and 1 look like labels.
+    if task != schema.task and (task, schema.task) != ("multilabel", "regression"):
         raise DataError(f"the model was trained for {schema.task}, and these targets are {task}.")
     if schema.task != "multiclass":
         here = found.y[0].numel()
@@ -95,8 +103,8 @@ def conform_targets(found: Targets, schema: Schema) -> Targets:
             raise DataError(
                 f"the model was trained on {len(outputs)} targets, and here are {here}."
             )
-        dtype = torch.float32 if schema.task == "regression" else torch.long
-        return Targets(found.y.to(dtype), found.labelled, outputs)
+        y = found.y.float() if schema.task == "regression" else found.y
+        return Targets(y, found.labelled, outputs)
     assert found.names is not None, "classes have names"
     y = torch.from_numpy(pd.Index(outputs).get_indexer(found.names))[found.y]
     strange = ((y < 0) & found.labelled).nonzero().flatten()
@@ -154,7 +162,7 @@ def _of_classes(values: np.ndarray) -> Targets:
 def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str]) -> Targets:
     """Numbers to predict, in one dimension or two."""
     rows = values.reshape(len(values), -1)
-    labelled = ~rows.isnan().any(1)
+    labelled = ~rows.isnan().all(1)
     y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
     note = lost_digits("y", rows, "scale_target true (--data.scale_target true) keeps the digits")
     if note:

@@ -34,14 +34,15 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
     Returns:
         By :data:`ALONE` and :data:`WITH_MEANS`, metrics such as ``test/acc``, of the validation and
         the test nodes. A model of too many numbers is left out; so are both if each graph has a
-        target, if the features are integers, or if there is no single batch of all nodes.
+        target, if the features are integers or
+        targets are missing, or if there is no single batch of all nodes.
     """
     loader = data.predict_dataloader()
     if data.per_graph or not isinstance(loader, FullBatch):
         return {}
     batch = loader.batch
     rows = batch.train_mask.nonzero().flatten()
-    if not batch.x.is_floating_point() or not len(rows):
+    if not batch.x.is_floating_point() or not len(rows) or batch.y[rows].isnan().any():
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.utilities import dim_zero_cat
 
 NAN_OUTPUT = "an output of the model is NaN"
@@ -103,10 +103,20 @@ class RankMetric(Metric):
         # One row for each label: searchsorted searches in the last dimension.
         scores = scores.view(len(scores), -1).t().contiguous()
         labels = labels.view(len(labels), -1).t()
-        # Where a label has one value only, this may divide zero by zero; NaN has no rank.
-        values, self._is_defined = self.of_labels(scores, labels)
-        values = values.masked_fill(scores.isnan().any(-1), torch.nan)
+        values, self._is_defined = self._of_known(scores, labels)
         return (values.where(self._is_defined, 0.0).sum() / self._is_defined.sum()).float()
+
+    def _of_known(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`of_labels`, where -1 marks a row whose label is not known."""
+        known = labels >= 0
+        if known.all():
+            # Where a label has one value only, this may divide zero by zero; NaN has no rank.
+            values, is_defined = self.of_labels(scores, labels)
+            return values.masked_fill(scores.isnan().any(-1), torch.nan), is_defined
+        found = []
+        for score, label, rows in zip(scores, labels, known, strict=True):
+            found.append(self._of_known(score[None, rows], label[None, rows]))
+        return torch.cat([value for value, _ in found]), torch.cat([known for _, known in found])
 
     @abstractmethod
     def of_labels(
@@ -188,7 +198,7 @@ class MicroF1(Metric):
         self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
     ) -> None:
         # Of a NaN it is false, which compute must not take for a prediction.
-        predicted = logits > 0
+        predicted = (logits > 0) & (labels >= 0)  # -1 marks a label that is not known
         true = labels > 0
         hits = (predicted & true).sum()
         both = predicted.sum() + true.sum()
@@ -199,11 +209,27 @@ class MicroF1(Metric):
         return (2 * hits / predicted_and_true).masked_fill(without > 0, torch.nan).float()
 
 
+class _OfKnown(Metric):
+    """A metric of the numbers whose target is not NaN; a mixin, listed before the metric."""
+
+    def update(self, preds: Float[Tensor, "rows ..."], target: Float[Tensor, "rows ..."]) -> None:
+        known = ~target.isnan()
+        super().update(preds[known], target[known])  # type: ignore[safe-super]
+
+
+class AbsoluteError(_OfKnown, MeanAbsoluteError):
+    """Mean absolute error of the numbers that are known."""
+
+
+class RootSquaredError(_OfKnown, MeanSquaredError):
+    """Root mean squared error of the numbers that are known."""
+
+
 class R2(Metric):
     r"""Mean over outputs of :math:`1 - \sum_i (y_i - o_i)^2 / \sum_i (y_i - \bar y)^2`.
 
-    The sums are about the mean of the rows, and merge as such (Chan et al. 1979): neither a large
-    mean nor a small spread cancels digits.
+    Numbers that are NaN are in no sum. The sums are about the mean of the rows, and merge as such
+    (Chan et al. 1979): neither a large mean nor a small spread cancels digits.
 
     Args:
         num_outputs: Number of outputs.
@@ -224,14 +250,15 @@ class R2(Metric):
         if not len(target):
             return
         target = target.double().view(len(target), -1)
-        errors = target - preds.double().view_as(target)
+        known = ~target.isnan()  # the others are in no sum
+        errors = (target - preds.double().view_as(target)).where(known, 0.0)
         # Differences from a first value: of equal targets they are zero, exactly.
-        shift = target[0]
-        shifted = target - shift
-        mean = shifted.mean(0)
-        squares = (shifted - mean).square().sum(0)
-        rows = torch.full_like(mean, len(target))
-        batch = torch.stack([rows, shift + mean, squares, errors.square().sum(0)], -1)
+        shift = target.gather(0, known.int().argmax(0, keepdim=True)).nan_to_num()
+        shifted = (target - shift).where(known, 0.0)
+        rows = known.double().sum(0)
+        mean = shifted.sum(0) / rows.clamp_min(1)
+        squares = (shifted - mean).where(known, 0.0).square().sum(0)
+        batch = torch.stack([rows, shift[0] + mean, squares, errors.square().sum(0)], -1)
         self.moments = _merged(torch.stack([self.moments, batch]))
 
     def compute(self) -> Float[Tensor, ""]:

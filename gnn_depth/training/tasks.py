@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
+from torchmetrics import Metric
 
 from gnn_depth.builder import build
 from gnn_depth.data.schema import Scaling, Schema
@@ -19,9 +19,11 @@ from gnn_depth.registry import get, register, unknown
 from gnn_depth.training.metrics import (
     NAN_OUTPUT,
     R2,
+    AbsoluteError,
     AveragePrecision,
     MicroF1,
     RocAuc,
+    RootSquaredError,
     class_metrics,
 )
 
@@ -182,6 +184,12 @@ class Task(ABC):
         return reason
 
 
+def weights_of_known(y: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+    """Weights whose mean of losses is that of the targets that are known: 0 for NaN, else equal."""
+    known = (~y.isnan()).to(y.dtype)
+    return known * (known.numel() / known.sum())
+
+
 TaskFactory: TypeAlias = Callable[[int], Task]
 
 
@@ -315,8 +323,9 @@ class MultiLabel(Task):
         L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik})
         + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
 
-    Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over
-    the labels that are true in some rows and false in others.
+    A label that is NaN is in no sum, and N K is the number of the others. Micro F1 counts the true
+    and false positives of all labels together; ROC AUC is the mean over the labels that are true in
+    some rows and false in others.
 
     Args:
         num_outputs: Number of labels.
@@ -337,13 +346,17 @@ class MultiLabel(Task):
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         if self.weights is not None:
             self.weights = self.weights.to(out)
-        return F.binary_cross_entropy_with_logits(out, y.to(out.dtype), pos_weight=self.weights)
+        y = y.to(out.dtype)
+        return F.binary_cross_entropy_with_logits(
+            out, y.nan_to_num(), weights_of_known(y), pos_weight=self.weights
+        )
 
     def metrics(self) -> dict[str, Metric]:
         return {"f1": MicroF1(), "auroc": RocAuc(), "ap": AveragePrecision()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        return out, y.long()  # logits, because probabilities that round to 0 or 1 would tie
+        # Logits, because probabilities that round to 0 or 1 would tie; -1 for labels not known.
+        return out, y.nan_to_num(-1).long()
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         return out.sigmoid()
@@ -353,7 +366,8 @@ class MultiLabel(Task):
 class Regression(Task):
     r"""One or several numbers: squared or absolute error; MAE chooses the best epoch.
 
-    MAE is the mean absolute error. Where the data has ``scale_target``, o and y in the loss are
+    A number that is NaN is in no sum, and N K is the number of the others. MAE is the mean absolute
+    error. Where the data has ``scale_target``, o and y in the loss are
     scaled, and in the metrics and predictions they are not.
 
     .. math:: L = \tfrac{1}{NK} \sum_{ik} (o_{ik} - y_{ik})^2 \quad \mathrm{or} \quad
@@ -391,7 +405,8 @@ class Regression(Task):
             scaled = [each.apply(y[:, place]) for place, each in enumerate(self.scalings)]
             y = torch.stack(scaled, -1)
         error = F.mse_loss if self.error == "squared" else F.l1_loss
-        return error(out, y.to(out.dtype))
+        y = y.to(out.dtype)
+        return (error(out, y.nan_to_num(), reduction="none") * weights_of_known(y)).mean()
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         if not self.scalings:
@@ -401,8 +416,8 @@ class Regression(Task):
 
     def metrics(self) -> dict[str, Metric]:
         # torchmetrics adds in single precision unless asked otherwise.
-        mae = MeanAbsoluteError().set_dtype(torch.float64)
-        rmse = MeanSquaredError(squared=False).set_dtype(torch.float64)
+        mae = AbsoluteError().set_dtype(torch.float64)
+        rmse = RootSquaredError(squared=False).set_dtype(torch.float64)
         return {"mae": mae, "rmse": rmse, "r2": R2(self.num_outputs)}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:

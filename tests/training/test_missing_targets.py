@@ -1,0 +1,98 @@
+"""Labels and numbers of which some are missing: the loss and the metrics are those of the others."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth.data import GraphSource
+from gnn_depth.training.tasks import make_task
+
+ROWS, OUTPUTS = 60, 3
+
+
+def drawn(task: str) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Outputs, targets with gaps, and the places that are known; no row lacks all."""
+    draw = torch.Generator().manual_seed(3)
+    out = torch.randn(ROWS, OUTPUTS, generator=draw, dtype=torch.double)
+    y = torch.randn(ROWS, OUTPUTS, generator=draw, dtype=torch.double) + 5
+    if task == "multilabel":
+        y = (y > 5).double()
+    known = torch.rand(ROWS, OUTPUTS, generator=draw) < 0.6
+    known[torch.arange(ROWS), torch.arange(ROWS) % OUTPUTS] = True
+    return out, y.masked_fill(~known, torch.nan), known.numpy()
+
+
+def measured(task: str) -> tuple[dict[str, float], torch.Tensor, torch.Tensor, np.ndarray]:
+    """Metrics over two batches."""
+    out, y, known = drawn(task)
+    made = make_task(None, task, OUTPUTS)
+    metrics = made.metrics()
+    for rows in (slice(0, 25), slice(25, ROWS)):
+        for metric in metrics.values():
+            metric.update(*made.compared(out[rows], y[rows]))
+    return {name: float(metric.compute()) for name, metric in metrics.items()}, out, y, known
+
+
+def per_output(score, y, out, known) -> float:
+    columns = range(OUTPUTS)
+    return np.mean([score(y[known[:, k], k], out[known[:, k], k]) for k in columns])
+
+
+def test_metrics_of_known_labels_are_those_of_scikit_learn():
+    found, out, y, known = measured("multilabel")
+    assert found["auroc"] == pytest.approx(per_output(roc_auc_score, y, out, known))
+    assert found["ap"] == pytest.approx(per_output(average_precision_score, y, out, known))
+    assert found["f1"] == pytest.approx(f1_score(y[known], out[known] > 0))
+
+
+def test_metrics_of_known_numbers_are_those_of_scikit_learn():
+    found, out, y, known = measured("regression")
+    assert found["r2"] == pytest.approx(per_output(r2_score, y, out, known))
+    assert found["mae"] == pytest.approx(mean_absolute_error(y[known], out[known]))
+    assert found["rmse"] == pytest.approx(float((y[known] - out[known]).square().mean().sqrt()))
+
+
+@pytest.mark.parametrize(
+    ("task", "loss"),
+    [("multilabel", F.binary_cross_entropy_with_logits), ("regression", F.mse_loss)],
+)
+def test_the_loss_and_its_gradient_are_those_of_the_known_targets(task, loss):
+    out, y, known = drawn(task)
+    given = out.clone().requires_grad_()
+    found = make_task(None, task, OUTPUTS).loss(given, y)
+    wanted = loss(expected := out[known].requires_grad_(), y[known])
+    torch.testing.assert_close(found, wanted)
+    (gradient,) = torch.autograd.grad(found, given)
+    torch.testing.assert_close(gradient[known], torch.autograd.grad(wanted, expected)[0])
+    assert not gradient[~known].any()
+
+
+@pytest.mark.parametrize("missing", [torch.nan, -1])
+def test_graphs_with_some_labels_are_trained_on_and_measured(tmp_path, missing):
+    draw = torch.Generator().manual_seed(0)
+    graphs = []
+    for number in range(40):
+        y = torch.randint(2, (1, 4), generator=draw)
+        if missing != -1:
+            y = y.float()
+        y[0, number % 4] = missing  # every graph lacks one
+        if number % 8 == 0:
+            y[:] = missing
+        edges = torch.randint(8, (2, 16), generator=draw)
+        graphs.append(Data(x=torch.randn(8, 5, generator=draw), edge_index=edges, y=y))
+    source = GraphSource(graphs)
+    assert sum(int(mask.sum()) for mask in source.batch.masks) == 35
+    assert any("35 of 160 targets are missing" in note for note in source.notes)
+    assert source.task == "multilabel"
+    run = gnn_depth.fit({"num_layers": 2}, graphs, 2, root=str(tmp_path), progress=False)
+    assert np.isfinite(run.metrics["test/auroc"])
