@@ -235,14 +235,14 @@ class Graph:
         return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
-        if self.edge_weight is None:
-            # In float64, rounded once at the end; a shard fetches the roots of its other sources.
-            scale = self.in_degree.double().clamp_min(1).rsqrt()
-            return self.fetch(scale)[self.source] * scale[self.target]
-        # A node whose edges all weigh 0 gets nothing, rather than NaN.
+        # In float64, rounded once at the end. As in PyTorch Geometric a node of degree 0 sends and
+        # gets nothing, rather than NaN; a shard fetches the roots of its other sources.
         degree = self.weighted_in_degree
         scale = torch.where(degree > 0, degree.rsqrt(), 0)
-        return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
+        weight = self.fetch(scale)[self.source]
+        if self.edge_weight is not None:
+            weight = weight * self.edge_weight.double()
+        return weight * scale[self.target]
 
     def sum_weights(self, dtype: torch.dtype) -> Tensor:
         """Weight :math:`w_{ij}` of each edge in a sum over neighbours, shape (edges,); 1 without

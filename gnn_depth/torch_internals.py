@@ -31,12 +31,19 @@ def is_traced() -> bool:
     # First what the compiler knows to be true: it cannot follow the other questions.
     return bool(
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        or torch._C._get_tracing_state()
         or torch._C._are_functorch_transforms_active()
         or torch.autograd.forward_ad._current_level >= 0
         # Fake tensors and ``make_fx``.
         or torch._C._len_torch_dispatch_stack()
     )
+
+
+def is_recorded() -> bool:
+    """True while ``torch.export`` or ``torch.jit.trace`` records a model for other inputs."""
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    return torch._C._get_tracing_state() is not None
 
 
 def is_ordinary(x: Tensor) -> bool:

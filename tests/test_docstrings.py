@@ -44,11 +44,12 @@ NOBODYS = {
 
 
 def public(module):
-    """The public classes and functions of a module: those in ``__all__`` or, without one, those
-    that it defines."""
+    """The public classes and functions of a module or package: those in ``__all__`` or, without
+    one, those that are defined there."""
     for name in getattr(module, "__all__", vars(module)):
         value = getattr(module, name)
-        own = hasattr(module, "__all__") or getattr(value, "__module__", None) == module.__name__
+        home = getattr(value, "__module__", None) or ""
+        own = hasattr(module, "__all__") or f"{home}.".startswith(f"{module.__name__}.")
         if (
             own
             and not name.startswith("_")

@@ -88,7 +88,6 @@ ORDINARY = {
     "negative": torch.ones(3, dtype=torch.complex64).conj().imag,
     "zero": torch._efficientzerotensor((3,)),
     "sparse": torch.eye(3).to_sparse(),
-    "csr": torch.eye(3).to_sparse_csr(),
     "meta": torch.ones(3, device="meta"),
 }
 

@@ -116,10 +116,14 @@ class DropSens(GraphDropout):
     Dropout on Performance in Long-range Graph Learning Tasks*, 2025.
 
     Args:
-        p: The probability for a node of one neighbour.
+        p: The probability for a node of one neighbour. From 0.5 on all edges have the same, and it
+            is DropEdge.
     """
 
     takes_shards = True
+
+    def __init__(self, p: Probability = 0.1) -> None:
+        super().__init__(p)
 
     def __call__(self, graph: Graph) -> Graph:
         if self.p == 0:

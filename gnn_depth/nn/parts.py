@@ -230,14 +230,9 @@ class AttentionLayer(Layer):
         self, in_channels: int, out_channels: int, heads: Count = 1, split_heads: bool = False
     ) -> None:
         if split_heads and out_channels % heads:
-            below = out_channels // heads * heads
-            widths = f"{below + heads}"
-            if below:
-                widths = f"{below} or {widths}"
             raise ValueError(
-                f"{heads} heads cannot share a width of {out_channels}: it is not divisible by "
-                f"{heads}. Choose a width of {widths}, another number of heads, or split_heads "
-                "false."
+                f"{heads} heads cannot share a width of {out_channels}: choose a multiple of "
+                f"{heads}, another number of heads, or split_heads false."
             )
         if split_heads:
             out_channels //= heads
@@ -255,13 +250,6 @@ class AttentionLayer(Layer):
             ValueError: The norm has no formula for this kind of score, or the scores also read edge
                 features.
         """
-        # The bounds of the norms hold for scores of the ends' features alone.
-        if self.edge_channels:
-            raise ValueError(
-                f"{type(norm).__name__} divides scores by the size of node features, and with edge "
-                "features the scores do not depend on these alone: use norms of features or "
-                "weights, or data without edge features."
-            )
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
             raise ValueError(
@@ -269,6 +257,20 @@ class AttentionLayer(Layer):
                 f"{self.score.__name__}."
             )
         self.score_norms.append(norm)
+        self._check_score_norms()
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self._check_score_norms()
+
+    def _check_score_norms(self) -> None:
+        # The bounds of the norms hold for scores of the ends' features alone.
+        if self.edge_channels and len(self.score_norms):
+            raise ValueError(
+                f"{type(self.score_norms[0]).__name__} divides scores by the size of node "
+                "features, and with edge features the scores do not depend on these alone: use "
+                "norms of features or weights, or data without edge features."
+            )
 
     def normalise(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph

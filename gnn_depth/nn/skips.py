@@ -46,12 +46,8 @@ class NoSkip(Skip):
         return update
 
 
-class _Adding(Skip):
-    """Adds the state it reads, after a linear map without bias if the widths differ."""
-
-    adds: ClassVar[Literal["input", "first"] | None] = "input"
-    #: True if nothing is scaled.
-    is_sum: ClassVar[bool] = False
+class _Projecting(Skip):
+    """Reads a state after a linear map without bias if the widths differ."""
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
@@ -59,6 +55,17 @@ class _Adding(Skip):
         if self.reads == "first":
             width_read = widths[0]
         self.project = _project(width_read, out_channels)
+
+
+class _Adding(_Projecting):
+    """Adds the state it reads."""
+
+    adds: ClassVar[Literal["input", "first"] | None] = "input"
+    #: True if nothing is scaled.
+    is_sum: ClassVar[bool] = False
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
         # Not with a projection: then it is no longer the input itself that is added.
         if self.is_sum and isinstance(self.project, nn.Identity):
             self.adds_input = True
@@ -286,7 +293,7 @@ class Dense(Skip):
 
 
 @register("skip", "gradient_gating")
-class GradientGating(Skip):
+class GradientGating(_Projecting):
     r"""Gradient gating (G2): channels that differ little between neighbours stop changing.
 
     .. math::
@@ -314,7 +321,6 @@ class GradientGating(Skip):
     ) -> None:
         super().__init__(widths, out_channels)
         self.p = p
-        self.project = _project(widths[-1], out_channels)
 
     def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
         # One number for each edge and channel: powers of differences have no smaller form.
@@ -326,7 +332,7 @@ class GradientGating(Skip):
 
 
 @register("skip", "graphcon")
-class GraphCON(Skip):
+class GraphCON(_Projecting):
     r"""GraphCON: an oscillator for each channel, driven by the layer's output.
 
     .. math::
@@ -360,7 +366,6 @@ class GraphCON(Skip):
         self.step_size = step_size
         self.damping = damping
         self.frequency = frequency
-        self.project = _project(widths[-1], out_channels)
 
     def forward(
         self,

@@ -8,9 +8,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from gnn_depth.builder import Named, build
-from gnn_depth.graph import Graph
+from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.nn.block import (
     Block,
     Blocks,
@@ -45,6 +46,7 @@ from gnn_depth.nn.variants.export import ExportedGraph
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described
+from gnn_depth.torch_internals import is_recorded
 
 Activation = Literal[
     "celu",
@@ -286,15 +288,16 @@ class DeepGNN(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"],
-        graph: Graph | Int[Tensor, "2 edges"],
+        x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"] | Data,
+        graph: Graph | Int[Tensor, "2 edges"] | None = None,
         num_outputs: int | None = None,
         pool: Pool | None = None,
     ) -> Float[Tensor, "read outputs"]:
         """Class scores (logits), or other outputs, of the nodes, or of the graphs.
 
         Args:
-            x: Features of the nodes.
+            x: Features of the nodes; or a ``Data`` or ``Batch`` of PyTorch Geometric with features
+                and edges, in place of both.
             graph: A graph or an ``edge_index``. The sorted form of an ``edge_index`` is cached
                 while it is unchanged.
             num_outputs: Number of first nodes to compute outputs for; all nodes by default. If
@@ -306,7 +309,13 @@ class DeepGNN(nn.Module):
             ValueError: x has another width than ``in_channels``, or another number of nodes than
                 the graph, or the edges have weights or features that a layer does not read.
         """
-        if torch.compiler.is_exporting() or torch.jit.is_tracing():
+        if isinstance(x, Data):
+            of_edges = {name: x.get(name) for name in OF_EDGES}
+            graph = Graph(x.edge_index, x.num_nodes, x.get("batch"), **of_edges)
+            x = x.x
+        if graph is None:
+            raise ValueError("a stack takes x and a graph or edge_index, or a Data with both.")
+        if is_recorded():
             # What can be checked then holds, and the norms have their last state. Of a graph that
             # is made of edges now, a trace would keep some numbers.
             if isinstance(graph, Tensor):

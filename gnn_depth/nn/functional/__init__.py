@@ -20,30 +20,3 @@ from gnn_depth.nn.functional.segments import (
 from gnn_depth.nn.functional.sizes import neighbourhood_size
 from gnn_depth.nn.functional.sparse import aggregate, edge_dot
 from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features
-
-__all__ = [
-    "SparseFeatures",
-    "aggregate",
-    "at_source",
-    "at_target",
-    "attend",
-    "attend_additive",
-    "attend_linear",
-    "convolution",
-    "dropout",
-    "edge_additive",
-    "edge_dot",
-    "elu",
-    "first_rows",
-    "graph_mean",
-    "group_sort",
-    "head_dots",
-    "neighbourhood_size",
-    "padded",
-    "segment_max",
-    "segment_softmax",
-    "segment_sum",
-    "sparse_features",
-    "targets",
-    "widen",
-]

@@ -56,14 +56,9 @@ def _scores(
     size = _chunk(att)
     scores = []
     for ends, starts in zip(torch.split(target, size), torch.split(source, size), strict=True):
-        scores.append(_score(x_dst, x_src, att, ends, starts, slope))
+        pairs = _pairs(x_dst, x_src, ends, starts)
+        scores.append((F.leaky_relu(pairs, slope) * att).sum(-1))
     return torch.cat(scores)
-
-
-def _score(
-    x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float
-) -> Tensor:
-    return (F.leaky_relu(_pairs(x_dst, x_src, target, source), slope) * att).sum(-1)
 
 
 def _slopes(

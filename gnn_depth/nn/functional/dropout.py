@@ -16,9 +16,6 @@ FIRST = 0x7FEB352D
 SECOND = 0x846CA68B - 2**32
 LEVELS = 2**31
 
-# Column numbers as data: compiled code for CPUs reads them much faster than it counts.
-_COLUMNS = torch.arange(2**14, dtype=torch.int32, device="cpu")
-
 
 def dropout(x: Tensor, p: float, training: bool = True, rows: Tensor | None = None) -> Tensor:
     r"""Zero each element with probability p and scale the others by 1 / (1 - p).
@@ -94,12 +91,7 @@ class _Dropout(Function):
         ctx.save_for_backward(seed)
         if rows is None and kernels.serve(None, x):
             return kernels.drop_by_hash(x, kernels.Mask(seed, p, _threshold(p)))
-        # The same as kept(), in place, which is faster.
-        bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
-        bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
-        bits.bitwise_xor_(bits >> 16).mul_(FIRST).bitwise_right_shift_(1)
-        # A product with bytes is faster than torch.where.
-        return x * (bits >= _threshold(p)).view(torch.uint8) * (1 / (1 - p))
+        return _reference(x, seed, p, rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -115,10 +107,7 @@ def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     if rows is None:
         rows = torch.arange(x.numel() // columns, dtype=torch.int32, device=x.device)
     rows = rows.int()  # larger positions wrap around, and repeat masks, as documented
-    if x.device.type == "cpu" and columns <= len(_COLUMNS):
-        column = _COLUMNS[:columns]
-    else:
-        column = torch.arange(columns, dtype=torch.int32, device=x.device)
+    column = torch.arange(columns, dtype=torch.int32, device=x.device)
     return (rows[:, None] * columns + column).view(x.shape)
 
 

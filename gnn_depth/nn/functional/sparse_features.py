@@ -94,8 +94,6 @@ class _Known:
         self.sparse: SparseFeatures | None = None
         if torch.count_nonzero(x) < DENSEST * x.numel():
             self.sparse = sparse_form(x)
-            compared = self.sparse.positions[::COMPARED].long()
-            self.row, self.column = compared // x.shape[1], compared % x.shape[1]
 
     def is_of(self, x: Tensor) -> bool:
         """True if no change of the features is seen."""
@@ -106,7 +104,8 @@ class _Known:
             return True
         if x.shape != self.sparse.rows.shape:
             return False
-        return torch.equal(x.detach()[self.row, self.column], self.sparse.values[::COMPARED])
+        compared = self.sparse.positions[::COMPARED].long()
+        return torch.equal(x.detach().reshape(-1)[compared], self.sparse.values[::COMPARED])
 
 
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()

@@ -7,15 +7,3 @@ To add one, subclass Init, or MatrixInit to draw matrix by matrix. Decorate it w
 from gnn_depth.nn.inits.balanced import Balanced, BalancedOrthogonal, BalancedXavier
 from gnn_depth.nn.inits.critical import Critical
 from gnn_depth.nn.inits.matrices import DefaultInit, IdentityInit, Kaiming, Orthogonal, Xavier
-
-__all__ = [
-    "Balanced",
-    "BalancedOrthogonal",
-    "BalancedXavier",
-    "Critical",
-    "DefaultInit",
-    "IdentityInit",
-    "Kaiming",
-    "Orthogonal",
-    "Xavier",
-]

@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -75,33 +76,33 @@ class MatrixInit(Init):
             )
         # A shared layer is drawn once for each of its positions; the last draw stays.
         for layer in stack.layers:
-            assert isinstance(layer, Layer)
-            self._draw_layer(stack, layer)
+            draw_layer(layer, partial(self._draw_in_layer, stack, layer))
+            for attention in layer.weight_chain().attention:  # type: ignore[operator]
+                self.draw_heads(attention)
         for linear in stack.linear_maps():
             self.draw_matrix(linear.weight, _role_of_map(stack, linear))
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def _draw_layer(self, stack: DeepGNN, layer: Layer) -> None:
-        # Before anything is drawn: a layer without a chain is refused here.
-        matrices = matrices_of(layer)
-        layer.reset_parameters()
-        for weight in matrices:
-            self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
-        for attention in layer.weight_chain().attention:
-            self.draw_heads(attention)
-        zero_biases(layer)
+    def _draw_in_layer(self, stack: DeepGNN, layer: Any, weight: Tensor) -> None:
+        self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
+
+
+def draw_layer(layer: Any, draw: Callable[[Tensor], object]) -> None:
+    """Draw the matrices of a layer, and all else as the library does; biases are zero."""
+    matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
+    layer.reset_parameters()
+    for weight in matrices:
+        draw(weight)
+    for name, parameter in layer.named_parameters():  # those outside its weight chain too
+        if name.rpartition(".")[2] == "bias":
+            nn.init.zeros_(parameter)
 
 
 def draw_layers(stack: DeepGNN, draw: Callable[[Tensor], object]) -> None:
     """Draw the matrices of all layers alike, and all else as the libraries do; biases are zero."""
     for layer in dict.fromkeys(stack.layers):  # a shared layer once
-        assert isinstance(layer, Layer)
-        matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
-        layer.reset_parameters()
-        for weight in matrices:
-            draw(weight)
-        zero_biases(layer)
+        draw_layer(layer, draw)
     for linear in stack.linear_maps():
         linear.reset_parameters()
 
@@ -111,13 +112,6 @@ def matrices_of(layer: Layer) -> list[Tensor]:
     chain = layer.weight_chain()
     # A matrix is often on both sides; dict.fromkeys keeps the order and drops repetitions.
     return list(dict.fromkeys((*chain.incoming, *chain.outgoing)))
-
-
-def zero_biases(layer: Layer) -> None:
-    """Set all biases of a layer to zero, those outside its weight chain included."""
-    for name, parameter in layer.named_parameters():
-        if name.rpartition(".")[2] == "bias":
-            nn.init.zeros_(parameter)
 
 
 def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:

@@ -9,23 +9,3 @@ from gnn_depth.nn.layers.ggnn import GGNN
 from gnn_depth.nn.layers.gin import GIN
 from gnn_depth.nn.layers.pyg import PyGConv
 from gnn_depth.nn.layers.transformer import Transformer
-
-__all__ = [
-    "ACM",
-    "GAT",
-    "GATE",
-    "GCN",
-    "GCNII",
-    "GGNN",
-    "GIN",
-    "SAGE",
-    "SWAN",
-    "Antisymmetric",
-    "GATv2",
-    "Mean",
-    "OmegaGAT",
-    "PyGConv",
-    "ReactionDiffusion",
-    "Transformer",
-    "Unitary",
-]

@@ -12,7 +12,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Inputs, Layer, Outputs
-from gnn_depth.registry import hint, register, unknown
+from gnn_depth.registry import register, unknown
 
 # Arguments that the stack gives.
 OF_THE_STACK = ("in_channels", "out_channels", "channels")
@@ -106,14 +106,9 @@ class PyGConv(Layer):
         wanted = (graph.num_nodes, self.width)
         # Some return attention weights too, or another width, which would fail far from here.
         if not isinstance(out, Tensor) or out.shape != wanted:
-            found = type(out).__name__
-            if isinstance(out, Tensor):
-                found = f"{tuple(out.shape)}"
+            found = tuple(getattr(out, "shape", ())) or type(out).__name__
             raise ValueError(f"{self.name} returns {found} in place of features of shape {wanted}.")
         return out
-
-    def extra_repr(self) -> str:
-        return ""
 
 
 def _class(conv: str) -> type[nn.Module]:
@@ -155,17 +150,14 @@ def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
     # Arguments that are passed on to MessagePassing, such as aggr, are options as well.
     takes: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        passes_on = False
-        inherited = takes
-        takes = {}
-        for name, one in inspect.signature(base.__init__).parameters.items():
-            if one.kind is one.VAR_KEYWORD:
-                passes_on = True
-            elif one.kind is not one.VAR_POSITIONAL and name != "self":
-                takes[name] = one
-        takes |= inherited
-        if not passes_on:
+        own = inspect.signature(base.__init__).parameters
+        takes = dict(own) | takes
+        if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
             break
+    variable = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+    for name, one in list(takes.items()):
+        if name == "self" or one.kind in variable:
+            del takes[name]
     return takes
 
 
@@ -174,12 +166,8 @@ def _check_options(
 ) -> None:
     own = [name for name in takes if name not in OF_THE_STACK]
     for name in options:
-        if name in OF_THE_STACK:
-            raise ValueError(f"{conv}: the stack gives {name}; leave it out of options.")
         if name not in own:
-            raise ValueError(
-                f"{conv} has no option {name!r}.{hint(name, own)} It takes {', '.join(own)}."
-            )
+            raise ValueError(f"{conv}: {unknown('option', name, own)}")
     missing = []
     for name in own:
         if takes[name].default is inspect.Parameter.empty and name not in options:

@@ -10,7 +10,9 @@ import hashlib
 import logging
 import os
 import platform
+import signal
 import subprocess
+import time
 from pathlib import Path
 from shutil import which
 
@@ -30,7 +32,8 @@ FLAGS = (
 CPU_INFO = Path("/proc/cpuinfo")
 #: Lines of /proc/cpuinfo that decide what -march=native means.
 OF_CPU = ("vendor_id", "model name", "flags", "Features", "CPU part")
-MOST_SECONDS = 300
+#: A compiler that has not ended by then is stopped.
+MOST_SECONDS = 180
 
 
 class NoKernelsError(Exception):
@@ -57,10 +60,8 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     """The libraries of all families, compiled if they are not in the cache, and their key.
 
     Raises:
-        NoKernelsError: They are switched off, or cannot be built or loaded; the message says why.
+        NoKernelsError: They cannot be built or loaded; the message says why.
     """
-    if is_switched_off():
-        raise NoKernelsError(f"{SWITCH} is off")
     folder, key = cache_folder(), _compiled_here()
     # A whole library may still not load: from a folder that runs no code, or without OpenMP's.
     try:
@@ -76,7 +77,7 @@ def _compiled_here() -> str:
     key = _key(compiler)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / "lock"):
+        with FileLock(folder / "lock", timeout=2 * MOST_SECONDS):
             missing = [name for name in families() if not _is_whole(_library(folder, name, key))]
             if missing:
                 log.info("compiling the native kernels, which takes a few seconds, once")
@@ -99,7 +100,7 @@ def _key(compiler: str) -> str:
     """A hash of everything that the compiled code depends on."""
     try:
         version = subprocess.run(
-            [compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
+            [compiler, "--version"], capture_output=True, text=True, check=True, timeout=10
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise NoKernelsError(f"{compiler} does not run: {error}") from error
@@ -140,7 +141,8 @@ def _is_whole(library: Path) -> bool:
     checksum = _checksum(library)
     if not (library.is_file() and checksum.is_file()):
         return False
-    return hashlib.sha256(library.read_bytes()).hexdigest() == checksum.read_text()
+    # As bytes: a damaged checksum need not be a text.
+    return hashlib.sha256(library.read_bytes()).hexdigest().encode() == checksum.read_bytes()
 
 
 def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
@@ -150,18 +152,27 @@ def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
     for name in names:
         partial = folder / f"{name}-{key}.{os.getpid()}.tmp"
         command = [compiler, *FLAGS, str(SOURCES / f"{name}.cpp"), "-o", str(partial)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        running.append((name, partial, process))
+        said = partial.with_suffix(".log")
+        # Not into a pipe, which processes that the compiler starts may hold open; and in a group of
+        # its own, so that all of them can be stopped.
+        with said.open("wb") as log_file:
+            process = subprocess.Popen(
+                command, stdout=log_file, stderr=log_file, start_new_session=True
+            )
+        running.append((name, partial, process, said))
     failed = ""
-    for name, partial, process in running:
+    deadline = time.monotonic() + MOST_SECONDS
+    for name, partial, process, said in running:
         try:
-            said, _ = process.communicate(timeout=MOST_SECONDS)
+            process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            process.kill()
-            said, _ = process.communicate()
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            said.write_text(f"it had not ended after {MOST_SECONDS} seconds")
+        first = said.read_text(errors="replace").strip().partition("\n")[0]
+        said.unlink()
         if process.returncode:
-            said_first = said.decode(errors="replace").strip().partition("\n")[0]
-            failed = said_first or f"{compiler} ended with {process.returncode}"
+            failed = first or f"{compiler} ended with {process.returncode}"
             partial.unlink(missing_ok=True)
             continue
         library = _library(folder, name, key)

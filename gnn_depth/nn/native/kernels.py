@@ -11,8 +11,9 @@ float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compile
 import ctypes
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -41,49 +42,71 @@ GROUPS, WIDTHS = 16, range(16, 257, 16)
 
 
 class _Path:
-    """Which way this process computes: decided at the first use, or before a training."""
+    """Kernels of one kind, compiled or imported at their first use.
 
-    def __init__(self) -> None:
-        self.decided = False
-        self.wanted = True
-        self.key: str | None = None  # of the loaded kernels
-        self.reason = ""  # why there are none
+    Attributes:
+        key: Names them; None if there are none.
+        reason: Why there are none.
+    """
 
+    wanted = True  # by this process
 
-_path = _Path()
-
-
-class _Gpu:
-    """The module with the kernels for GPUs, imported at its first use with Triton."""
-
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[], str]) -> None:
+        self.load = load
         self.lock = Lock()
         self.is_decided = False
-        self.module: Any = None
-        self.key = ""
-        self.reason = ""  # why there are none
+        self.key: str | None = None
+        self.reason = ""
 
-    def decide(self) -> None:
-        """Import the module and try it out."""
+    def decided(self) -> str | None:
+        """The key, if kernels are wanted; the first call loads them."""
+        if not self.wanted:
+            return None
+        if not self.is_decided:
+            with self.lock:
+                if not self.is_decided:
+                    self._decide()
+                    self.is_decided = True  # a failed attempt is not repeated at every call
+        return self.key
+
+    def _decide(self) -> None:
         try:
             if build.is_switched_off():
-                raise build.NoKernelsError(f"{build.SWITCH} is off")
-            if torch.version.hip is not None:
-                raise build.NoKernelsError("they were written for NVIDIA's GPUs, and this is AMD's")
-            module = import_module("gnn_depth.nn.native.gpu")
-            if torch.cuda.is_available():  # elsewhere Triton's interpreter runs them
-                module.try_out()
-                self.key = module.key()
-            self.module = module
-        except build.NoKernelsError as error:
-            self.reason = str(error)
+                self.reason = f"{build.SWITCH} is off"  # who has switched them off needs no warning
+            else:
+                self.key = self.load()
         except Exception as error:  # Triton's and its compilers' are of many kinds
             lines = str(error).splitlines() or [""]
-            self.reason = f"{type(error).__name__}: {lines[0]}"
-            log.warning("no kernels for GPUs, so layers run on PyTorch alone: %s", self.reason)
+            self.reason = lines[0]
+            if not isinstance(error, build.NoKernelsError):
+                self.reason = f"{type(error).__name__}: {self.reason}"
+            log.warning("no native kernels, so layers run on PyTorch alone: %s", self.reason)
 
 
-_gpu = _Gpu()
+def _load_on_cpu() -> str:
+    key, libraries = build.load_kernels()
+    for kernel in KERNELS:
+        kernel.load(libraries)
+    return key
+
+
+def _load_on_gpu() -> str:
+    if torch.version.hip is not None:
+        raise build.NoKernelsError("they were written for NVIDIA's GPUs, and this is AMD's")
+    module = _gpu_module()
+    if not torch.cuda.is_available():  # Triton's interpreter runs them
+        return ""
+    module.try_out()
+    key: str = module.key()
+    return key
+
+
+@cache
+def _gpu_module() -> Any:
+    return import_module("gnn_depth.nn.native.gpu")  # needs Triton
+
+
+_on_cpu, _on_gpu = _Path(_load_on_cpu), _Path(_load_on_gpu)
 
 
 def is_on_gpu(x: Tensor) -> bool:
@@ -93,14 +116,15 @@ def is_on_gpu(x: Tensor) -> bool:
 
 def available_on_gpu() -> str | None:
     """The key of the kernels for GPUs; None if PyTorch computes instead."""
-    if not _gpu.is_decided:
-        with _gpu.lock:
-            if not _gpu.is_decided:
-                _gpu.decide()
-                _gpu.is_decided = True
-    if _gpu.module is None or not _path.wanted:
-        return None
-    return _gpu.key
+    return _on_gpu.decided()
+
+
+def available() -> str | None:
+    """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
+
+    It names the source, the compiler and the processor that they were compiled from and for.
+    """
+    return _on_cpu.decided()
 
 
 def available_for(device: torch.device) -> str | None:
@@ -112,34 +136,11 @@ def available_for(device: torch.device) -> str | None:
     return None
 
 
-def available() -> str | None:
-    """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
-
-    It names the source, the compiler and the processor that they were compiled from and for.
-    """
-    if not _path.decided:
-        _path.decided = True  # a failed attempt is not repeated at every call
-        try:
-            key, libraries = build.load_kernels()
-        except build.NoKernelsError as error:
-            _path.reason = str(error)
-            # Who has switched them off needs no warning.
-            if build.SWITCH not in _path.reason:
-                log.warning("no native kernels, so layers run on PyTorch alone: %s", error)
-        else:
-            for kernel in KERNELS:
-                kernel.load(libraries)
-            _path.key = key
-    if not _path.wanted:
-        return None
-    return _path.key
-
-
 def why_not(device: torch.device = CPU) -> str:
     """The reason why there are no kernels for a device."""
     if device.type == "cuda":
-        return _gpu.reason
-    return _path.reason
+        return _on_gpu.reason
+    return _on_cpu.reason
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def use(wanted: bool) -> bool:
 
     Returns what held before.
     """
-    before, _path.wanted = _path.wanted, wanted
+    before, _Path.wanted = _Path.wanted, wanted
     return before
 
 
@@ -307,7 +308,7 @@ class Kernel:
         values = dict(zip(self.takes, arguments, strict=False))
         sizes = self._sizes(values)
         if is_on_gpu(first):
-            return getattr(_gpu.module, self.name)(*arguments)
+            return getattr(_gpu_module(), self.name)(*arguments)
         # Where both ends of the edges have the same features, x is z and None is given for it: a
         # tensor that is given twice would get two gradients, while a kernel adds them up in one.
         is_one = values.get("x_NHC", first) is None
@@ -605,7 +606,7 @@ def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
 def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
     if is_on_gpu(x):
-        y: Tensor = _gpu.module.drop_by_hash(x, dropout)
+        y: Tensor = _gpu_module().drop_by_hash(x, dropout)
         return y
     dropped: Tensor = _drop(x.flatten(), dropout).view(x.shape)
     return dropped

@@ -13,21 +13,3 @@ from gnn_depth.nn.norms.neighbor import NeighborNorm
 from gnn_depth.nn.norms.pair import GraphNorm, MeanNorm, PairNorm, PairNormSI
 from gnn_depth.nn.norms.spectral import SpectralNorm
 from gnn_depth.nn.norms.weights import FrobeniusNorm, WeightNormalisation
-
-__all__ = [
-    "BatchNorm",
-    "ContraNorm",
-    "DiffGroupNorm",
-    "FrobeniusNorm",
-    "GraphNorm",
-    "LayerNorm",
-    "LipschitzNorm",
-    "MeanNorm",
-    "NeighborNorm",
-    "NoNorm",
-    "NodeNorm",
-    "PairNorm",
-    "PairNormSI",
-    "SpectralNorm",
-    "WeightNormalisation",
-]

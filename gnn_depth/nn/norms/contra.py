@@ -52,8 +52,8 @@ class ContraNorm(FeatureNorm):
         if nodes > self.max_nodes:
             raise ValueError(
                 f"norm 'contra' compares all pairs of nodes, and {nodes} nodes need "
-                f"{_in_words(4 * nodes**2)} for each layer, more than max_nodes "
-                f"{self.max_nodes} allows: use another norm, or raise max_nodes."
+                f"{4 * nodes**2:,} bytes for each layer, more than max_nodes {self.max_nodes} "
+                "allows: use another norm, or raise max_nodes."
             )
         wide = widen(x)
         # Rows of zeros have no direction. EPS keeps their gradient finite.
@@ -85,11 +85,3 @@ def _left_out(graph: Graph) -> Tensor:
     itself = torch.arange(graph.num_nodes, device=graph.device)
     left_out[itself, itself] = False
     return left_out
-
-
-def _in_words(size: float) -> str:
-    """A number of bytes, such as 1.6 GB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size / 1e3:.1f} kB"

@@ -111,12 +111,6 @@ class LipschitzNorm(ScoreNorm):
             return 1.0
         return 4.0
 
-    def extra_repr(self) -> str:
-        options = f"form={self.form}, per_head={self.per_head}"
-        if self.scale is not None:
-            options = f"scale={self.scale}, {options}"
-        return options
-
 
 def _linear_size(
     score: LinearScore | AdditiveScore, graph: Graph, per_head: bool

@@ -5,8 +5,8 @@ A snapshot of what the computation depends on lets the backward pass repeat it e
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, nullcontext
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -89,50 +89,39 @@ class Snapshot:
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device) -> None:
         self.device = device
-        self.buffers: list[tuple[nn.Module, str, Tensor]] = []
+        self.buffers: list[tuple[dict[str, Tensor | None], str, Tensor]] = []
         for module in modules:
             if not module.training:
                 continue
             for name, buffer in module._buffers.items():
                 if buffer is not None:  # such as the running averages of a norm without any
-                    self.buffers.append((module, name, buffer.clone()))
+                    self.buffers.append((module._buffers, name, buffer.clone()))
         self.random = torch.get_rng_state()
         if device.type != "cpu":
             self.random_of_device = torch.get_device_module(device).get_rng_state(device)
         self.autocast = torch.is_autocast_enabled(device.type)
         self.autocast_dtype = torch.get_autocast_dtype(device.type)
 
-    def contexts(self) -> tuple[nullcontext[None], AbstractContextManager[None]]:
+    def contexts(self) -> tuple[nullcontext[None], "Snapshot"]:
         """The contexts of the first and of the second computation."""
         return nullcontext(), self
 
-    # A second backward pass, as with retain_graph, enters the context again.
+    # A second backward pass, as with retain_graph, enters it again.
     def __enter__(self) -> None:
-        self.entered = self.restored()
-        self.entered.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self.entered.__exit__(*error)
-
-    @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Restore everything for a while."""
+        self._left = left = ExitStack()  # undoes everything in reverse order
         kind = self.device.type
         devices = []
         if kind != "cpu":  # the state of the CPU is kept in any case
             devices.append(self.device)
-        fork = torch.random.fork_rng(devices, device_type=kind)
-        with fork, torch.autocast(kind, self.autocast_dtype, self.autocast):
-            torch.set_rng_state(self.random)
-            if devices:
-                device_module = torch.get_device_module(self.device)
-                device_module.set_rng_state(self.random_of_device, self.device)
-            # Tensors are replaced, not overwritten: autograd may have saved them.
-            now = [module._buffers[name] for module, name, _ in self.buffers]
-            try:
-                for module, name, buffer in self.buffers:
-                    module._buffers[name] = buffer.clone()
-                yield
-            finally:
-                for (module, name, _), before in zip(self.buffers, now, strict=True):
-                    module._buffers[name] = before
+        left.enter_context(torch.random.fork_rng(devices, device_type=kind))
+        left.enter_context(torch.autocast(kind, self.autocast_dtype, self.autocast))
+        torch.set_rng_state(self.random)
+        if devices:
+            torch.get_device_module(self.device).set_rng_state(self.random_of_device, self.device)
+        # Tensors are replaced, not overwritten: autograd may have saved them.
+        for buffers, name, buffer in self.buffers:
+            left.callback(buffers.__setitem__, name, buffers[name])
+            buffers[name] = buffer.clone()
+
+    def __exit__(self, *error: Any) -> None:
+        self._left.close()

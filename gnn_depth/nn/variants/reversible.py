@@ -13,7 +13,7 @@ layer; here both follow it, as in all our stacks.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -146,7 +146,7 @@ class ReversibleBlock(Block):
         with torch.enable_grad():
             change = self.change(z, graph)
         groups[self.turn] = groups[self.turn] - change.detach()
-        parameters = list(dict.fromkeys(self.trained()))
+        parameters = self.trained()
         grad = grads[self.turn].to(change.dtype)
         of_z, *found = torch.autograd.grad(change, [z, *parameters], grad, allow_unused=True)
         for parameter, gradient in zip(parameters, found, strict=True):
@@ -164,12 +164,9 @@ class ReversibleBlock(Block):
         for group in read:
             grads[group] = grads[group] + of_z
 
-    def trained(self) -> Iterator[nn.Parameter]:
-        """The block's parameters that need a gradient, several times if they are shared inside."""
-        for module in self.modules():
-            for parameter in module._parameters.values():
-                if parameter is not None and parameter.requires_grad:
-                    yield parameter
+    def trained(self) -> list[nn.Parameter]:
+        """The block's parameters that need a gradient."""
+        return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
 
 class ReversibleBlocks(Blocks):
@@ -224,7 +221,7 @@ class _Reversible(Function):
         groups, gradients = list(out.chunk(count, 1)), list(grads[0].chunk(count, 1))
         of_parameters: dict[nn.Parameter, Tensor] = {}
         for position in reversed(range(len(ctx.blocks))):
-            with ctx.snapshots[position].restored():
+            with ctx.snapshots[position]:
                 ctx.blocks[position].undo(groups, gradients, of_parameters, ctx.graphs[position])
         _warn_if_inexact(torch.cat(groups, 1), x)
         found = [of_parameters.get(parameter) for parameter in ctx.parameters]

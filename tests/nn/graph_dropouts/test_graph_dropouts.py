@@ -79,7 +79,7 @@ def test_drop_sens_drops_more_edges_into_nodes_of_more_neighbours_and_no_self_lo
     graph = Graph(torch.tensor(pairs + loops).t(), 200)
     kept = torch.zeros(10)
     for _ in range(400):
-        thin = DropSens(0.1)(graph)
+        thin = DropSens()(graph)
         proper = thin.source != thin.target
         assert int((~proper).sum()) == 10
         kept += torch.bincount(thin.target[proper], minlength=200)[:10]

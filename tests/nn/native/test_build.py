@@ -57,6 +57,16 @@ def test_other_flags_have_another_key(cache, monkeypatch):
     assert build._key(compiler) != key
 
 
+def test_a_damaged_checksum_makes_a_library_damaged(cache):
+    build.load_kernels()
+    (checksum,) = cache.glob("*.sha256")
+    written = bytearray(checksum.read_bytes())
+    written[5] ^= 128  # no text any more
+    checksum.write_bytes(written)
+    build.load_kernels()
+    assert build._is_whole(library(cache))
+
+
 def no_compiler(monkeypatch, cache):
     monkeypatch.setattr(build, "which", lambda name: None)
 
@@ -68,6 +78,14 @@ def broken_compiler(monkeypatch, cache):
     monkeypatch.setenv("CXX", str(script))
 
 
+def hanging_compiler(monkeypatch, cache):
+    script = cache.parent.parent / "hanging"
+    script.write_text('#!/bin/sh\ntest "$1" = --version && exit 0\nsleep 100 & wait\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    monkeypatch.setattr(build, "MOST_SECONDS", 0.1)
+
+
 def no_cache(monkeypatch, cache):
     cache.parent.write_text("a file, not a folder")
 
@@ -77,6 +95,7 @@ def no_cache(monkeypatch, cache):
     [
         (no_compiler, r"no C\+\+ compiler was found"),
         (broken_compiler, "cannot compile them: no space left"),
+        (hanging_compiler, "had not ended after 0.1 seconds"),
         (no_cache, "the cache .* cannot be used"),
     ],
 )
@@ -84,7 +103,7 @@ def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, ca
     fault(monkeypatch, cache)
     with pytest.raises(build.NoKernelsError, match=reason):
         build.load_kernels()
-    monkeypatch.setattr(kernels, "_path", kernels._Path())
+    monkeypatch.setattr(kernels, "_on_cpu", kernels._Path(kernels._load_on_cpu))
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         assert kernels.available() is None
         assert kernels.available() is None
@@ -94,7 +113,7 @@ def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, ca
 
 def test_the_switch_turns_them_off_without_a_word(cache, monkeypatch, caplog):
     monkeypatch.setenv(build.SWITCH, "off")
-    monkeypatch.setattr(kernels, "_path", kernels._Path())
+    monkeypatch.setattr(kernels, "_on_cpu", kernels._Path(kernels._load_on_cpu))
     assert kernels.available() is None
     assert build.SWITCH in kernels.why_not()
     assert not caplog.records

@@ -33,12 +33,9 @@ def test_similar_nodes_end_further_apart_than_under_a_layer_norm(graph):
     assert spread(moved) > 1.5 * spread(F.layer_norm(x, (6,)))
 
 
-@pytest.mark.parametrize(
-    ("options", "nodes", "memory"),
-    [({}, 20_001, "1.6 GB"), ({"max_nodes": 50}, 80, "25.6 kB")],
-)
-def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take(options, nodes, memory):
+@pytest.mark.parametrize(("options", "nodes"), [({}, 20_001), ({"max_nodes": 50}, 80)])
+def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take(options, nodes):
     alone = Graph(torch.zeros(2, 0, dtype=torch.long), nodes)
-    words = f"{nodes} nodes need {memory} .* max_nodes .*another norm, or raise max_nodes"
+    words = f"{nodes} nodes need {4 * nodes**2:,} bytes .* max_nodes .*another norm"
     with pytest.raises(ValueError, match=words):
         ContraNorm(1, **options)(torch.ones(nodes, 1), alone)
