@@ -397,16 +397,10 @@ class Graph:
 
     def _moved(self, device: torch.device, non_blocking: bool) -> "Graph":
         moved = self._replace()
-        for name in (*self.tensors_on_device, "_whole"):
-            value = getattr(self, name)
-            if value is not None:
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor | Graph):
                 setattr(moved, name, value.to(device, non_blocking=non_blocking))
         return moved
-
-    @property
-    def tensors_on_device(self) -> tuple[str, ...]:
-        """Names of the attributes that move to a device with the graph."""
-        return ("source", "target", "ptr", "node_to_graph", *OF_EDGES)
 
     def __getstate__(self) -> dict[str, object]:
         # Derived tensors are large to pickle and cheap to compute again.

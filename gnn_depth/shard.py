@@ -86,10 +86,6 @@ class Shard(Graph):
         return self._total_nodes
 
     @property
-    def tensors_on_device(self) -> tuple[str, ...]:
-        return (*super().tensors_on_device, "numbers", "_sent_rows")
-
-    @property
     def node_numbers(self) -> Tensor | None:
         return self.numbers[: self.num_nodes]
 

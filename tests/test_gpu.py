@@ -1,8 +1,6 @@
 """Trainings and measures on a GPU: the same numbers as on the CPU. ``pytest -m gpu``."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +9,9 @@ import torch
 from torch_geometric.data import Data
 
 import gnn_depth
-from gnn_depth import FeatureNorm, testing
-from gnn_depth.cli import main
 from gnn_depth.measurements import load_values, measure_names
 from gnn_depth.nn import DeepGNN, native
-from gnn_depth.registry import registered
-from gnn_depth.testing import NotConforming, checks
+from gnn_depth.testing import checks
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
 from tests.testing.built_in import CHECKS, PARTS
@@ -87,39 +82,6 @@ def test_a_part_computes_the_same_on_a_gpu(label, monkeypatch):
     CHECKS[kind](name, **options)
 
 
-def test_a_part_that_forgets_the_device_is_found_out():
-    class Forgets(FeatureNorm):
-        def forward(self, x, graph):
-            return x * torch.ones(x.shape[1], dtype=x.dtype)
-
-    with pytest.raises(NotConforming, match="gpu: Outputs and gradients on a GPU"):
-        testing.check_norm(Forgets)
-
-
-@pytest.mark.parametrize("name", [name for name in registered("graph_dropout") if name != "none"])
-def test_a_graph_dropout_thins_a_graph_on_a_gpu(name):
-    data = planted()
-    graph = gnn_depth.Graph(data.edge_index, 60).to("cuda")
-    thin = registered("graph_dropout")[name](0.5)(graph)
-    assert thin.edge_index.device.type == "cuda"
-    assert thin.num_nodes == 60
-    assert thin.num_edges <= graph.num_edges
-
-
-@pytest.mark.parametrize("name", registered("init"))
-def test_an_initialisation_draws_on_a_gpu(name):
-    options = {**PARTS[f"init, {name}"][2]}
-    options.pop("except_for", None)
-    data = planted()
-    graph = gnn_depth.Graph(data.edge_index, 60)
-    # One that saturates: init critical needs it.
-    parts = {"layer": "gat", "activation": "tanh"}
-    stack = DeepGNN(8, 3, num_layers=4, hidden_channels=16, **parts).to("cuda")
-    registered("init")[name](**options)(stack)
-    assert all(each.is_cuda and each.isfinite().all() for each in stack.parameters())
-    assert stack(data.x.to("cuda"), graph.to("cuda")).isfinite().all()
-
-
 # Trainings.
 
 
@@ -184,23 +146,6 @@ def test_a_callback_measures_the_same(name, tmp_path):
     assert_same(found["cpu"], found["gpu"], tolerance)
 
 
-def test_the_probe_measures_the_same(tmp_path):
-    model = DeepGNN(8, 3, num_layers=8, hidden_channels=16, skip="residual").double()
-    data = planted(dtype=torch.float64)
-    frames = []
-    for device in ("cpu", "cuda"):
-        model.to(device)
-        here = data.clone().to(device)
-        graph = gnn_depth.Graph(here.edge_index, 60)
-        y = here.y
-        report = gnn_depth.probe(
-            model, here.x, graph, loss=lambda out, y=y: torch.nn.functional.cross_entropy(out, y)
-        )
-        frames.append(report.frame())
-    numbers = [frame.select_dtypes("number").to_numpy() for frame in frames]
-    np.testing.assert_allclose(numbers[1], numbers[0], rtol=1e-6, atol=1e-9)
-
-
 def test_watch_measures_the_same():
     data = planted(dtype=torch.float64)
     frames = []
@@ -256,13 +201,6 @@ def test_every_precision_trains(precision, tmp_path):
     assert losses[-1] < losses[0]
 
 
-def test_compiled_layers_compute_the_same(tmp_path):
-    model = {"layer": "gat", "norm": "lipschitz", "num_layers": 4, "dropout": 0.0}
-    plain = curves(trained({**model, "compile": "off"}, "gpu", tmp_path / "plain"))
-    compiled = curves(trained({**model, "compile": "on"}, "gpu", tmp_path / "compiled"))
-    assert_same(plain, compiled, 1e-6)
-
-
 # Kernels.
 
 
@@ -273,23 +211,3 @@ def test_the_kernels_compute_what_pytorch_does():
 
 
 # The command.
-
-
-def test_the_command_trains_and_probes_on_a_gpu(tmp_path):
-    quick = ["--trainer.max_epochs", "3", "--trainer.accelerator", "gpu"]
-    assert main(["fit", "--model.num_layers", "4", "--run.root", str(tmp_path), *quick]) == 0
-    assert main(["probe", "--model.num_layers", "8", "--model.skip", "residual"]) == 0
-
-
-def test_a_sweep_trains_on_a_gpu(tmp_path):
-    """In processes that are forked: CUDA must not have been started before."""
-    grid = tmp_path / "grid.yaml"
-    grid.write_text(
-        "axes: {depth: {model.num_layers: [2, 4]}}\n"
-        "rules: [{set: {trainer.max_epochs: 3, trainer.accelerator: gpu}}]\nseeds: 1\n"
-    )
-    command = [sys.executable, "-m", "gnn_depth", "sweep", str(grid), "--root", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    results = [json.loads(file.read_text()) for file in tmp_path.rglob("result.json")]
-    assert [result["status"] for result in results] == ["finished"] * 2

@@ -9,7 +9,6 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN
 
 
 @st.composite
@@ -68,14 +67,6 @@ def test_what_was_derived_in_inference_mode_can_be_trained_with(graph):
     assert not any(part.is_inference() for part in (looped.source, weights, moved.source))
 
 
-def test_another_device_gets_its_own_derived_tensors(graph):
-    graph.rows.csr(False)
-    moved = graph.to("meta")
-    assert moved.source.device.type == moved.ptr.device.type == "meta"
-    assert not moved._derived
-    assert graph.to("meta") is moved
-
-
 @pytest.mark.parametrize(
     ("edges", "options", "words"),
     [
@@ -102,14 +93,6 @@ def test_another_device_gets_its_own_derived_tensors(graph):
 def test_edges_and_graphs_that_do_not_fit_are_refused_with_the_first_fault(edges, options, words):
     with pytest.raises(ValueError, match=words):
         Graph(torch.tensor(edges), 3, **options)
-
-
-def test_a_pickled_graph_leaves_behind_what_it_derived(graph):
-    graph.with_self_loops().rows.csr(False)
-    again = pickle.loads(pickle.dumps(graph))
-    assert not again._derived
-    assert torch.equal(again.edge_index, graph.edge_index)
-    assert graph._derived
 
 
 @given(edge_lists())
@@ -214,12 +197,6 @@ def test_a_prefix_derives_what_the_whole_graph_does(directed, count):
     assert torch.equal(pickle.loads(pickle.dumps(block)).edge_index, block.edge_index)
 
 
-@pytest.mark.parametrize("count", [-1, 10])
-def test_a_prefix_of_more_nodes_than_there_are_is_refused(graph, count):
-    with pytest.raises(ValueError, match=f"the first {count} nodes of a graph that has 9"):
-        graph.prefix(count)
-
-
 def test_sizes_of_graphs_are_counted_once_and_a_block_has_none_of_those_beyond_it():
     three = Graph(torch.zeros(2, 0, dtype=torch.long), 6, torch.tensor([0, 1, 0, 1, 0, 2]))
     assert three.graph_sizes is three.graph_sizes
@@ -277,15 +254,6 @@ def test_the_graph_of_an_edge_index_is_made_anew_when_an_entry_has_changed(
         change(edges)
         assert not torch.equal(Graph.of(edges, 9).edge_index, known.edge_index)
         assert torch.equal(Graph.of(edges, 9).edge_index, Graph(edges, 9).edge_index)
-
-
-def test_a_stack_computes_with_the_edges_as_they_are_now(graph):
-    stack, x = DeepGNN(4, 2, "gcn", 2, 8).eval(), torch.randn(9, 4)
-    edges = graph.edge_index.clone()
-    before = stack(x, edges)
-    by_data(edges)
-    assert torch.equal(stack(x, edges), stack(x, edges.clone()))
-    assert not torch.equal(stack(x, edges), before)
 
 
 def test_of_several_self_loops_at_a_node_the_last_weight_stays():

@@ -148,22 +148,12 @@ class FusedBlock(Block):
         return whole
 
 
-def make_block(
-    layer: Layer,
-    norms: FeatureNorms,
-    activation: Callable[[Tensor], Tensor],
-    skip: Skip,
-    norms_after_skip: FeatureNorms,
-    dropout: float,
-) -> Block:
-    """Make the block of these parts: see :class:`Block`."""
-    has_norms = len(norms) > 0 or len(norms_after_skip) > 0
-    # Decided here, once, and not in every pass.
-    has_known_sum = not has_norms and skip.adds_input is not None
-    kind = Block
+def block_class(norms: int, activation: Callable[[Tensor], Tensor], skip: Skip) -> type[Block]:
+    """The class of a block with this number of feature norms: decided once, not in every pass."""
+    has_known_sum = norms == 0 and skip.adds_input is not None
     if has_known_sum and activation in (no_activation, F.relu):
-        kind = FusedBlock
-    return kind(layer, norms, activation, skip, norms_after_skip, dropout)
+        return FusedBlock
+    return Block
 
 
 class Blocks(nn.ModuleList):

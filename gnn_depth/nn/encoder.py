@@ -77,6 +77,3 @@ class Embedding(nn.Module):
                 out.add_(rows)  # in place: nothing else holds the first rows
         assert out is not None
         return out
-
-    def extra_repr(self) -> str:
-        return f"{self.sizes}, {self.weight.shape[1]}"

@@ -198,10 +198,7 @@ class Layer(Part, nn.Module, ABC):
         """
 
     def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}"
-        if self.heads > 1:
-            text += f", heads={self.heads}"
-        return text
+        return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
 
 
 class AttentionLayer(Layer):
@@ -285,12 +282,8 @@ class AttentionLayer(Layer):
         """True if the score norms together multiply all scores of a node's edges by one factor,
         :meth:`target_factor`. Hooks on a norm want to see it called."""
         # Factors multiply; a norm that shifts a score ends that.
-        for norm in self.score_norms:
-            if not norm.scales_targets:
-                return False
-            if torch_internals.has_hooks(norm):
-                return False
-        return True
+        norms: Any = self.score_norms
+        return all(norm.scales_targets and not torch_internals.has_hooks(norm) for norm in norms)
 
     def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"] | None:
         """The factor of every node's scores by all score norms; None without any."""

@@ -183,13 +183,11 @@ def _check_bound(layer: Layer, norm: type) -> None:
     if isinstance(layer, HasLipschitzBound) and layer.lipschitz_bound(one_edge, 1.0) is not None:
         return
     bounded = [name for name, each in _layers(Layer).items() if hasattr(each, "lipschitz_bound")]
-    attention = [name for name in bounded if name in _layers(AttentionLayer)]
-    plain = [name for name in bounded if name not in attention]
     raise ValueError(
         f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
         f"{described(type(layer))} has none with its present options and norms. Layers with a "
-        f"bound: {', '.join(plain)}; with norm 'lipschitz' in form 'paper' as their only score "
-        f"norm also {', '.join(attention)}, without the option beta."
+        f"bound: {', '.join(bounded)}; those with attention need norm 'lipschitz' in form 'paper' "
+        "as their only score norm, and no option beta."
     )
 
 

@@ -17,8 +17,8 @@ from gnn_depth.nn.block import (
     Blocks,
     Hidden,
     States,
+    block_class,
     drop,
-    make_block,
     no_activation,
 )
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
@@ -41,7 +41,6 @@ from gnn_depth.nn.parts import (
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
-from gnn_depth.nn.variants.compile import compile_blocks
 from gnn_depth.nn.variants.export import ExportedGraph
 from gnn_depth.nn.variants.reversible import group_width, make_reversible
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
@@ -255,7 +254,8 @@ class DeepGNN(nn.Module):
                 else:
                     before = placement.on_features(layer.width)
                     norms.append(before)
-            blocks.append(make_block(layer, before, phi, skip, after, self.dropout))
+            kind = block_class(len(before) + len(after), phi, skip)
+            blocks.append(kind(layer, before, phi, skip, after, self.dropout))
         placement.check_features(len(skips))
         self._weight_norms = placement.on_weights(layers)
         self.blocks = Blocks(blocks)
@@ -452,8 +452,15 @@ class DeepGNN(nn.Module):
         return graphs
 
     def compile_layers(self) -> None:
-        """Compile every block with ``torch.compile``, at its next pass."""
-        compile_blocks(self.blocks)
+        """Compile every block with ``torch.compile``, at its next pass; blocks of equal shape share
+        compiled code.
+
+        The primitives then run in their reference form. It pays for parts that are many small
+        operations on edges, such as a norm computed from the score of each edge.
+        """
+        for block in self.blocks:
+            # The random numbers of uncompiled code: a seed gives the same dropout masks.
+            block.compile(dynamic=False, options={"fallback_random": True})
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""
@@ -499,9 +506,8 @@ def _cancel_calibration(stack: DeepGNN, _: Any) -> None:
 def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:
     """Check that the layers read weights or features of edges."""
     declared = f"takes_edge_{what}"
-    argument, way_out = "edge_weight", ""
+    way_out = ""
     if what == "features":
-        argument = "edge_dim"
         way_out = " Data sets of PyTorch Geometric leave them out with edge_features false."
     for layer in layers:
         if getattr(layer, declared):
@@ -509,6 +515,5 @@ def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) ->
         names = ", ".join(declaring("layer", declared))
         raise ValueError(
             f"the edges of this graph have {what}, and {described(type(layer))} does not read "
-            f"them. Layers that do: {names}, and pyg with a convolution that takes "
-            f"{argument}.{way_out}"
+            f"them. Layers that do: {names}, and pyg with a convolution that reads them.{way_out}"
         )

@@ -8,7 +8,6 @@ from gnn_depth.nn.layers import GAT, GCN, GCNII
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
-from gnn_depth.nn.variants.checkpoint import segment_length
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
@@ -83,39 +82,6 @@ def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
     assert_same(two_of(**ASSEMBLIES[assembly]), graph)
 
 
-@pytest.mark.parametrize(
-    ("every", "options"), [(1, {}), (100, {}), (2, {"num_layers": 2, "layer": GCN})]
-)
-def test_segments_may_have_any_length(every, options, graph):
-    assert_same(two_of(every, skip=Residual, **options), graph, read=2 if options else 9)
-
-
-def test_numbers_are_right_when_another_pass_comes_between(graph):
-    whole, again = two_of(norm=[Wandering], skip=Residual)
-    gradients = []
-    for stack in (whole, again):
-        torch.manual_seed(7)
-        scores = stack(X, graph)
-        stack(X, graph)
-        scores.square().sum().backward()
-        gradients.append([parameter.grad for parameter in stack.parameters()])
-    for wanted, got in zip(*gradients, strict=True):
-        assert torch.equal(wanted, got)
-
-
-def test_half_precision_is_computed_again_as_it_was(graph):
-    whole, again = (stack.float() for stack in two_of(skip=Residual, layer=GCN))
-    found = []
-    for stack in (whole, again):
-        torch.manual_seed(7)
-        with torch.autocast("cpu", torch.bfloat16):
-            scores = stack(X.float(), graph)
-        scores.float().square().sum().backward()
-        found.append([scores, *(parameter.grad for parameter in stack.parameters())])
-    for wanted, got in zip(*found, strict=True):
-        assert torch.equal(wanted, got)
-
-
 def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(
     graph, monkeypatch
 ):
@@ -133,9 +99,3 @@ def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_want
     with torch.no_grad():
         stack(X, graph)
     assert calls == list(stack.layers)
-
-
-def test_a_segment_has_a_given_number_of_layers_or_the_root_of_all():
-    assert [segment_length("sqrt", layers) for layers in (1, 9, 10)] == [1, 3, 4]
-    with pytest.raises(ValueError, match="sqrt or none, not 'all'"):
-        segment_length("all", 4)

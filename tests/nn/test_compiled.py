@@ -1,16 +1,14 @@
 """Compiled stacks give the same numbers, and built-in parts conform, in a process of its own: torch
 cannot compile through the shape checks of tests."""
 
-import os
 from pathlib import Path
 
 import jaxtyping
-import pytest
 import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.stack import DeepGNN
-from tests.processes import SAID, call_in_fresh_process
+from tests.processes import call_in_fresh_process
 
 TESTS = Path(__file__).parent.parent
 STACKS = [
@@ -41,20 +39,5 @@ def compare():
             torch.testing.assert_close(ours, theirs)
 
 
-def run_tests(*words):
-    """Run tests in this process, which checks no shapes; their exit code."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # some are imported already, and it warns
-    return pytest.main(list(words))
-
-
 def test_a_compiled_stack_gives_the_same_numbers_with_dropout(tmp_path):
     call_in_fresh_process(tmp_path, compare)
-
-
-@pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_built_in_parts_conform_also_compiled(speed, tmp_path):
-    alone = ["-o", "addopts=", "-p", "no:cacheprovider"]
-    file = str(TESTS / "testing" / "built_in.py")
-    code = call_in_fresh_process(tmp_path, run_tests, *alone, "-q", "-m", speed, file)
-    assert code == 0, (tmp_path / SAID).read_text()[-4000:]

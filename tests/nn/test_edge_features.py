@@ -8,6 +8,8 @@ from torch_geometric.data import Data
 from gnn_depth import DeepGNN, Graph
 from gnn_depth.data import GraphSource, MiniBatches
 from gnn_depth.data.mini_batches import induced_subgraph
+from gnn_depth.nn.layers import GAT, GATv2
+from gnn_depth.nn.norms import LipschitzNorm
 from tests.nn.stacks import rescale
 
 NODES, CHANNELS = 9, 3
@@ -98,6 +100,13 @@ def test_features_follow_their_edges_into_parts_of_graphs(
     assert batch.graph.edge_channels == CHANNELS
 
 
+def test_score_norms_and_features_of_edges_exclude_each_other_in_any_order():
+    for layer in (GAT(4, 4), GATv2(4, 4)):
+        layer.add_score_norm(LipschitzNorm(1))
+        with pytest.raises(ValueError, match="LipschitzNorm.*edge features"):
+            layer.add_edge_features(CHANNELS)
+
+
 PYG_OF_2 = {"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}}
 
 
@@ -106,7 +115,10 @@ PYG_OF_2 = {"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}}
     [
         ({}, "features.*gcn.*gat, gatv2, gin, transformer"),
         ({"layer": "sage", "edge_channels": 3}, "features.*sage.*gat, gatv2, gin, transformer"),
-        ({"layer": {"name": "pyg", "conv": "SAGEConv"}, "edge_channels": 3}, "pyg.*edge_dim"),
+        (
+            {"layer": {"name": "pyg", "conv": "SAGEConv"}, "edge_channels": 3},
+            "pyg with a convolution",
+        ),
         ({"layer": PYG_OF_2, "edge_channels": 3}, "edge_dim is 2.*3"),
         ({"layer": "gat"}, "3 features.*edge_channels=0"),
         ({"layer": "gat", "edge_channels": 2}, "3 features.*edge_channels=2"),
@@ -118,21 +130,3 @@ def test_features_that_nothing_reads_or_of_another_number_are_refused(featured, 
     graph = Graph(edges, NODES, edge_attr=features.float())
     with pytest.raises(ValueError, match=words):
         DeepGNN(4, 2, **options)(x.float(), graph)
-
-
-def test_edges_without_the_features_that_a_stack_reads_are_refused(featured):
-    edges, _, x = featured
-    with pytest.raises(ValueError, match="have 0 features"):
-        DeepGNN(4, 2, "gat", edge_channels=3)(x.float(), edges)
-
-
-@pytest.mark.parametrize(
-    ("features", "words"),
-    [
-        (torch.ones(3), r"edge_channels.*\(3,\)"),
-        (torch.full((2, 2), torch.nan), r"edge_attr\[0, 0\] is nan"),
-    ],
-)
-def test_features_of_another_shape_or_not_finite_are_refused(features, words):
-    with pytest.raises(ValueError, match=words):
-        Graph(torch.tensor([[0, 1], [1, 2]]), 3, edge_attr=features)

@@ -23,9 +23,3 @@ def test_rows_and_their_gradients_are_those_of_a_product_with_the_one_hot_column
 def test_a_value_out_of_its_range_is_an_error_in_every_column(row):
     with pytest.raises(IndexError, match="out of range"):
         Embedding((4, 3), 5)(torch.tensor([row]))
-
-
-@pytest.mark.parametrize("columns", [1, 3])
-def test_another_number_of_columns_is_an_error(columns):
-    with pytest.raises(ValueError, match=f"x has {columns} columns, and there are tables for 2"):
-        Embedding((4, 3), 5)(torch.zeros(2, columns, dtype=torch.long))

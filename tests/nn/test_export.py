@@ -5,11 +5,7 @@ import torch
 
 from gnn_depth import DeepGNN, FeatureNorm
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import reference
-from gnn_depth.nn.functional.additive import edge_additive
-from gnn_depth.nn.functional.segments import at_source, segment_max, segment_softmax, segment_sum
-from gnn_depth.nn.functional.sparse import aggregate, edge_dot
-from gnn_depth.nn.variants.export import ExportedGraph, export
+from gnn_depth.nn.variants.export import export
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
@@ -111,12 +107,6 @@ def test_a_part_that_cannot_be_exported_is_refused_by_name():
         export(stack(layer="gcn", norm=[Sorted]), 5)
 
 
-def test_a_norm_whose_bound_is_that_of_each_graph_is_refused_by_name():
-    words = r"^norm 'spectral' with whole_layer cannot be .* its bound is computed for each graph"
-    with pytest.raises(ValueError, match=words):
-        export(stack(norm={"name": "spectral", "whole_layer": True}), 5)
-
-
 def test_an_export_that_differs_from_the_model_is_refused():
     class Sized(FeatureNorm):
         """Keeps what it saw of the first graph as a constant."""
@@ -130,36 +120,6 @@ def test_an_export_that_differs_from_the_model_is_refused():
         export(stack(layer="gcn", norm=[Sized]), 5)
 
 
-def test_an_export_may_differ_by_rounding_if_it_is_equal_in_float64():
-    class Cancels(FeatureNorm):
-        """Loses digits, others in an export."""
-
-        def forward(self, x, graph):
-            if torch.compiler.is_exporting():
-                return (x + 1000) - 1000
-            return (x - 1000) + 1000
-
-    model = stack(layer="gcn", norm=[Cancels])
-    program = export(model, 5)
-    x, edge_index = graph_of(60, 400)
-    found, wanted = program.module()(x=x, edge_index=edge_index), model(x, edge_index)
-    assert 1e-5 < (found - wanted).abs().max() < 1e-3
-
-
-@pytest.mark.slow
-def test_rounding_that_norms_of_neighbourhoods_amplify_is_no_difference():
-    # A node that has one neighbour keeps the sign of their difference, however small that is.
-    torch.manual_seed(0)
-    model = DeepGNN(5, 3, "gcn", 16, 16, norm="neighbor", skip="residual")
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    program = export(model, 5)
-    x, edge_index = graph_of(60, 400)
-    found = program.module()(x=x, edge_index=edge_index)
-    torch.testing.assert_close(found, model.eval()(x, edge_index), atol=1e-3, rtol=1e-3)
-
-
 def test_the_model_is_not_changed_by_its_export():
     model = stack(layer="gcn", norm=["spectral"])
     x, edge_index = graph_of(30, 90)
@@ -168,29 +128,3 @@ def test_the_model_is_not_changed_by_its_export():
     export(model, 5)
     assert model.training
     assert torch.equal(model.eval()(x, edge_index), before)
-
-
-def test_the_reference_forms_equal_the_fast_ones_in_float64():
-    _, edge_index = graph_of(12, 40)
-    graph = Graph(edge_index, 12)
-    exported = ExportedGraph(graph.edge_index, 12)
-    query, key = torch.randn(2, 12, 2, 3, dtype=torch.float64).unbind()
-    att = torch.randn(2, 3, dtype=torch.float64)
-    scores = edge_dot(query, key, graph)
-    torch.testing.assert_close(reference.sddmm(query, key, exported), scores)
-    torch.testing.assert_close(
-        reference.additive(query, key, att, exported, 0.2), edge_additive(query, key, att, graph)
-    )
-    torch.testing.assert_close(reference.softmax(scores, exported), segment_softmax(scores, graph))
-    torch.testing.assert_close(reference.largest(scores, exported), segment_max(scores, graph))
-    torch.testing.assert_close(
-        reference.collect(scores, exported, False), segment_sum(scores, graph)
-    )
-    torch.testing.assert_close(
-        reference.spread(key[:, 0], exported, True), at_source(key[:, 0], graph)
-    )
-    torch.testing.assert_close(
-        reference.spmm(scores, key, exported, False), aggregate(scores, key, graph)
-    )
-    assert torch.equal(exported.in_degree, graph.in_degree)
-    assert exported.num_edges == graph.num_edges

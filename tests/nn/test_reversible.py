@@ -87,19 +87,6 @@ def test_random_numbers_and_running_averages_are_those_of_a_pass_that_keeps_its_
         torch.testing.assert_close(ours, theirs)
 
 
-def test_parameters_that_are_not_trained_get_no_gradient(graph):
-    stack = stack_of()
-    wanted = results(stack, graph, forward=by_loop)
-    stack.layers[2].requires_grad_(False)
-    found = results(stack, graph)
-    names = [name for name, _ in stack.named_parameters()]
-    for name, ours, theirs in zip(names, found[2:], wanted[2:], strict=True):
-        if name.startswith("blocks.2.layer."):
-            assert ours is None
-        else:
-            torch.testing.assert_close(ours, theirs)
-
-
 def kept(stack, graph):
     """Bytes that the forward pass has autograd keep, without parameters."""
     sizes = {}
@@ -122,15 +109,6 @@ def test_what_is_kept_for_the_backward_pass_does_not_grow_with_depth(graph):
     assert shallow == deep > 0
     plain = (kept(stack_of(0, num_layers=layers), graph) for layers in (4, 32))
     assert next(plain) < next(plain)
-
-
-@pytest.mark.parametrize("num_layers", [100, pytest.param(1000, marks=pytest.mark.slow)])
-def test_float32_is_computed_again_to_many_digits_at_hundreds_of_layers(graph, caplog, num_layers):
-    options = {"layer": GCN, "norm": [LayerNorm], "num_layers": num_layers}
-    exact = results(stack_of(**options), graph)
-    found = results(stack_of(dtype=torch.float32, **options), graph, X.float())
-    assert distance([value.double() for value in found], exact) < 1e-3
-    assert not caplog.records
 
 
 def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):

@@ -1,11 +1,11 @@
-import copy
 from functools import partial
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Skip
@@ -24,14 +24,6 @@ def test_a_stack_with_encoder_and_decoder_is_its_parts_in_order(graph):
     )
     h2 = h1 + stack.norms[1][0](stack.layers[1](h1, graph), graph)
     torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
-
-
-def test_a_bare_stack_is_its_layers_with_activations_between_and_nothing_after(graph):
-    stack = DeepGNN(
-        6, 3, partial(GATv2, bias=False), 2, 4, [LayerNorm], encoder="none", decoder="none"
-    )
-    h1 = torch.relu(stack.norms[0][0](stack.layers[0](X, graph), graph))
-    torch.testing.assert_close(stack(X, graph), stack.layers[1](h1, graph))
 
 
 def test_without_a_decoder_the_heads_of_the_last_layer_are_averaged(graph):
@@ -178,26 +170,6 @@ PRUNED = {
 }
 
 
-class Messages(Skip):
-    """Adds the sum of the neighbours' states."""
-
-    takes_blocks = False
-
-    def forward(self, update, states, graph):
-        return update + aggregate(states[-1].new_ones(graph.num_edges), states[-1], graph)
-
-
-def test_a_skip_that_passes_messages_gets_the_whole_graph(graph):
-    stack = DeepGNN(6, 3, GCN, 3, 4, skip=Messages)
-    torch.testing.assert_close(stack(X, graph, 2), stack(X, graph)[:2])
-
-
-def test_copies_have_lists_of_their_own_blocks():
-    twin = copy.deepcopy(DeepGNN(6, 3, GCN, 3, 4, skip=Residual))
-    assert all(layer is block.layer for layer, block in zip(twin.layers, twin.blocks, strict=True))
-    assert len(list(twin.parameters())) == len(twin.state_dict())
-
-
 @pytest.mark.parametrize("kind", PRUNED)
 @pytest.mark.parametrize("read", [1, 5])
 def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
@@ -221,11 +193,6 @@ def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
         assert rows[0][0] < 9
 
 
-def test_a_norm_that_looks_at_other_nodes_keeps_all_of_them(chain):
-    stack = DeepGNN(6, 3, GCN, 2, 4, [PairNorm])
-    torch.testing.assert_close(stack(X, chain, 2), stack(X, chain)[:2])
-
-
 @pytest.mark.parametrize(
     ("shape", "message"),
     [((8, 6), "8 nodes.*9"), ((10, 6), "10 nodes.*9"), ((9, 5), "5.*in_channels=6")],
@@ -235,6 +202,12 @@ def test_features_of_another_number_of_nodes_or_width_are_refused(graph, shape, 
         DeepGNN(6, 3, GCN)(torch.randn(shape), graph)
 
 
-def test_an_edge_index_does_where_a_graph_does(graph):
+def test_an_edge_index_or_a_data_does_where_a_graph_does(graph):
     stack = DeepGNN(6, 3, num_layers=3, hidden_channels=4)
     assert torch.equal(stack(X, graph.edge_index.flip(1)), stack(X, graph))
+    weight, batch = torch.rand(graph.num_edges), torch.arange(9) // 5
+    data = Data(x=X, edge_index=graph.edge_index, edge_weight=weight, batch=batch)
+    several = Graph(graph.edge_index, 9, batch, edge_weight=weight)
+    assert torch.equal(stack(data, pool="mean"), stack(X, several, pool="mean"))
+    with pytest.raises(ValueError, match="a graph or edge_index, or a Data"):
+        stack(X)

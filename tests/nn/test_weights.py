@@ -132,21 +132,6 @@ def test_evaluation_follows_weights_that_have_moved_and_changes_nothing_otherwis
 
 
 @every_norm
-def test_a_training_with_evaluations_is_the_one_without(kind, graph):
-    plain = make(kind)
-    twin = copy.deepcopy(plain)
-    optimizers = train(plain, graph, 1), train(twin, graph, 1)
-    for _ in range(4):
-        twin.eval()(X, graph)
-        twin.train()
-        train(plain, graph, 1, optimizers[0])
-        train(twin, graph, 1, optimizers[1])
-    assert all(
-        torch.equal(twin.state_dict()[name], value) for name, value in plain.named_parameters()
-    )
-
-
-@every_norm
 def test_a_resumed_training_is_the_uninterrupted_one(kind, graph):
     whole = make(kind, skip=Residual)
     optimizer = train(whole, graph)
@@ -158,17 +143,3 @@ def test_a_resumed_training_is_the_uninterrupted_one(kind, graph):
     train(resumed, graph, 4, second)
     for name, value in whole.state_dict().items():
         assert torch.equal(resumed.state_dict()[name], value), name
-
-
-@every_norm
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda stack: pickle.loads(pickle.dumps(stack))])
-def test_copies_and_pickles_are_the_stack_and_train_apart_from_it(kind, again, graph):
-    stack = make(kind)
-    train(stack, graph)
-    twin = again(stack)
-    assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))
-    before = copy.deepcopy(stack.state_dict())
-    train(twin.train(), graph)
-    assert all(torch.equal(before[name], value) for name, value in stack.state_dict().items())
-    train(stack.train(), graph)
-    assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))

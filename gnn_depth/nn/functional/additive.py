@@ -21,10 +21,8 @@ from torch.autograd import Function
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import differentiable
+from gnn_depth.nn.functional.segments import chunks
 from gnn_depth.nn.native import kernels
-
-#: Numbers in a temporary edges x heads x channels tensor: it must fit into a core's cache.
-CHUNK = 2**18
 
 
 class _Additive(Function):
@@ -36,7 +34,11 @@ class _Additive(Function):
         ctx.save_for_backward(x_dst_NHC, x_src_SHC, att_HC)
         if kernels.serve(graph, x_dst_NHC, x_src_SHC, att_HC):
             return kernels.additive_scores(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
-        return _scores(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
+        scores = []
+        for target, source, _ in chunks(graph, att_HC):
+            pairs = _pairs(x_dst_NHC, x_src_SHC, target, source)
+            scores.append((F.leaky_relu(pairs, slope) * att_HC).sum(-1))
+        return torch.cat(scores)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -49,39 +51,19 @@ class _Additive(Function):
         return into_NHC * att_HC, out_SHC * att_HC, grad_att, None, None
 
 
-def _scores(
-    x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float
-) -> Tensor:
-    """The scores of the edges from source to target, shape (edges, heads)."""
-    size = _chunk(att)
-    scores = []
-    for ends, starts in zip(torch.split(target, size), torch.split(source, size), strict=True):
-        pairs = _pairs(x_dst, x_src, ends, starts)
-        scores.append((F.leaky_relu(pairs, slope) * att).sum(-1))
-    return torch.cat(scores)
-
-
 def _slopes(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
     """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node, or out of it."""
     if not torch.is_grad_enabled() and kernels.serve(graph, grad_EH, x_NHC, other):
         return kernels.additive_slopes(grad_EH, x_NHC, other, graph, transposed, slope)
-    nodes, neighbours = graph.target, graph.source
-    if transposed:
-        nodes, neighbours = neighbours, nodes
-    size = _chunk(x_NHC)
-    chunks = zip(
-        torch.split(grad_EH, size),
-        torch.split(nodes, size),
-        torch.split(neighbours, size),
-        strict=True,
-    )
     dtype = torch.promote_types(x_NHC.dtype, grad_EH.dtype)
     total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=dtype)
-    for grad, node, neighbour in chunks:
+    for node, neighbour, edges in chunks(graph, x_NHC):
+        if transposed:
+            node, neighbour = neighbour, node
         pairs = _pairs(x_NHC, other, node, neighbour).to(dtype)
-        slopes = _through_leaky_relu(grad[..., None].to(pairs), pairs, slope)
+        slopes = _through_leaky_relu(grad_EH[edges, :, None].to(pairs), pairs, slope)
         # Not in place: a second derivative runs through here.
         total_NHC = total_NHC.index_add(0, node, slopes)
     return total_NHC
@@ -97,10 +79,6 @@ def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
     # Not by a comparison, whose booleans would dominate the cost.
     through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
     return through
-
-
-def _chunk(features: Tensor) -> int:
-    return max(1, CHUNK // features.shape[1:].numel())
 
 
 #: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)

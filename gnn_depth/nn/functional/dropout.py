@@ -60,12 +60,11 @@ def draw_mask(x: Tensor, p: float, training: bool) -> kernels.Mask:
 
 def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
     """:func:`dropout` of a tensor, for the values at some of its positions only."""
-    if not training or p == 0:
+    seed = draw_seed(values, p, training)
+    if seed is None:
         return values
     if p == 1:
         return values * 0
-    seed = draw_seed(values, p, training)
-    assert seed is not None
     is_kept = kept(positions, seed, p).to(values.dtype)
     return values * is_kept * (1 / (1 - p))
 

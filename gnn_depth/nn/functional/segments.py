@@ -2,6 +2,7 @@
 
 # N nodes, E edges, H heads
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from gnn_depth.nn.native import kernels
 
 # Sums over fewer numbers than a vector register holds are computed one number at a time.
 NARROW = 16
+#: Numbers of a tensor of edges x heads x channels that exist at a time.
+CHUNK = 2**18
 
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
@@ -71,6 +74,15 @@ def segment_softmax(
     .. math:: \alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}
     """
     return _softmax(scores, graph)
+
+
+def chunks(graph: Graph, features: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
+    """Targets, sources and numbers of some edges at a time: where edges x heads x channels have to
+    exist, they fit into a core's cache."""
+    size = max(1, CHUNK // max(1, features.shape[1:].numel()))
+    for first in range(0, max(1, graph.num_edges), size):
+        edges = slice(first, first + size)
+        yield graph.target[edges], graph.source[edges], edges
 
 
 class _Spread(Function):

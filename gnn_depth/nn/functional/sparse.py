@@ -5,7 +5,6 @@ The gradient of each is computed with the other, so both are differentiable to a
 
 # N nodes, E edges, H heads, C channels
 
-import warnings
 from typing import Any
 
 import torch
@@ -13,17 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import bag_sum, differentiable
+from gnn_depth.nn.functional.segments import chunks
 from gnn_depth.nn.native import kernels
-
-with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(
-        torch.zeros(1, dtype=torch.int), torch.zeros(0, dtype=torch.int), torch.zeros(0), (0, 0)
-    )
 
 
 class _SpMM(Function):
@@ -68,26 +61,15 @@ class _SDDMM(Function):
     def forward(ctx: Any, query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
         ctx.save_for_backward(query_NHC, key_NHC)
-        dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        # torch's product keeps at most one number for each pair of nodes, and knows no subclasses.
-        has_repeated = graph.num_edges > graph.num_nodes * graph.num_sources
-        if has_repeated or not torch_internals.is_ordinary(query_NHC):
-            return reference.sddmm(query_NHC, key_NHC, graph).to(dtype)
         if kernels.serve(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
-        wide = torch.promote_types(dtype, torch.float32)  # its product knows no narrower type
-        rows = graph.rows
-        queries, keys = query_NHC.to(wide).unbind(1), key_NHC.to(wide).unbind(1)
+        dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
+        wide = torch.promote_types(dtype, torch.float32)
         products = []
-        for query, key in zip(queries, keys, strict=True):
-            zeros = query.new_zeros(graph.num_edges)
-            pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, zeros, rows.shape)
-            # Write into the pattern itself: a new one would also copy its structure, which takes a
-            # third of the time.
-            factors = query.contiguous(), key.contiguous().t()
-            torch.sparse.sampled_addmm(pattern, *factors, beta=0.0, out=pattern)
-            products.append(pattern.values())
-        return torch.stack(products, 1).to(dtype)
+        for target, source, _ in chunks(graph, key_NHC):
+            query = query_NHC.index_select(0, target).to(wide)
+            products.append((query * key_NHC.index_select(0, source)).sum(-1))
+        return torch.cat(products).to(dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -22,8 +22,7 @@ class DefaultInit(Init):
 
     def draw(self, stack: DeepGNN) -> None:
         for layer in stack.layers:
-            assert isinstance(layer, Layer)
-            layer.reset_parameters()
+            layer.reset_parameters()  # type: ignore[operator]
         for linear in stack.linear_maps():
             linear.reset_parameters()
 

@@ -162,7 +162,6 @@ class SWAN(_AntisymmetricStep):
 
     takes_blocks = False  # P^T sends from targets to sources
 
-    @in_range
     def __init__(
         self,
         in_channels: int,

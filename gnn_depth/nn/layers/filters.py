@@ -12,7 +12,7 @@ from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import Inputs, Layer, Outputs
-from gnn_depth.ranges import Range, in_range
+from gnn_depth.ranges import Range
 from gnn_depth.registry import register
 
 #: More terms than these change no digit: a term is at most |W - W^T|^k / (2^k k!).
@@ -145,7 +145,6 @@ class Unitary(Layer):
 
     takes_edge_weights = True
 
-    @in_range
     def __init__(
         self, in_channels: int, out_channels: int, terms: Terms = 12, bias: bool = True
     ) -> None:

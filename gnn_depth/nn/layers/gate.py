@@ -8,7 +8,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, at_target, edge_additive, segment_softmax, targets
 from gnn_depth.nn.linear import Linear, make_bias, weights_of
 from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
-from gnn_depth.ranges import Count, in_range
+from gnn_depth.ranges import Count
 from gnn_depth.registry import register
 
 
@@ -35,7 +35,6 @@ class GATE(Layer):
     takes_sparse = True
     takes_blocks = True
 
-    @in_range
     def __init__(
         self, in_channels: int, out_channels: int, heads: Count = 1, bias: bool = True
     ) -> None:

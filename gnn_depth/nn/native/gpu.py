@@ -1,4 +1,4 @@
-"""The calls of the kernels for NVIDIA GPUs: each function is called as that of its name in
+"""The calls of the kernels for NVIDIA GPUs: each function is called as the kernel of its name in
 ``kernels.py``, which checks the shapes.
 
 A forward function returns the output and what the backward function of this module needs.
@@ -103,7 +103,7 @@ def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) 
     return y
 
 
-def max_edges(values_EH: Tensor, graph: Graph) -> Tensor:
+def largest(values_EH: Tensor, graph: Graph) -> Tensor:
     return sum_edges(values_EH, graph, False, maximum=True)
 
 
@@ -127,7 +127,7 @@ def dot_rows(query_NHC: Tensor, key_SHC: Tensor, graph: Graph) -> Tensor:
     return products
 
 
-def softmax_forward(scores_EH: Tensor, graph: Graph) -> Tensor:
+def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
     lists = _lists(graph)
     heads = scores_EH.shape[1]
     alpha = _new(scores_EH, *scores_EH.shape)
@@ -280,7 +280,7 @@ class _Attention:
             self.of_factor = of_factor
 
 
-def attend_forward(*given: Any) -> tuple[Tensor, ...]:
+def attend(*given: Any) -> tuple[Tensor, ...]:
     return _given(*given).forward()
 
 
@@ -294,7 +294,7 @@ def _given(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> _At
     return _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH)
 
 
-def attend_linear_forward(*given: Any) -> tuple[Tensor, ...]:
+def attend_linear(*given: Any) -> tuple[Tensor, ...]:
     return _linear(*given).forward()
 
 
@@ -319,7 +319,7 @@ def _linear(
     return _Attention(LINEAR, graph, dropout, x_SHC, slope=slope, **vectors)
 
 
-def attend_additive_forward(*given: Any) -> tuple[Tensor, ...]:
+def attend_additive(*given: Any) -> tuple[Tensor, ...]:
     return _additive(*given).forward()
 
 
@@ -345,9 +345,7 @@ def _additive(
     return _Attention(ADDITIVE, graph, dropout, z_SHC, slope=slope, **vectors)
 
 
-def sizes_forward(
-    x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float
-) -> tuple[Tensor, ...]:
+def sizes(x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tensor, ...]:
     lists = _lists(graph)
     of_z = _squares_of(z_SHC)
     of_x = of_z
@@ -393,7 +391,7 @@ def sizes_backward(
     return x_NHC * (grad_NH / size)[..., None], grad_z
 
 
-def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
+def drop(x: Tensor, dropout: Mask) -> Tensor:
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     count = x.numel()
     given = dropout.seed, dropout.threshold, x, y, count

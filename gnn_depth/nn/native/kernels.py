@@ -62,11 +62,10 @@ class _Path:
         """The key, if kernels are wanted; the first call loads them."""
         if not self.wanted:
             return None
-        if not self.is_decided:
-            with self.lock:
-                if not self.is_decided:
-                    self._decide()
-                    self.is_decided = True  # a failed attempt is not repeated at every call
+        with self.lock:
+            if not self.is_decided:
+                self._decide()
+                self.is_decided = True  # a failed attempt is not repeated at every call
         return self.key
 
     def _decide(self) -> None:
@@ -252,6 +251,8 @@ def lists_of(graph: Graph) -> GraphLists:
 
 # ---- The kernels --------------------------------------------------------------------------------
 
+KERNELS: list["Kernel"] = []
+
 
 class Kernel:
     """A C function, by the names of what it takes and gives.
@@ -261,33 +262,22 @@ class Kernel:
     sources if ``transposed``; a letter is the size of an axis.
 
     Args:
-        name: Of the function for GPUs, if there is one.
+        name: Of the C function, without the type of its numbers, and of that for GPUs.
         takes: What a call takes, in order.
-        c_name: Of the C function, without the type of its numbers.
         passes: What the C function takes, in order. Tensors that are not given are made: it writes
             all of them. ``of_x_NHC`` is the gradient of ``x_NHC``, and is not computed if that is
             None.
         gives: What a call returns.
-        types: Suffixes of the types that there is a function for.
     """
 
-    def __init__(
-        self,
-        name: str,
-        takes: str,
-        c_name: str,
-        passes: str,
-        gives: str,
-        types: tuple[str, ...] = ("float", "double"),
-    ) -> None:
+    def __init__(self, name: str, takes: str, passes: str, gives: str) -> None:
+        KERNELS.append(self)
         self.name = name
         self.takes = takes.split()
         self.axes_of = {each: _axes(each) for each in (*self.takes, *passes.split())}
         self.checked = [each for each in self.takes if self.axes_of[each]]
-        self.c_name = c_name
         self.passes = passes.split()
         self.gives = gives.split()
-        self.types = types
         self.functions: dict[torch.dtype, Any] = {}
 
     def load(self, libraries: list[ctypes.CDLL]) -> None:
@@ -295,10 +285,10 @@ class Kernel:
         # Without them ctypes would pass every number as an int of 32 bits.
         argument_types = [C_TYPES.get(name, ctypes.c_void_p) for name in self.passes]
         for dtype, suffix in TYPES.items():
-            if suffix not in self.types:
+            symbol = f"{self.name}_{suffix}"
+            library = next((each for each in libraries if hasattr(each, symbol)), None)
+            if library is None:  # a block has no function for doubles
                 continue
-            symbol = f"{self.c_name}_{suffix}"
-            library = next(each for each in libraries if hasattr(each, symbol))
             function = getattr(library, symbol)
             function.argtypes, function.restype = argument_types, None
             self.functions[dtype] = function
@@ -402,29 +392,21 @@ def _axes(name: str) -> str:
 sum_rows = Kernel(
     "sum_rows",
     "weights_EH x_SHC graph transposed",
-    "sum_rows",
     "edges weights_EH x_SHC y_NHC H C",
     "y_NHC",
 )
 #: Sum of the values of each node's edges.
-sum_edges = Kernel(
-    "sum_edges", "values_EH graph transposed", "sum_edges", "edges values_EH y_NH H", "y_NH"
-)
+sum_edges = Kernel("sum_edges", "values_EH graph transposed", "edges values_EH y_NH H", "y_NH")
 #: The dot product of both ends of each edge.
-dot_rows = Kernel(
-    "dot_rows", "query_NHC key_SHC graph", "dot_rows", "edges query_NHC key_SHC s_EH H C", "s_EH"
-)
+dot_rows = Kernel("dot_rows", "query_NHC key_SHC graph", "edges query_NHC key_SHC s_EH H C", "s_EH")
 #: The maximum over the edges into each node, -inf where there are none.
-max_edges = Kernel("max_edges", "values_EH graph", "largest", "edges values_EH y_NH H", "y_NH")
+max_edges = Kernel("largest", "values_EH graph", "edges values_EH y_NH H", "y_NH")
 #: Softmax over the edges into each node.
-softmax_forward = Kernel(
-    "softmax_forward", "scores_EH graph", "softmax", "graph scores_EH alpha_EH H", "alpha_EH"
-)
+softmax_forward = Kernel("softmax", "scores_EH graph", "graph scores_EH alpha_EH H", "alpha_EH")
 #: The symmetric Jacobian of a softmax, times a gradient or tangent.
 softmax_backward = Kernel(
     "softmax_backward",
     "alpha_EH grad_EH graph",
-    "softmax_backward",
     "graph alpha_EH grad_EH out_EH H",
     "out_EH",
 )
@@ -432,7 +414,6 @@ softmax_backward = Kernel(
 additive_scores = Kernel(
     "additive_scores",
     "x_NHC z_SHC att_HC graph slope",
-    "additive_scores",
     "edges x_NHC z_SHC att_HC slope s_EH H C",
     "s_EH",
 )
@@ -440,7 +421,6 @@ additive_scores = Kernel(
 additive_slopes = Kernel(
     "additive_slopes",
     "grad_EH own_NHC other_SHC graph transposed slope",
-    "additive_slopes",
     "edges grad_EH own_NHC other_SHC slope sums_NHC H C",
     "sums_NHC",
 )
@@ -450,24 +430,21 @@ additive_slopes = Kernel(
 
 #: Sums of the sources weighted by the softmax of scores.
 attend_forward = Kernel(
-    "attend_forward",
-    "scores_EH x_SHC graph dropout",
     "attend",
+    "scores_EH x_SHC graph dropout",
     "graph scores_EH x_SHC dropout alpha_EH y_NHC H C",
     "y_NHC alpha_EH",
 )
 attend_backward = Kernel(
     "attend_backward",
     "grad_NHC scores_EH x_SHC graph dropout alpha",
-    "attend_backward",
     "graph grad_NHC x_SHC alpha dropout of_scores_EH of_x_SHC H C",
     "of_scores_EH of_x_SHC",
 )
 #: Attention with linear scores; both parts of the scores are kept too.
 attend_linear_forward = Kernel(
-    "attend_linear_forward",
-    "x_SHC dst_HC src_HC factor_NH graph slope dropout",
     "attend_linear",
+    "x_SHC dst_HC src_HC factor_NH graph slope dropout",
     "graph x_SHC dst_HC src_HC factor_NH slope dropout by_dst_NH by_src_SH alpha_EH y_NHC H C",
     "y_NHC by_dst_NH by_src_SH alpha_EH",
 )
@@ -476,23 +453,20 @@ attend_linear_forward = Kernel(
 attend_linear_backward = Kernel(
     "attend_linear_backward",
     "grad_NHC x_SHC dst_HC src_HC factor_NH graph slope dropout by_dst by_src alpha",
-    "attend_linear_backward",
     "graph grad_NHC x_SHC dst_HC src_HC factor_NH slope dropout by_dst by_src alpha "
     "room_EH room_NH room_P2HC of_x_SHC of_vectors_2HC of_factor_NH H C",
     "of_x_SHC of_vectors_2HC of_factor_NH",
 )
 #: Attention with additive scores.
 attend_additive_forward = Kernel(
-    "attend_additive_forward",
-    "x_NHC z_SHC att_HC factor_NH graph slope dropout",
     "attend_additive",
+    "x_NHC z_SHC att_HC factor_NH graph slope dropout",
     "graph x_NHC z_SHC att_HC factor_NH slope dropout alpha_EH y_NHC H C",
     "y_NHC alpha_EH",
 )
 attend_additive_backward = Kernel(
     "attend_additive_backward",
     "grad_NHC x_NHC z_SHC att_HC factor_NH graph slope dropout alpha",
-    "attend_additive_backward",
     "graph grad_NHC x_NHC z_SHC att_HC factor_NH slope dropout alpha room_EH more_EH room_PHC "
     "of_x_NHC of_z_SHC of_att_HC of_factor_NH symmetric H C",
     "of_x_NHC of_z_SHC of_att_HC of_factor_NH",
@@ -500,47 +474,33 @@ attend_additive_backward = Kernel(
 #: The size of each node and its largest neighbour together; kept are it again, the squares of the
 #: sources and the largest of them.
 sizes_forward = Kernel(
-    "sizes_forward",
-    "x_NHC z_SHC graph tiny",
     "sizes",
+    "x_NHC z_SHC graph tiny",
     "graph x_NHC z_SHC tiny squares_x_NH squares_z_SH most_NH size_NH H C",
     "size_NH size_NH squares_z_SH most_NH",
 )
 sizes_backward = Kernel(
     "sizes_backward",
     "grad_NH x_NHC z_SHC graph tiny size squares most",
-    "sizes_backward",
     "graph grad_NH x_NHC z_SHC squares most size room_NH more_NH of_x_NHC of_z_SHC H C",
     "of_x_NHC of_z_SHC",
 )
 _block = Kernel(
-    "",
-    "x_NI weight_IO bias_O weights_E graph relu residual signs",
     "block",
+    "x_NI weight_IO bias_O weights_E graph relu residual signs",
     "graph weights_E x_NI weight_IO bias_O relu residual signs y_NO I O",
     "y_NO",
-    ("float",),
 )
 _block_backward = Kernel(
-    "",
-    "grad_NO x_NI weight_OI weights_E graph residual signs on_nodes of_groups of_both",
     "block_backward",
+    "grad_NO x_NI weight_OI weights_E graph residual signs on_nodes of_groups of_both",
     "graph weights_E grad_NO x_NI weight_OI signs residual on_nodes of_groups of_x_NI of_both I O",
     "of_x_NI",
-    ("float",),
 )
 # These three treat every number by itself, so that any shape will do.
-_elu = Kernel("", "x_M", "elu", "x_M y_M M", "y_M")
-_elu_backward = Kernel("", "grad_M y_M", "elu_backward", "grad_M y_M of_x_M M", "of_x_M")
-_drop = Kernel("", "x_M dropout", "drop", "dropout x_M y_M M", "y_M")
-
-KERNELS = (
-    *(sum_rows, sum_edges, dot_rows, max_edges, softmax_forward, softmax_backward),
-    *(additive_scores, additive_slopes, attend_forward, attend_backward),
-    *(attend_linear_forward, attend_linear_backward),
-    *(attend_additive_forward, attend_additive_backward, sizes_forward, sizes_backward),
-    *(_block, _block_backward, _elu, _elu_backward, _drop),
-)
+_elu = Kernel("elu", "x_M", "x_M y_M M", "y_M")
+_elu_backward = Kernel("elu_backward", "grad_M y_M", "grad_M y_M of_x_M M", "of_x_M")
+_drop = Kernel("drop", "x_M dropout", "dropout x_M y_M M", "y_M")
 
 
 def block_forward(
@@ -605,8 +565,5 @@ def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
 
 def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
     """Dropout of a tensor, by the hash of each position."""
-    if is_on_gpu(x):
-        y: Tensor = _gpu_module().drop_by_hash(x, dropout)
-        return y
     dropped: Tensor = _drop(x.flatten(), dropout).view(x.shape)
     return dropped

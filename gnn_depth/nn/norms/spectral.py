@@ -87,7 +87,6 @@ class SpectralNorm(LimitedNorm):
                 "each graph, and an exported program would keep that of one graph. "
                 "Use whole_layer false."
             )
-        self.layer_bound = 1.0
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
         # A tensor, so that nothing is compiled anew when it changes.
@@ -103,8 +102,7 @@ class SpectralNorm(LimitedNorm):
 
     def set_bound(self, bound: float) -> None:
         # A bound of 0 is that of a graph without nodes, on which nothing can grow.
-        if self.whole_layer and bound not in (0.0, self.layer_bound):
-            self.layer_bound = bound
+        if self.whole_layer and bound != 0.0:
             with torch.inference_mode(False):
                 self.share = torch.full_like(self.share, 1 / bound)
 
@@ -130,7 +128,7 @@ class SpectralNorm(LimitedNorm):
             moved = (~certified(stacked, u, v, limit, tolerance)).nonzero()[:, 0]
             if not len(moved):
                 return
-            u[moved], v[moved] = iterated(stacked[moved], u[moved], ITERATIONS)
+            u[moved], v[moved] = iterated(stacked[moved], u[moved])
             failed = moved[~certified(stacked[moved], u[moved], v[moved], limit, tolerance)]
             if len(failed):
                 left, right = largest_vectors(stacked[failed])
@@ -168,7 +166,6 @@ def certified(
 def iterated(
     weights: Float[Tensor, "matrices outputs inputs"],
     u: Float[Tensor, "matrices outputs"],
-    iterations: int,
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
     r"""Rounds of :math:`v = W^\top u / \|W^\top u\|, \; u = W v / \|W v\|`.
 
@@ -176,7 +173,7 @@ def iterated(
     type can hold.
     """
     weights = weights / weights.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         v = _unit(_product(weights.mT, u))
         u = _unit(_product(weights, v))
     return u, v

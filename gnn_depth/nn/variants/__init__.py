@@ -1,1 +1,1 @@
-"""Other ways to run the blocks of a stack: compiled, with activation checkpointing, reversible."""
+"""Other ways to run the blocks of a stack: with activation checkpointing, reversible, exported."""

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from gnn_depth.nn import native
-from gnn_depth.nn.native import kernels
 from tests.nn.functional.cases import CASES, OF_GRAPHS, distance
 from tests.nn.functional.graphs import GRAPHS
 
@@ -64,19 +63,6 @@ def test_float32_is_float64_to_its_own_rounding(name):
     assert narrow_out.dtype == torch.float32
     assert distance([narrow_out], [wide_out]) <= 1e-5
     assert distance(gradient_of(narrow_out, narrow), gradient_of(wide_out, wide)) <= 1e-5
-
-
-@pytest.mark.parametrize(("chunk", "kind"), [(1, "block"), (17, "directed")])
-def test_additive_scores_are_the_same_in_many_chunks_as_in_one(chunk, kind, monkeypatch):
-    case, graph = CASES["edge_additive"], GRAPHS[kind]()
-    inputs = case.inputs(graph, 3)
-    monkeypatch.setattr(kernels, "serve", lambda *_: False)
-    whole = case.ours(*inputs, graph)
-    whole_gradient = gradient_of(whole, inputs)
-    monkeypatch.setattr("gnn_depth.nn.functional.additive.CHUNK", chunk)
-    parts = case.ours(*inputs, graph)
-    assert torch.equal(parts, whole)
-    assert distance(gradient_of(parts, inputs), whole_gradient) <= 1e-14
 
 
 @pytest.mark.parametrize("kind", ["directed", "symmetric"])

@@ -34,19 +34,6 @@ def test_lower_precisions_come_back_in_their_own_type(graph, dtype):
         assert gradient.dtype == dtype
 
 
-@pytest.mark.parametrize("learned", [True, False])
-def test_aggregation_keeps_the_features_only_for_weights_that_are_learned(graph, learned):
-    kept = []
-    x = torch.randn(9, 2, 3, requires_grad=True)
-    weights = torch.rand(graph.num_edges, 2, requires_grad=learned)
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: kept.append(tensor.data_ptr()) or tensor, lambda t: t
-    ):
-        aggregate(weights, x, graph)
-    assert (x.data_ptr() in kept) == learned
-    assert weights.data_ptr() in kept
-
-
 def test_softmax_sums_to_one_over_every_neighbourhood_even_at_huge_scores(graph):
     scores = torch.randn(graph.num_edges, 3) * 1e4
     total = segment_sum(segment_softmax(scores, graph), graph)

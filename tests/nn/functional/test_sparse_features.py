@@ -9,7 +9,6 @@ from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
 from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, sparse_form
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Layer
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
@@ -67,35 +66,12 @@ def test_it_is_made_anew_when_others_than_torch_change_the_features(large, chang
     assert torch.equal(sparse_features(large).dense(), large)
 
 
-def test_what_was_made_in_inference_mode_can_be_trained_with(large):
-    linear = Linear(256, 3)
-    with torch.inference_mode():
-        linear(sparse_features(large))
-        assert isinstance(sparse_features(large.clone()), SparseFeatures)
-    sparse = sparse_features(large)
-    linear(sparse.dropout(0.5)).sum().backward()
-    assert not sparse.values.is_inference()
-    assert linear.weight.grad.isfinite().all()
-
-
 def test_features_that_require_a_gradient_stay_dense_and_get_it(large):
     x = large.requires_grad_()
     assert sparse_features(x) is x
     linear = Linear(256, 3)
     linear(sparse_features(x)).sum().backward()
     torch.testing.assert_close(x.grad, linear.weight.sum(0).expand(256, -1))
-
-
-def test_features_under_torch_func_stay_dense_and_are_differentiated(large):
-    linear = Linear(256, 3)
-    sparse_features(large)  # known already
-
-    def total(x):
-        assert sparse_features(x) is x
-        return linear(sparse_features(x)).sum()
-
-    expected = linear.weight.sum(0).expand(256, -1).detach()
-    torch.testing.assert_close(torch.func.grad(total)(large), expected)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4, 0.6, 1.0])
@@ -146,24 +122,3 @@ def test_a_stack_gives_the_same_logits_and_gradients_with_sparse_features_as_wit
     monkeypatch.setattr(MODULE, "SMALLEST", float("inf"))
     assert distance(sparse, logits_and_gradients(stack, x, graph)) <= 1e-12
     assert not seen
-
-
-class Plugin(Layer):
-    """Says nothing of sparse features."""
-
-    def __init__(self, in_channels, out_channels):
-        super().__init__(in_channels, out_channels)
-        self.lin = torch.nn.Linear(in_channels, out_channels)
-
-    def reset_parameters(self):
-        self.lin.reset_parameters()
-
-    def forward(self, x, graph):
-        assert isinstance(x, torch.Tensor)
-        return self.lin(x)
-
-
-def test_a_layer_that_does_not_say_that_it_takes_sparse_features_gets_a_tensor(graph, monkeypatch):
-    monkeypatch.setattr(MODULE, "SMALLEST", 1)
-    stack = DeepGNN(200, 3, Plugin, 2, 4, encoder="none")
-    assert stack(words(9, 200), graph).shape == (9, 3)

@@ -93,20 +93,3 @@ def test_what_has_no_critical_weights_is_refused(activation, edges, message):
     stack = DeepGNN(8, 3, GCN, 4, 8, activation=activation, init="critical")
     with pytest.raises(ValueError, match=message):
         stack(torch.randn(graph.num_nodes, 8), graph)
-
-
-def test_a_shared_layer_is_scaled_once():
-    stack = DeepGNN(8, 3, GCN, 5, 400, activation="tanh", init="critical", share_layers=True)
-    graph = circle()
-    stack(torch.randn(NODES, 8), graph)
-    variance = critical_variance(torch.tanh, second_eigenvalue(_propagation(graph)))
-    found = float(stack.layers[0].lin.weight.detach().var()) * 400
-    assert found == pytest.approx(variance, rel=0.02)
-
-
-def test_of_an_activation_that_grows_again_the_smallest_weights_are_taken():
-    # Chi rises above its limits of small and of large states, and falls again.
-    variance = critical_variance(torch.nn.functional.selu, 0.96)
-    assert variance is not None
-    assert critical_variance(torch.nn.functional.selu, 0.9) is None
-    assert critical_variance(torch.tanh, 0.96) > 1

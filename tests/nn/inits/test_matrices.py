@@ -7,9 +7,7 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import IdentityInit, Kaiming, Orthogonal, Xavier
-from gnn_depth.nn.inits.matrices import MatrixRole, mirror_
-from gnn_depth.nn.layers import GAT, GCN, GIN, GATv2, Transformer
-from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.layers import GAT, GCN, GIN, GATv2
 
 INITS = {
     "xavier": Xavier(),
@@ -22,7 +20,6 @@ INITS = {
     "looks-linear identity": IdentityInit(looks_linear=True),
 }
 MIRRORED = ["looks-linear orthogonal", "looks-linear xavier"]
-ATTENTION_IS_DRAWN = ["xavier", "kaiming"]
 BARE = {"encoder": "none", "decoder": "none"}
 gat_of_two_heads = partial(GAT, heads=2)
 
@@ -40,24 +37,6 @@ def drawn(init, layer=gat_of_two_heads, num_layers=4, hidden_channels=6, **optio
 def assert_orthonormal(rows, gain=1.0):
     eye = torch.eye(len(rows))
     torch.testing.assert_close(rows @ rows.t(), gain**2 * eye, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("init", INITS)
-def test_everything_is_drawn_anew_and_biases_are_zero(init):
-    stack = drawn(init, skip=Residual)
-    for name, parameter in stack.named_parameters():
-        assert not (parameter == 3).any()
-        assert not name.endswith("bias") or (parameter == 0).all()
-    for layer in stack.layers:
-        for attention in layer.weight_chain().attention:
-            wanted = attention != 0 if init in ATTENTION_IS_DRAWN else attention == 0
-            assert wanted.all()
-
-
-def test_attention_of_mirrored_matrices_is_drawn_where_the_user_says_so():
-    stack = DeepGNN(10, 4, GAT, 3, 6)
-    Xavier(attention="drawn", looks_linear=True)(stack)
-    assert (stack.layers[1].att_src != 0).all()
 
 
 @pytest.mark.parametrize("heads", [1, 8])
@@ -101,30 +80,6 @@ def test_the_gain_of_xavier_is_a_factor_on_every_matrix(distribution):
         torch.testing.assert_close(more.weight, 3 * once.weight)
 
 
-@pytest.mark.parametrize("layer", [GATv2, GIN, Transformer])
-def test_each_matrix_is_drawn_once(layer):
-    drawn = []
-
-    class Recording(Xavier):
-        def draw_matrix(self, weight, role):
-            drawn.append(id(weight))
-
-    stack = DeepGNN(10, 4, layer, 3, 6, skip=Residual)
-    Recording()(stack)
-    wanted = {id(linear.weight) for linear in stack.linear_maps()}
-    for each in stack.layers:
-        chain = each.weight_chain()
-        wanted |= {id(weight) for weight in (*chain.incoming, *chain.outgoing)}
-    assert sorted(drawn) == sorted(wanted)
-
-
-def test_an_init_that_overrides_the_call_is_refused():
-    with pytest.raises(TypeError, match="Late.*draw"):
-
-        class Late(Xavier):
-            def __call__(self, stack): ...
-
-
 @pytest.mark.parametrize("gain", [1.0, 0.5])
 def test_orthogonal_matrices_have_orthonormal_rows_or_columns(gain):
     stack = DeepGNN(10, 4, gat_of_two_heads, 3, 6)
@@ -162,28 +117,6 @@ def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options,
     both = stack(x - 2 * y, graph)
     assert both.abs().max() > 1e-3
     torch.testing.assert_close(both, stack(x, graph) - 2 * stack(y, graph), rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("jump", ["max", "cat"])
-@pytest.mark.parametrize("init", [*MIRRORED, "looks-linear identity"])
-def test_mirrored_matrices_need_a_decoder_that_reads_one_state(init, jump):
-    name = init.removeprefix("looks-linear ")
-    words = f"init '{name}' with looks_linear .* use jump last, not {jump}"
-    with pytest.raises(ValueError, match=words):
-        drawn(init, jump=jump)
-
-
-@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (6, 4)])
-def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
-    role = MatrixRole(hidden=True, activated=True, reads_activated=True)
-    weight, halves = torch.empty(shape), []
-    mirror_(weight, lambda empty: halves.append(empty.normal_()) or empty, role)
-    (half,) = halves
-    assert half.shape == (-(-shape[0] // 2), -(-shape[1] // 2))
-    for i in range(shape[0]):
-        for j in range(shape[1]):
-            sign = (-1) ** (i // half.shape[0] + j // half.shape[1])
-            assert weight[i, j] == sign * half[i % half.shape[0], j % half.shape[1]]
 
 
 def test_hidden_matrices_are_identities_mirrored_or_not_and_those_at_the_ends_are_drawn():

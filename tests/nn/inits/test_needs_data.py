@@ -5,13 +5,10 @@ import itertools
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import gnn_depth
-from gnn_depth.data import GraphSource
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.parts import Init
-from gnn_depth.training import NodeClassifier
 from tests.nn.inits.conftest import NODES
 
 
@@ -60,26 +57,3 @@ def test_loaded_parameters_and_copies_are_not_calibrated_again(data):
     second(other)  # drawn again
     other(2 * x, graph)
     assert len(second.calls) == 1
-
-
-def test_training_probing_and_a_stack_alone_start_from_the_same_parameters(
-    data, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    x, graph = data
-    y = torch.arange(NODES) % 3
-    source = GraphSource(Data(x=x, edge_index=graph.edge_index, y=y))
-    stack = {"num_layers": 3, "hidden_channels": 8, "init": "critical", "activation": "tanh"}
-    options = {**stack, "optimizer": {"name": "SGD", "lr": 0.0}}
-    run = gnn_depth.fit(options, source, max_epochs=1, seed=4, progress=False)
-    trained = run.model.stack.state_dict()
-    torch.manual_seed(4)
-    alone = DeepGNN(9, 3, **stack)
-    alone(source.batch.x, source.batch.graph)
-    for name, value in alone.state_dict().items():
-        torch.testing.assert_close(trained[name], value)
-    torch.manual_seed(4)
-    model = NodeClassifier(9, 3, **options)
-    gnn_depth.probe(model, source.batch)
-    for name, value in alone.state_dict().items():
-        torch.testing.assert_close(model.stack.state_dict()[name], value)

@@ -18,7 +18,6 @@ from torch_geometric.nn import (
 )
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 
 LIN_EDGE = {"lin_edge.weight": "lin_edge.weight"}
@@ -179,26 +178,3 @@ def test_outputs_and_all_gradients_agree(pair, graph):
     for name, parameter in mine.items():
         wanted = part_of(gradients, names[name]).view_as(parameter)
         torch.testing.assert_close(parameter.grad, wanted, rtol=1e-11, atol=1e-11, msg=name)
-
-
-def test_rounds_that_share_a_layer_are_the_recurrent_gated_network(graph):
-    ours, theirs = (
-        DeepGNN(5, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none"),
-        GatedGraphConv(6, 3),
-    )
-    shared = DeepGNN(
-        6, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none", share_layers=True
-    )
-    with torch.no_grad():
-        for position, layer in enumerate(ours.layers):
-            layer.gru.load_state_dict(theirs.rnn.state_dict())
-            layer.lin.weight.copy_(theirs.weight[position])
-        x = torch.randn(9, 5, dtype=torch.float64)
-        torch.testing.assert_close(
-            ours.double()(x, graph), theirs.double()(x, graph.edge_index), rtol=1e-12, atol=1e-12
-        )
-        shared.layers[0].load_state_dict(ours.double().layers[0].state_dict())
-        theirs.weight.copy_(theirs.weight[0].clone().expand(3, 6, 6))
-        x = torch.randn(9, 6, dtype=torch.float64)
-        expected = theirs(x, graph.edge_index)
-        torch.testing.assert_close(shared.double()(x, graph), expected, rtol=1e-12, atol=1e-12)

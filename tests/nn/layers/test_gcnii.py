@@ -10,7 +10,6 @@ from torch_geometric.nn import GCN2Conv
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCNII
-from gnn_depth.nn.neurons import links
 from gnn_depth.nn.skips import Dense
 from tests.nn.functional.cases import distance
 
@@ -71,14 +70,6 @@ def test_layers_know_their_depth_in_any_precision():
     assert not any("depth" in name for name in stack.state_dict())
 
 
-def test_where_widths_differ_there_is_no_identity(graph):
-    layer, x, first = GCNII(6, 4, alpha=0.0).double(), X, torch.randn_like(X)
-    equal = GCNII(6, 6, alpha=0.0, theta=math.e - 1).double()  # whose beta is 1
-    with torch.no_grad():
-        equal.lin.weight[:4] = layer.lin.weight
-    torch.testing.assert_close(layer(x, graph, first), equal(x, graph, first)[:, :4])
-
-
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
@@ -93,7 +84,3 @@ def test_where_widths_differ_there_is_no_identity(graph):
 def test_a_stack_in_which_it_has_no_place_is_refused(options, answer):
     with pytest.raises(ValueError, match=answer):
         model(**options)
-
-
-def test_all_states_that_the_first_one_is_mixed_into_have_the_same_neurons():
-    assert [link.states for link in links(model(3))] == [(0, 1, 2, 3)]

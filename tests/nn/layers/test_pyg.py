@@ -83,16 +83,3 @@ def test_an_output_of_another_width_is_named(edge_index):
     layer = PyGConv(CHANNELS, CHANNELS, "MixHopConv")
     with pytest.raises(ValueError, match=r"MixHopConv.*\(12, 18\).*\(12, 6\)"):
         layer(torch.randn(NODES, CHANNELS), gnn_depth.Graph(edge_index, NODES))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"norm": "lipschitz"}, "'lipschitz'.*'pyg'"),
-        ({"norm": "spectral"}, "'pyg'"),
-        ({"init": "balanced_orthogonal"}, "'pyg' has no weight chain"),
-    ],
-)
-def test_parts_that_need_scores_or_a_weight_chain_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        gnn_depth.DeepGNN(CHANNELS, 3, layer="pyg", **options)

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN, native
-from gnn_depth.nn.norms import LipschitzNorm
-from gnn_depth.nn.parts import ScoreNorm, Skip
-from gnn_depth.nn.scores import AdditiveScore, LinearScore
+from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Residual
 from gnn_depth.registry import registered
 from tests.nn.functional.cases import distance
@@ -69,17 +67,6 @@ def test_hooks_on_parts_are_called_where_a_kernel_would_compute_a_whole_block(gr
     stack(x, graph)
     gat(x, graph)
     assert all(any(module is each for each in called) for module in watched)
-
-
-@pytest.mark.parametrize("per_head", [True, False])
-def test_the_factor_of_a_score_norm_is_what_it_multiplies_by(graph, per_head):
-    norm: ScoreNorm = LipschitzNorm(2, per_head=per_head)
-    x, one, other = torch.randn(9, 2, 4), torch.randn(2, 4), torch.randn(2, 4)
-    scores = torch.randn(graph.num_edges, 2)
-    for score in (LinearScore(x, one, other), AdditiveScore(x, x, one)):
-        factor = norm.target_factor(score, graph)
-        torch.testing.assert_close(norm(scores, score, graph), scores * factor[graph.target])
-    assert not LipschitzNorm(2, form="released").scales_targets
 
 
 def test_skip_connections_that_say_so_add_the_input_or_pass_on_the_update(graph):

@@ -23,16 +23,6 @@ def test_a_node_moves_away_from_the_nodes_that_send_it_no_edge(graph):
     torch.testing.assert_close(norm(x, graph), torch.stack(rows), rtol=1e-9, atol=1e-9)
 
 
-def test_similar_nodes_end_further_apart_than_under_a_layer_norm(graph):
-    x = torch.randn(1, 6, dtype=DTYPE) + 0.1 * torch.randn(9, 6, dtype=DTYPE)
-
-    def spread(rows):
-        return float((rows - rows.mean(0)).norm())
-
-    moved = ContraNorm(6, scale=1.0)(x, Graph(torch.zeros(2, 0, dtype=torch.long), 9))
-    assert spread(moved) > 1.5 * spread(F.layer_norm(x, (6,)))
-
-
 @pytest.mark.parametrize(("options", "nodes"), [({}, 20_001), ({"max_nodes": 50}, 80)])
 def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take(options, nodes):
     alone = Graph(torch.zeros(2, 0, dtype=torch.long), nodes)

@@ -72,19 +72,6 @@ def test_the_gradient_is_that_of_the_formula_by_singular_values(kind, mode):
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("mode", ["cap", "exact"])
-def test_a_zero_matrix_has_a_finite_gradient_and_is_followed_when_it_grows(mode):
-    weight = torch.zeros(3, 4, requires_grad=True)
-    norm = spectral_of(weight.detach(), mode=mode)
-    (grad,) = torch.autograd.grad(norm(weight).sum(), weight)
-    assert torch.equal(norm(weight), weight)
-    assert torch.equal(grad, torch.ones(3, 4))
-    grown = torch.zeros(3, 4)
-    grown[2] = 5.0
-    SpectralNorm.update_state([norm], [grown])
-    assert largest(norm(grown)).item() == pytest.approx(1.0)
-
-
 def test_weights_that_diverged_raise_nothing_and_stay_visible():
     weight = torch.full((3, 3), torch.nan)
     norm = spectral_of(weight)
@@ -146,25 +133,6 @@ def test_no_matrix_exceeds_the_cap_in_training_evaluation_or_after_loading():
     assert cap_of(loaded, 0.5) <= 1.001
 
 
-def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
-    weight = torch.randn(32, 32)
-    norm = spectral_of(weight, mode="exact").bfloat16()
-    assert largest(norm(weight.bfloat16()).float()).item() == pytest.approx(1, rel=5e-3)
-    assert norm(weight.bfloat16()).dtype == torch.bfloat16
-    with torch.autocast("cpu", torch.bfloat16):
-        plain = spectral_of(weight, mode="exact")
-        SpectralNorm.update_state([plain], [weight])
-        assert plain.u.dtype == torch.float32
-        assert largest(plain(weight)).item() == pytest.approx(1, rel=1e-5)
-
-
-@pytest.mark.parametrize("norm", [SpectralNorm, FrobeniusNorm])
-def test_per_depth_is_divided_by_the_number_of_layers(norm):
-    assert norm(16, per_depth=8.0).bound == 0.5
-    with pytest.raises(ValueError, match=r"takes bound 1.0, or per_depth 8.0 .*give one"):
-        norm(4, bound=1.0, per_depth=8.0)
-
-
 def with_state(norm, weight):
     with torch.no_grad():
         norm.reset_state(weight)
@@ -179,14 +147,6 @@ def test_the_frobenius_norm_is_capped_or_made_exact(size, mode, after):
     weight *= size / weight.norm()
     normed = with_state(FrobeniusNorm(8, bound=2.0, mode=mode), weight)(weight)
     torch.testing.assert_close(normed, weight * after / size)
-
-
-@pytest.mark.parametrize("mode", ["cap", "exact"])
-def test_gradients_through_the_frobenius_norm_are_those_of_differences(mode):
-    weight = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(
-        with_state(FrobeniusNorm(8, per_depth=4.0, mode=mode), weight), weight
-    )
 
 
 @pytest.mark.parametrize(
@@ -223,32 +183,3 @@ def test_weight_normalisation_begins_at_the_weights_and_is_torchs_in_values_and_
     )
     torch.testing.assert_close(ours[0][:, None], wanted[0])
     torch.testing.assert_close(ours[1], wanted[1])
-
-
-def gradients(norms, depth=24, steps=2):
-    """Sizes of the gradients of a residual GCN's states after some steps, first state to last."""
-    torch.manual_seed(0)
-    ring = torch.arange(20)
-    graph = Graph(torch.cat([torch.stack([ring, (ring + s) % 20]) for s in (1, 2, -1, -2)], 1), 20)
-    stack = DeepGNN(6, 3, GCN, depth, 16, norms, Residual, activation="identity")
-    optimizer = torch.optim.Adam(stack.parameters(), 0.01)
-    states = []
-    for block in stack.blocks:
-        block.register_forward_pre_hook(
-            lambda module, inputs: (inputs[0].retain_grad(), states.append(inputs[0]))[1]
-        )
-    x, classes = torch.randn(20, 6), torch.arange(20) % 3
-    for _ in range(steps):
-        states.clear()
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(stack(x, graph), classes).backward()
-        optimizer.step()
-    return [state.grad.norm().item() for state in states]
-
-
-def test_gradients_of_a_deep_residual_gcn_grow_within_the_bound():
-    with_norm, without = gradients([partial(SpectralNorm, per_depth=3.0)]), gradients([])
-    factor = 1 + 1.001 * 3 / 24
-    for depth, size in enumerate(with_norm):
-        assert size <= factor ** (23 - depth) * with_norm[-1]
-    assert without[0] > factor**23 * without[-1]

@@ -4,14 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.skips import (
     AdaptiveInitial,
     FeedForward,
     GatedLocal,
     GradientGating,
     GraphCON,
-    LinearResidual,
     Ordered,
 )
 from tests.nn.layers.test_remedies import drawn
@@ -22,11 +20,6 @@ DTYPE = torch.float64
 
 def rows(*widths):
     return [torch.randn(9, width, dtype=DTYPE, requires_grad=True) for width in widths]
-
-
-def test_a_linear_residual_has_a_matrix_also_where_widths_are_equal(graph):
-    skip, (update, x) = drawn(LinearResidual([4], 4)), rows(4, 4)
-    agree(skip(update, [x], graph), update + x @ skip.lin.weight.t(), [update, x, skip.lin.weight])
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 2.5])
@@ -55,25 +48,6 @@ def test_an_oscillator_moves_by_its_velocity_which_starts_as_the_state(graph):
     torch.testing.assert_close(second, state + 0.5 * faster)
 
 
-def test_an_oscillator_is_no_plain_stack_unless_all_its_options_are_1(graph):
-    update, x = rows(4, 4)
-    plain, _ = GraphCON([4], 4, 1.0, 1.0, 1.0)(update, [x], graph)
-    torch.testing.assert_close(plain, update)
-    state, _ = GraphCON([4], 4)(update, [x], graph)
-    assert (state - update).abs().max() > 0.1
-
-
-def test_without_damping_and_drive_an_oscillator_goes_round_for_hundreds_of_steps(graph):
-    # The symplectic step conserves x^2 + y^2 - dt x y for x'' = -x.
-    skip, (x,) = GraphCON([4], 4, step_size=0.1, damping=0.0), rows(4)
-    nothing, y, energies = torch.zeros_like(x), None, []
-    for _ in range(500):
-        x, y = skip(nothing, [x], graph, y)
-        energies.append((x.square() + y.square() - 0.1 * x * y).sum().detach())
-    energies = torch.stack(energies)
-    assert float(energies.max() / energies.min()) == pytest.approx(1, abs=1e-9)
-
-
 def test_ordered_gating_is_its_formula_and_the_gates_never_close_again(graph):
     skip, (update, x, later) = drawn(Ordered([8], 8, chunks=4)), rows(8, 8, 8)
 
@@ -90,15 +64,6 @@ def test_ordered_gating_is_its_formula_and_the_gates_never_close_again(graph):
     torch.testing.assert_close(second, first + (1 - first) * opened(state, later))
     assert (second >= gate - 1e-12).all()
     torch.testing.assert_close(second[:, -1], torch.ones(9, dtype=DTYPE))
-
-
-@pytest.mark.parametrize(
-    ("widths", "chunks", "message"),
-    [([6], 2, "width 6 .*width 8: use encoder linear"), ([8], 3, "3 chunks cannot share .* 8")],
-)
-def test_ordered_gating_refuses_widths_that_it_cannot_divide(widths, chunks, message):
-    with pytest.raises(ValueError, match=message):
-        Ordered(widths, 8, chunks)
 
 
 def test_feed_forward_and_gated_local_are_their_formulas(graph):
@@ -122,14 +87,6 @@ def test_feed_forward_and_gated_local_are_their_formulas(graph):
         (1 - beta) * skip.norm(gate * update) + beta * update,
         [update, x, *skip.parameters()],
     )
-
-
-@pytest.mark.parametrize("norm", ["none", "layer", "batch"])
-def test_feed_forward_gives_some_outputs_as_those_of_a_whole_pass(norm, graph):
-    stack = DeepGNN(4, 3, "gcn", 3, 8, skip={"name": "feed_forward", "norm": norm}).double()
-    x = torch.randn(9, 4, dtype=DTYPE)
-    whole = stack(x, graph)
-    torch.testing.assert_close(stack(x, graph, num_outputs=2), whole[:2])
 
 
 def test_each_node_mixes_in_its_first_state_by_a_strength_of_its_own(graph):
