@@ -19,8 +19,8 @@ that a config would write.
     check("norm", {"name": "pair", "scal": 2})      # PartError: ... Did you mean 'scale'?
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -46,14 +46,15 @@ from gnn_depth.part_specs import (
     parts_of,
 )
 from gnn_depth.registry import RegistryError, as_written
-from gnn_depth.yaml_limits import check_texts, safe_load, value_in
+from gnn_depth.yaml_limits import contents, safe_load, value_in
 
 T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
 Named: TypeAlias = T | Any
 # Kinds that come in lists: a single one is read as a list of one.
 LISTS = ("norm", "callback", "transform")
-MOST_LISTED = 20  # choices in a message
+NUMBERS = ("int", "float", "bool")
+MOST = 2**63  # whole numbers are below it in PyTorch
 
 
 class PartError(RegistryError):
@@ -66,6 +67,10 @@ class PartError(RegistryError):
     def __init__(self, message: str, where: Where = ()) -> None:
         super().__init__(message)
         self.where = where
+
+
+class Changes(dict[str, Any]):
+    """Options to change in what stands at a place already, as a flag gives them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class PartIndex:
     """
 
     parts: Parts
-    load_plugins: Callable[[], None] = lambda: None
+    load_plugins: Callable[[], object] = lambda: None
 
     def find(self, kind: str, name: Any, where: Where = ()) -> PartSpec:
         """Find a part by its name, class name or import path; import its class if it is not known.
@@ -141,17 +146,11 @@ class PartIndex:
     def _import(self, kind: str, path: str, where: Where) -> PartSpec:
         self.load_plugins()
         cls = load_class(path)
-        if cls is None:
-            module, _, name = path.rpartition(".")
-            near = []
-            for part in self.parts[kind].values():
-                if part.path.startswith(f"{module}.") or part.path.endswith(f".{name}"):
-                    near.append(part.path)
-            hint = registry.hint(path, near) or " If it is in a plugin, add --plugins FILE."
-            message = f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}"
-            raise PartError(message, where)
         if not isinstance(cls, type):
-            raise PartError(f"{path} is no class, not a {kind}.", where)
+            near = registry.hint(path, [part.path for part in self.parts[kind].values()])
+            near = near or " If it is in a plugin, add --plugins FILE."
+            message = f"{kind} {path!r} cannot be imported as a class.{near}"
+            raise PartError(message + registry.not_loaded(), where)
         found = registry.name_of(cls)
         if found is not None and found[0] != kind:
             raise PartError(f"{path} is a {found[0]}, not a {kind}.", where)
@@ -243,23 +242,28 @@ def select(
     Options without a name change the ``current`` part, or the last one of several. Options that
     the part needs may still be missing; see :func:`check_complete`.
     """
-    if kind == "logger" and isinstance(value, list):
+    changes = isinstance(value, Changes) and isinstance(current, list)
+    if kind == "logger" and (changes or isinstance(value, list)):
         is_list = True
     if not is_list and kind not in LISTS:
         return _select_one(kind, value, known, where, current)
-    if not isinstance(value, list | tuple):
-        others, last = [], None
-        if isinstance(current, list) and current:
-            *others, last = current
-        chosen = _select_one(kind, value, known, where, last)
-        has_name = not isinstance(value, Mapping) or "name" in value or "class_path" in value
-        if has_name:
-            others = []  # a part that is named replaces the whole list
+    if isinstance(value, list | tuple):
+        found = []
+        for position, item in enumerate(value):
+            found.append(_select_one(kind, item, known, (*where, position)))
+        return found
+    others, last = [], None
+    if isinstance(current, list) and current:
+        *others, last = current
+    chosen = _select_one(kind, value, known, where, last)
+    if changes or not _is_named(value):
         return [*others, chosen]
-    found = []
-    for position, item in enumerate(value):
-        found.append(_select_one(kind, item, known, (*where, position)))
-    return found
+    return [chosen]  # a part that is named replaces the whole list
+
+
+def _is_named(value: Any) -> bool:
+    """True for a value that names its part, or is one."""
+    return not isinstance(value, Mapping) or "name" in value or "class_path" in value
 
 
 def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
@@ -276,28 +280,19 @@ def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: 
         if isinstance(value, type) and not GIVEN[kind]:
             return PartChoice(_spec_of(kind, value), {})
         return value
+    if isinstance(value, Changes) and isinstance(current, PartChoice):
+        return with_options(current, value, known, where)
     if "class_path" in value:
         return _from_class_path(kind, value, known, where)
-    if "name" in value and kind != "data":
+    if "name" in value and kind != "data" and not isinstance(value, Changes):
         part = known.find(kind, value["name"], where)
         given = {key: item for key, item in value.items() if key != "name"}
         return with_options(PartChoice(part, {}), given, known, where)
     if not isinstance(current, PartChoice):
-        raise PartError(needs_name(kind, value), where)
+        raise PartError(f"a {kind} needs its name before its options {', '.join(value)}.", where)
     if list(value) == ["init_args"]:
         return with_options(current, value["init_args"], known, (*where, "init_args"))
     return with_options(current, value, known, where)
-
-
-def needs_name(kind: str, given: Mapping[str, Any]) -> str:
-    """The message for options that are given without the name of their part."""
-    key = "name"
-    if kind == "data":
-        key = "class_path"
-    example = [f"{key}: NAME"]
-    for option, item in given.items():
-        example.append(f"{option}: {item}")
-    return f"a {kind} needs its name: {{{', '.join(example)}}}."
 
 
 def _from_class_path(
@@ -351,16 +346,32 @@ def option_value(
     """
     if value is None and option.default is None and not option.is_required:
         return None
-    check_texts(value)
+    if isinstance(value, Changes) and option.kind is None:
+        value = _changed(value, current)
+    list(contents(value))  # refuses text that stands for too much if it is read as YAML
     # Some options take a part or a switch: trainer.logger false.
     is_switch = as_written(value) in ("true", "false") and "bool" in option.types
     if option.kind is not None and not is_switch:
         is_list = isinstance(value, list | tuple) and option.type.startswith("list[")
         return select(option.kind, value, known, where, current, is_list)
-    refusal = misfit(dotted(where), option, value)
-    if refusal:
-        raise PartError(refusal, where)
-    return convert(option, _listed(option, value), where)
+    return convert(option, value, where)
+
+
+def _changed(changes: Changes, current: Any) -> dict[str, Any]:
+    """A mapping with some keys changed; of another library's class its arguments."""
+    if isinstance(current, str):  # a strategy or profiler that is named by a word
+        current = {"class_path": current}
+    found = {}
+    if isinstance(current, Mapping):
+        found = dict(current)
+    if "class_path" in found:
+        found["init_args"] = _changed(changes, found.get("init_args"))
+        return found
+    for key, value in changes.items():
+        if isinstance(value, Changes):
+            value = _changed(value, found.get(key))
+        found[key] = value
+    return found
 
 
 def _graph(name: Any, graphs: list[str], where: Where) -> Any:
@@ -404,103 +415,43 @@ def check_complete(chosen: Any, where: Where) -> None:
 # Types of options
 
 
-def misfit(key: str, option: Option, value: Any) -> str:
-    """The message for a value that does not fit its option; empty if it fits.
-
-    A type that is not plain is left to :func:`convert`.
-    """
-    if option.range is not None:
-        refusal = option.range.refusal(key, value)
-        if refusal:
-            return refusal
-    text = as_written(value)
-    if value is None and option.default is not None:
-        if "None" in option.types:
-            return ""
-        if option.has_plain_type:
-            return _wrong(key, option, text)
-        return f"{key} cannot be null."
-    if not option.has_plain_type or text in option.choices:
-        return ""
-    for accepted in option.types:
-        if _accepts(accepted, value, text):
-            return ""
-    return _wrong(key, option, text)
-
-
-def _wrong(key: str, option: Option, text: str) -> str:
-    """The message for a value of the wrong type: what the option accepts."""
-    words = [TYPES[accepted] for accepted in option.types]
-    if option.type == "bool" or not option.choices:
-        return f"{key} must be {' or '.join(words)}, not {text!r}."
-    wanted = set(option.choices)
-    if "None" in option.types:
-        wanted.add("null")
-    numbers = ""
-    for accepted in option.types:
-        if accepted in ("int", "float"):
-            numbers += f" Or {TYPES[accepted]}."
-    return f"{key} cannot be {text!r}.{suggestion(text, wanted)}{numbers}"
-
-
-def _accepts(type: str, value: Any, text: str) -> bool:
-    """True if a value, ``text`` when written, has a plain type."""
-    if type == "None":
-        return text == "null"
-    if type == "str":
-        return isinstance(value, str)
-    if type == "bool":
-        return False  # misfit has found true and false among the choices before
-    # The text decides: on the command line every number arrives as one.
-    try:
-        if type == "int":
-            int(text)
-        else:
-            float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def suggestion(word: str, choices: Iterable[str]) -> str:
-    """The nearest choice, and the list of choices unless it is long."""
-    listed = sorted(choices)
-    hint = registry.hint(word, listed)
-    if not listed:
-        return hint
-    if len(listed) <= MOST_LISTED:
-        return f"{hint} Available: {', '.join(listed)}."
-    return hint or " See --help for all."
-
-
-def _listed(option: Option, value: Any) -> Any:
-    """Make a list of one from a word or number where only a list fits; else return the value."""
-    takes_list = any(accepted.startswith("list[") for accepted in option.types)
-    takes_one = not {"str", "int", "float"}.isdisjoint(option.types)
-    if takes_list and not takes_one and isinstance(value, str | int | float):
-        return [value]
-    return value
-
-
 def convert(option: Option, value: Any, where: Where = ()) -> Any:
     """Convert a value to the type of its option, as a config writes it: 4.0 for 4 or ``"4"``.
 
     jsonargparse does it, because it knows the types of other libraries. An option from the cache
-    has no type, and its value stays as it is.
+    has no type, and its value stays as it is, as do objects that Python gives.
+
+    Raises:
+        PartError: The value does not fit.
     """
-    if option.annotation is None or value is None or _has_type(option, value):
-        return value
-    if not is_plain_value(value):  # an object that Python gives
+    key = dotted(where) or option.name
+    if option.range is not None:
+        refusal = option.range.refusal(key, value)
+        if refusal:
+            raise PartError(refusal, where)
+    if value is None:
+        if option.type and "None" not in option.types and option.default is not None:
+            raise PartError(f"{key} cannot be null.", where)
+        return None
+    types = {*option.types}
+    if option.has_plain_type:
+        if not _accepts(option, value):
+            raise PartError(_wrong(key, option, value), where)
+        # Most values need no conversion, which would take milliseconds.
+        is_number = not isinstance(value, str) and type(value).__name__ in types
+        is_word = isinstance(value, str) and (value.isidentifier() or not option.choices)
+        if is_number or (is_word and types.isdisjoint(NUMBERS)):
+            return value
+    elif types.isdisjoint(("str", *NUMBERS)) and option.type.startswith("list["):
+        value = items_of(value)
+    if option.annotation is None or not is_plain_value(value):
         return value
     parser = _parser(option)
-    if parser is None and isinstance(value, str):
-        return value_in(value)
     if parser is None:
-        return value
+        return value_in(value) if isinstance(value, str) else value
     try:
         found = parser.parse_object({"value": value})
     except ArgumentError as error:
-        key = dotted(where) or option.name
         message = f"{key} cannot be {value!r}: its type is {option.type}."
         raise PartError(message, where) from error
     if isinstance(found.value, SCALAR):
@@ -509,16 +460,26 @@ def convert(option: Option, value: Any, where: Where = ()) -> Any:
     return safe_load(parser.dump(found, skip_unset=False, skip_validation=True))["value"]
 
 
-def _has_type(option: Option, value: Any) -> bool:
-    """True for a plain value that needs no conversion, which would take milliseconds."""
-    if not option.has_plain_type:
-        return False
-    types = {*option.types}
-    if not isinstance(value, str):
-        return value is not None and type(value).__name__ in types
-    if value in option.choices:  # some choices are not text: numbers, true and false
-        return value.isidentifier() and "bool" not in types
-    return "str" in types and not types & {"int", "float", "bool"}
+def _accepts(option: Option, value: Any) -> bool:
+    """True if a value fits a plain type. Its text decides: flags give every number as text."""
+    text = as_written(value)
+    if text in option.choices or (text == "null" and "None" in option.types):
+        return True
+    if "str" in option.types and isinstance(value, str):
+        return True
+    for number in (int, float):
+        if number.__name__ in option.types:
+            with suppress(ValueError):
+                return abs(number(text)) < MOST or number is float
+    return False
+
+
+def _wrong(key: str, option: Option, value: Any) -> str:
+    """The message for a value of the wrong type: what the option accepts."""
+    text = as_written(value)
+    words = [TYPES[accepted] for accepted in option.types if accepted != "bool"]
+    accepted = " or ".join(dict.fromkeys([*words, *option.choices]))
+    return f"{key} must be {accepted}, not {text!r}.{registry.hint(text, option.choices)}"
 
 
 def is_plain_value(value: Any) -> bool:
@@ -573,16 +534,14 @@ def _parser_of(annotation: Any) -> ArgumentParser:
 WORDS = {
     "depth": "num_layers",
     "layers": "num_layers",
-    "n_layers": "num_layers",
     "width": "hidden_channels",
     "hidden": "hidden_channels",
-    "hidden_dim": "hidden_channels",
-    "hidden_size": "hidden_channels",
     "learning_rate": "lr",
     "epochs": "max_epochs",
     "device": "accelerator",
     "gpus": "devices",
     "wd": "weight_decay",
+    "seed": "seed_everything",
 }
 
 
@@ -597,50 +556,29 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
     section, dot, last = key.rpartition(".")
     if section == "model" and last in GIVEN_BY_DATA:
         return f"{key!r} is taken from the data and cannot be set."
-    start = section + dot
+    start, word = section + dot, WORDS.get(last, last)
     neighbours = set()  # keys of the same section
+    # Full names by their last words; of parts, the optimizer's first: it has lr and momentum.
+    homes: dict[str, str] = {}
     for option in options:
+        homes.setdefault(option.rpartition(".")[2], option)
         if option.startswith(start):
-            neighbours.add(option.removeprefix(start).split(".")[0])
-    near = registry.nearest(last, neighbours)
-    # A word that other libraries use goes before one of similar letters.
-    if WORDS.get(last) in neighbours:
-        near = WORDS[last]
+            neighbours.add(option.removeprefix(start).partition(".")[0])
+    for place in ("data", "model.optimizer", *SECTIONS):
+        for part in parts[SECTIONS[place]].values():
+            for option in part.options:
+                homes.setdefault(option, f"{place}.{option}")
+    near = registry.nearest(word, neighbours)
     if near is not None:
-        hint = f" Did you mean '{start}{near}'?"
+        hint = f"Did you mean {start + near!r}?"
+    elif word in homes:
+        hint = f"Did you mean {homes[word]!r}?"
     else:
-        hint = _meant_by(last, options, parts, not section) or suggestion(last, neighbours)
-    message = f"unknown option {key!r}.{hint}"
+        hint = f"Available: {', '.join(sorted(neighbours))}."
+    message = f"unknown option {key!r}. {hint}"
     if key in ("base", "axes", "rules"):  # sections of a sweep's file
         message += " A grid of runs is for gnn-depth sweep."
     return message
-
-
-def _meant_by(word: str, options: Iterable[str], parts: Parts, at_top: bool) -> str:
-    """A hint at an option of another section that a word may mean; empty if there is none.
-
-    A word without a section, ``at_top``, may be an option of a data set: ``label``.
-    """
-    word = WORDS.get(word, word)
-    for name in options:
-        if name.rpartition(".")[2] in (word, f"{word}s", f"{word}_everything"):
-            return f" Did you mean {name!r}?"
-    if at_top:
-        for data in parts["data"].values():
-            if word in data.options:
-                return f" Did you mean 'data.{word}'?"
-    # Options of parts, the optimizer's first: lr, weight_decay and momentum are asked for most.
-    of_model = [section for section in SECTIONS if section.startswith("model.")]
-    for section in ("model.optimizer", *of_model):
-        for part in parts[SECTIONS[section]].values():
-            if word in part.options:
-                full = f"{section}.init_args.{word}"
-                return f" Did you mean '{section}.{word}', in full {full!r}?"
-    # Options whose name contains the word, the shortest first: trainer.max_epochs for epochs.
-    for name in sorted(options, key=len):
-        if word in re.split(r"[._]", name):
-            return f" Did you mean {name!r}?"
-    return ""
 
 
 # From chosen parts to objects and to text

@@ -11,7 +11,7 @@ import yaml
 from jsonargparse import get_loader
 
 from gnn_depth.part_specs import Where, items_of
-from gnn_depth.registry import hint, nearest
+from gnn_depth.registry import hint
 from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
 
 INLINE = "--config"  # the name of a config that is written on the command line itself
@@ -54,10 +54,8 @@ class Source:
 
 def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
     """Plugins with full paths, so that the resolved config runs from any folder."""
-    if plugins is None:
-        return []
     found = []
-    for name in items_of(plugins):
+    for name in items_of(plugins or []):
         if not isinstance(name, str):
             message = f"plugins must be names of files or modules, not {plugins!r}."
             raise ConfigError(f"{where}: {message}")
@@ -79,22 +77,18 @@ def read_config(source: str, labels: bool = False) -> Source:
     try:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
-        if path.is_dir():
-            raise ConfigError(f"config file {source!r} is a folder.")
         if not path.exists():
-            near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
-            message = f"config file {source!r} does not exist (looked in {Path.cwd()})."
-            if near is not None:
-                message += f" Did you mean {str(path.with_name(near))!r}?"
+            near = hint(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+            message = f"config file {source!r} does not exist (looked in {Path.cwd()}).{near}"
             raise ConfigError(message)
         if not path.is_file():  # reading a pipe would wait for ever
-            raise ConfigError(f"config file {source!r} is not a file.")
+            raise ConfigError(f"config file {source!r} is a folder or a pipe, not a file.")
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None
 
 
-def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
+def shipped(below: str = "") -> dict[str, Path]:
     """The configs that come with the package, or those of one folder, by their path without suffix:
     ``lipschitz/gat``.
 
@@ -102,10 +96,7 @@ def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
     installed package.
     """
     found: dict[str, Path] = {}
-    tops = folders()
-    if not own:
-        del tops[0]
-    for top in tops:
+    for top in (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"):
         folder = top / "configs" / below
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
@@ -117,36 +108,20 @@ def to_yaml(config: Any) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
-def folders() -> list[Path]:
-    """The folders that may hold ``configs``: the working directory, the source tree, the installed
-    package's share."""
-    return [Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"]
-
-
 def _shipped(name: str) -> Path:
     """The shipped config of a name: its path or, where only one has it, the last word of that."""
-    known: dict[str, Path] = {}
-    by_last_word: dict[str, list[str]] = {}
-    for full_name, path in shipped().items():
-        if not full_name.startswith("reproduce/"):  # these are items, not configs of a run
-            known[full_name] = path
-            by_last_word.setdefault(full_name.rpartition("/")[2], []).append(full_name)
+    # Those in reproduce are items, not configs of a run.
+    known = {full: path for full, path in shipped().items() if not full.startswith("reproduce/")}
+    same = [full for full in known if full.rpartition("/")[2] == name]
     if name in known:
         return known[name]
-    same = by_last_word.get(name, [])
     if len(same) == 1:
         return known[same[0]]
     if same:
         raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
-    near = hint(name, [*known, *by_last_word])
-    beside = list(Path(name).parent.glob(f"{Path(name).name}.y*ml"))
-    if not near and beside:
-        near = f" Did you mean {str(beside[0])!r}?"
-    near = near or " A shipped config is named as in configs/, without .yaml."
-    raise ConfigError(
-        f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped "
-        f"ones).{near}"
-    )
+    near = hint(name, known) or " A shipped config is named as in configs/, without .yaml."
+    where = f"looked in {Path.cwd()} and among shipped ones"
+    raise ConfigError(f"config file {name!r} does not exist ({where}).{near}")
 
 
 def parse_config(text: str, name: str, labels: bool) -> Source:
@@ -160,27 +135,22 @@ def parse_config(text: str, name: str, labels: bool) -> Source:
         if node is not None:
             lines.update(_lines(node, (), name, labels))
         data = get_loader("yaml")(text)
-    except ConfigError:
-        raise
+        if data == text:  # jsonargparse reads a lone `model:` as text
+            data = safe_load(text)
     except TooLargeError as error:
         raise ConfigError(f"{name}:1: {error}") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or error
+    except yaml.YAMLError as error:
         line = 1
-        if mark is not None:
-            line += mark.line
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            line += error.problem_mark.line
+        problem = getattr(error, "problem", None) or error
         raise ConfigError(f"{name}:{line}: not valid YAML: {problem}.") from None
-    if node is None:
-        return Source(name, {})
-    if not isinstance(node, yaml.MappingNode):
+    if not isinstance(data or {}, dict):
         begins = text.strip()[:40]
         raise ConfigError(
             f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}."
         )
-    if not isinstance(data, dict):  # jsonargparse reads a lone `model:` as text
-        data = safe_load(text)
-    return Source(name, data, lines)
+    return Source(name, data or {}, lines)
 
 
 def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, int]]:

@@ -5,6 +5,7 @@ The text is enough to find a misspelt name, so :mod:`gnn_depth.cli.catalogue` ke
 
 import importlib
 import inspect
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,7 +91,6 @@ class Option:
     kind: str | None = None  # of the part that it takes
     is_path: bool = False  # it names a file or folder
     about: str = ""
-    nargs: int | str | None = None  # as argparse has it
     # The type itself; None in an option from the cache.
     annotation: Any = field(default=None, compare=False, repr=False)
 
@@ -127,6 +127,7 @@ class PartSpec:
     takes_any: bool = False  # its constructor takes further arguments
     refusal: str = ""  # why it cannot be used
     graphs: list[str] = field(default_factory=list)  # names of a data set's graphs
+    runs_code: bool = False  # it may run code that its files or options hold
     # The class itself; None in a description from the cache.
     cls: Any = field(default=None, compare=False, repr=False)
 
@@ -158,6 +159,8 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSp
     missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
     if missing:
         refusal = f"{registry.described(cls)} has no {missing}."
+    # Compose and AddGPSE of PyTorch Geometric call what their options give.
+    calls = [option for option in options.values() if re.search("Callable|Module", option.type)]
     # Some classes of other libraries are described in the docstring of their constructor.
     doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls)
     return PartSpec(
@@ -169,6 +172,7 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSp
         takes_any=takes_any,
         refusal=refusal,
         graphs=list(getattr(cls, "names", ())),
+        runs_code=getattr(cls, "runs_foreign_code", kind == "transform" and bool(calls)),
         cls=cls,
     )
 

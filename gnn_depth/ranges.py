@@ -98,9 +98,7 @@ def is_path(annotation: Any) -> bool:
 def hints_of(function: Callable[..., object]) -> dict[str, Any]:
     """The types of a function's arguments with their ranges, without those that cannot be
     resolved."""
-    with suppress(NameError, TypeError):
-        return get_type_hints(function, include_extras=True)
-    # One names a class that is imported for type checkers only, or is no type: the others count.
+    # One by one: one may name a class that is imported for type checkers only, or be no type.
     names = getattr(inspect.unwrap(function), "__globals__", {})
     found: dict[str, Any] = {}
     for name, annotation in getattr(function, "__annotations__", {}).items():

@@ -6,12 +6,11 @@ imported.
 
 import difflib
 import importlib
-import importlib.machinery
 import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -107,10 +106,8 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     ``gcnii`` is similar to ``remedies/gcnii``.
     """
     by_lower: dict[str, str] = {}
-    choices = list(choices)
-    for choice in choices:
+    for choice in sorted(choices, key=lambda choice: choice.count("/")):
         by_lower.setdefault(choice.lower(), choice)
-    for choice in choices:
         by_lower.setdefault(choice.lower().rpartition("/")[2], choice)
     for near in difflib.get_close_matches(word.lower(), by_lower, n=1):
         return by_lower[near]
@@ -184,23 +181,20 @@ def load_plugin(source: str) -> None:
     Raises:
         RegistryError: There is no such file or module, or importing it fails.
     """
-    path = Path(source)
+    # Cached bytecode counts as that of a file of the same size from the same second, and would be
+    # that of a file before an edit.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with _whole_or_not_at_all():
-            if path.suffix == ".py":
-                _import_file(path)
+            if source.endswith(".py"):
+                _import_file(Path(source))
             else:
                 importlib.import_module(source)
     except (Exception, SystemExit) as error:
-        reason = _reason(error)
-        missing = None
-        if isinstance(error, ModuleNotFoundError):
-            missing = error.name
-        if path.is_dir():
-            reason = "it is a folder: name a .py file in it."
-        elif path.exists() and missing == path.name.partition(".")[0]:  # such as my_norm.txt
-            reason = "it is neither a .py file nor a module."
-        raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
+        message = f"plugin {source!r} does not load: {_reason(error)}"
+        raise RegistryError(f"{message} A plugin is a .py file or a module.") from error
+    finally:
+        sys.dont_write_bytecode = writes
 
 
 @contextmanager
@@ -220,25 +214,8 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}."
-    frames = []
-    for frame in traceback.extract_tb(error.__traceback__):
-        if not frame.filename.startswith("<"):  # such as <frozen importlib._bootstrap>
-            frames.append(frame)
-    place = ""
-    if len(frames) > 1 and frames[-1].filename != __file__:
-        place = f" ({frames[-1].filename}:{frames[-1].lineno})"
-    return f"{' '.join(repr(error).split())}{place}."
-
-
-class _FromSource(importlib.machinery.SourceFileLoader):
-    """Compiles a file at every import.
-
-    Cached bytecode counts as that of a file of the same size from the same second, and would be
-    that of a file before an edit.
-    """
-
-    def path_stats(self, path: str) -> Mapping[str, Any]:
-        raise OSError  # no cached bytecode is looked for, nor written
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return f"{' '.join(repr(error).split())} ({frame.filename}:{frame.lineno})."
 
 
 #: The content of each plugin file when it was imported.
@@ -247,29 +224,25 @@ _IMPORTED: dict[Path, bytes] = {}
 
 def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
-    if not path.is_file() and path.is_absolute():
-        raise RegistryError("it does not exist.")
+    path = path.resolve()
     if not path.is_file():
-        raise RegistryError(f"it does not exist (looked in {Path.cwd()}).")
-    if path.stem in sys.modules:
-        imported_from = getattr(sys.modules[path.stem], "__file__", None)
-        if imported_from and Path(imported_from).resolve() == path.resolve():
-            if _IMPORTED.get(path.resolve(), path.read_bytes()) != path.read_bytes():
-                raise RegistryError(
-                    "it was edited after this process had imported it, and its parts are the old "
-                    "ones: start Python anew."
-                )
-            return
+        raise RegistryError(f"{path} does not exist.")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) != str(path):
         raise RegistryError(f"it hides the module {path.stem!r}: rename the file.")
-    loader = _FromSource(path.stem, str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
-    assert spec is not None
-    assert spec.loader is not None
+    if known is not None:
+        if _IMPORTED.get(path) not in (None, path.read_bytes()):
+            raise RegistryError(
+                "it was edited after this process had imported it, and its parts are the old "
+                "ones: start Python anew."
+            )
+        return
+    spec: Any = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     # Class paths in the run's saved config begin with the module's name, so it must be importable
     # under this name.
     sys.modules[path.stem] = module
-    _IMPORTED[path.resolve()] = path.read_bytes()
+    _IMPORTED[path] = path.read_bytes()
     try:
         spec.loader.exec_module(module)
     except BaseException:

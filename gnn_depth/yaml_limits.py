@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from jsonargparse import get_loader
 
-# Counted with all that aliases repeat: a few lines can stand for billions of entries.
-MAX_ENTRIES = 100_000
+# Each alias repeats what it stands for, which may hold aliases: a few lines can grow without end.
+MAX_ALIASES = 20
 MAX_DEPTH = 100
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # One word or number, which cannot contain YAML.
@@ -21,45 +21,28 @@ class TooLargeError(yaml.YAMLError):
 
 
 def check_size(text: str) -> None:
-    """Count the entries of a YAML text, each alias with all that it repeats, before anything is
-    built.
+    """Refuse YAML that is nested too deep or repeats too much, before anything is built.
 
     Raises:
-        TooLargeError: It has more than :data:`MAX_ENTRIES` entries, is nested more than
+        TooLargeError: It has more than :data:`MAX_ALIASES` aliases, is nested more than
             :data:`MAX_DEPTH` deep, or repeats a value inside itself.
         yaml.YAMLError: It is not valid YAML.
     """
-    sizes: dict[str, int | None] = {}  # by anchor; None until its collection has ended
-    # Collections around this place: anchor, and the count before their start.
-    opened: list[tuple[str | None, int]] = []
-    entries = 0
-    # Events and not nodes, so that nothing is built for a text that is refused.
+    opened: list[str | None] = []  # anchors of the collections around this place
+    aliases: list[str] = []
     for event in yaml.parse(text, Loader=LOADER):
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, start = opened.pop()
-            if anchor:
-                sizes[anchor] = entries - start
-            continue
         if isinstance(event, yaml.CollectionStartEvent):
-            opened.append((event.anchor, entries))
-            if event.anchor:
-                sizes[event.anchor] = None
-        if isinstance(event, yaml.AliasEvent):
-            repeated = sizes.get(event.anchor, 1)
-            if repeated is None:
-                inside = f"alias *{event.anchor} stands inside the value that it repeats"
-                raise _refusal(f"YAML, in which the {inside}", text)
-            entries += repeated
-        elif isinstance(event, yaml.NodeEvent):
-            entries += 1
-        if entries > MAX_ENTRIES:
-            raise _refusal(f"YAML with more than {MAX_ENTRIES} entries, aliases included", text)
-        if len(opened) > MAX_DEPTH:
-            raise _refusal(f"YAML nested more than {MAX_DEPTH} deep", text)
-
-
-def _refusal(what: str, text: str) -> TooLargeError:
-    return TooLargeError(f"{what}, is too large. It begins with {text[:60]!r}.")
+            opened.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            opened.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            aliases.append(event.anchor)
+        is_inside_itself = bool(aliases) and aliases[-1] in opened
+        if len(aliases) > MAX_ALIASES or len(opened) > MAX_DEPTH or is_inside_itself:
+            raise TooLargeError(
+                f"YAML nested more than {MAX_DEPTH} deep, with more than {MAX_ALIASES} aliases or "
+                f"an alias inside its own value is not read. It begins with {text[:60]!r}."
+            )
 
 
 def contents(
@@ -72,8 +55,8 @@ def contents(
         TooLargeError: A text stands for more than the limits allow.
     """
     yield where, value
-    if isinstance(value, str):
-        inner = value if PLAIN.fullmatch(value) else value_in(value)
+    if isinstance(value, str) and not PLAIN.fullmatch(value):
+        inner = value_in(value)
         if inner != value:  # quotes in it may hold YAML again
             yield from contents(inner, where)
     elif isinstance(value, dict):
@@ -82,16 +65,6 @@ def contents(
     elif isinstance(value, list | tuple | set):
         for position, item in enumerate(value):
             yield from contents(item, (*where, position))
-
-
-def check_texts(value: Any) -> None:
-    """Refuse text in a value that exceeds the limits if it is read as YAML.
-
-    Raises:
-        TooLargeError: A text stands for more than the limits allow.
-    """
-    for _ in contents(value):
-        pass
 
 
 def safe_load(text: str) -> Any:

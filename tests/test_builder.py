@@ -176,7 +176,7 @@ def test_every_resolved_part_resolves_to_itself(kind: str):
         ("norm", [["pair"]], ("norm", 0), "norm must be given by name, not as ['pair']."),
         ("layer", {"name": 3}, ("layer",), "the name of a layer must be text, not 3."),
         ("skip", None, ("skip",), "skip is null: name one of adaptive_initial, dense,"),
-        ("norm", {"scale": 3}, ("norm",), "a norm needs its name: {name: NAME, scale: 3}."),
+        ("norm", {"scale": 3}, ("norm",), "a norm needs its name before its options scale."),
         (
             "norm",
             {"name": "pair", "scale": "big"},
@@ -188,13 +188,13 @@ def test_every_resolved_part_resolves_to_itself(kind: str):
             "norm",
             {"name": "lipschitz", "form": "papr"},
             ("norm", "form"),
-            "norm.form cannot be 'papr'. Did you mean 'paper'?",
+            "norm.form must be paper or released, not 'papr'. Did you mean 'paper'?",
         ),
         (
             "layer",
             {"name": "gat", "heads": None},
             ("layer", "heads"),
-            "layer.heads must be a whole number, not 'null'.",
+            "layer.heads cannot be null.",
         ),
         (
             "data",

@@ -14,7 +14,7 @@ import torch
 import gnn_depth
 from gnn_depth import Graph, registry
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import Arguments, check_early
+from gnn_depth.cli.config import check_early, read_arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
@@ -128,7 +128,7 @@ def said_by_command_line(kind: str, name: str, key: str, value: object) -> str |
             *(f"--{section}.{option}={given}" for option, given in needed.items()),
         ]
     try:
-        check_early("fit", Arguments([], [], [*chosen, f"--{key}={value}"]), known())
+        check_early("fit", read_arguments([*chosen, f"--{key}={value}"]), known())
     except UsageError as error:
         return str(error)
     return None

@@ -106,19 +106,19 @@ def _dispatch(argv: list[str]) -> int:
 
     from gnn_depth.cli.catalogue import catalogue
     from gnn_depth.cli.config import check_early, files_as_flags, read_arguments
-    from gnn_depth.cli.known import load_plugins
+    from gnn_depth.part_specs import SECTIONS
 
     arguments = read_arguments(files_as_flags(rest))
     known = catalogue(arguments.plugins, command)
-    asked = arguments.asked_help()
-    if asked is not None:
-        from gnn_depth.cli.listing import help_of
+    for key, value in arguments.flags:
+        section, _, last = f".{key}".rpartition(".")
+        if last == "help" and section[1:] in ("", *SECTIONS):
+            from gnn_depth.cli.listing import help_of
 
-        print(help_of(command, *asked, known, arguments.named_parts()))
-        return 0
+            print(help_of(command, key, value, known))
+            return 0
     # Names and values first: what follows imports PyTorch, which takes seconds.
     check_early(command, arguments, known)
-    load_plugins(arguments.plugins)
     from gnn_depth.cli.run import run_command
 
     return run_command(command, arguments)

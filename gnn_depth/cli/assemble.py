@@ -12,16 +12,9 @@ import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
 from gnn_depth.builder import check, instantiate
 from gnn_depth.cli import checkpoints, trust
-from gnn_depth.cli.config import (
-    Arguments,
-    flags,
-    merge,
-    resolved_config,
-    section,
-    value_of,
-)
+from gnn_depth.cli.catalogue import CommandIndex, catalogue
+from gnn_depth.cli.config import Arguments, merge, resolved_config, section
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.known import CommandIndex, known_parts
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training import NodeClassifier
@@ -64,16 +57,16 @@ class CommandLineInterface:
     def __init__(self, command: str, arguments: Arguments) -> None:
         self.command = command
         self.arguments = arguments
-        self.known = known_parts(command, arguments.plugins)
+        self.known = catalogue(arguments.plugins, command)
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._started_in = Path.cwd()
-        self.ckpt_path_asked = value_of("ckpt_path", arguments, self.known)
+        self.ckpt_path_asked = arguments.value_of("ckpt_path")
         base: dict[str, Any] = {}
         trains = command == "fit"
         if self.ckpt_path_asked:
             self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
-            trust.check_checkpoint(self.checkpoint, arguments)
+            trust.check_checkpoint(self.checkpoint, arguments, self.known)
             base = self.checkpoint.config(with_seed=trains)
         self._options = _merged(arguments, self.known, base)
         if command != "inspect":
@@ -81,18 +74,14 @@ class CommandLineInterface:
             self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
         self.resolved = resolved_config(self._options, self.known)
         if self.checkpoint:
-            self._check_checkpoint(self.checkpoint, base)
+            # The checkpoint's model and data stand in for the defaults; what contradicts what the
+            # checkpoint alone asks for is an error.
+            before = resolved_config(_merged(Arguments(), self.known, base), self.known)
+            self.checkpoint.check_config(before, self.resolved, goes_on=trains)
+            self.checkpoint.check_plugins(self.resolved)
+            if self.resolved.get("force") is False:
+                self.checkpoint.check_trained()
         self._build()
-
-    def _check_checkpoint(self, checkpoint: checkpoints.Checkpoint, base: dict[str, Any]) -> None:
-        """A checkpoint's model and data stand in for the defaults; a contradiction is an error."""
-        trains = self.command == "fit"
-        # What the checkpoint alone asks for, with every default: compared with what runs.
-        before = resolved_config(_merged(Arguments(), self.known, base), self.known)
-        checkpoint.check_config(before, self.resolved, goes_on=trains)
-        checkpoint.check_plugins(self.resolved)
-        if self.resolved.get("force") is False:
-            checkpoint.check_trained()
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the runs of this name, and the resolved config."""
@@ -171,11 +160,12 @@ class CommandLineInterface:
             if source.is_file:
                 name, named = Path(source.name).stem, ()
         changed = {}
-        for flag, key, value in flags(self.arguments.argv, self.known):
+        for flag, value in self.arguments.flags:
+            key = flag.removesuffix("+")
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
             if top in ("model", "data") and option not in named and not self._is_path(key):
-                if flag.endswith("+"):  # stands beside what was there, and does not replace it
+                if key != flag:  # stands beside what was there, and does not replace it
                     key += f" {value}"
                 changed[key] = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
         name = "-".join([name, *changed.values()])

@@ -1,59 +1,203 @@
-"""All parts and all options of a run as text, cached on disk: a misspelt name is found without
-torch."""
+"""All parts, and all options of a run: the imported ones, or text from a cache on disk, by which a
+misspelt name is found without PyTorch."""
 
 import contextlib
 import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import gnn_depth
 from gnn_depth import registry
+from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.errors import LIBRARIES
-from gnn_depth.cli.known import CommandIndex, known_parts, load_plugins, options_of_run
-from gnn_depth.part_specs import Option, PartSpec, imported_parts
-from gnn_depth.ranges import Range
+from gnn_depth.cli.errors import LIBRARIES, UsageError
+from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, meanings, options_of
+from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
 
 T = TypeVar("T")
 PACKAGE = Path(gnn_depth.__file__).parent
+#: The options that only some commands have.
+COMMANDS = {
+    "ckpt_path": ("fit", "validate", "test", "predict", "probe"),
+    "force": ("validate", "test", "predict"),
+    "output": ("predict",),
+    "scales": ("probe",),
+    "layers": ("probe",),
+    "steps": ("probe",),
+    "init_from": ("fit",),
+}
 
 
-def catalogue(plugins: Iterable[str], command: str = "fit") -> CommandIndex:
+@dataclass(frozen=True)
+class CommandIndex(PartIndex):
+    """The parts that can be named, and the options of a command by dotted key."""
+
+    options: dict[str, Option] = field(default_factory=dict)
+
+
+class OwnOptions:
+    """The options of commands beside those of the model, the trainer and the run's folder.
+
+    Args:
+        seed_everything: Seed of all random numbers.
+        plugins: Python files or modules that register parts, imported first; may be repeated. Paths
+            count from the working directory, in a config file from that file's folder.
+        data: Data set; a generated citation graph by default.
+        ckpt_path: Checkpoint: a file, a run folder, or `last`, the newest run of this name.
+            validate and probe do without. fit resumes from it in a new folder, and takes `auto`
+            too: the run with the same model, data, seed and code that was trained furthest.
+        init_from: Folder of a run: a new training begins with its weights, where name and shape fit
+            this model.
+        force: Use a checkpoint of a model that has diverged.
+        output: File for the predictions; .csv or .npz (arrays `nodes` or `graphs`, `classes`,
+            `probabilities` or `values`) by its suffix.
+        scales: Factors by which to scale each layer's input for further measurements of its
+            Lipschitz constant.
+        layers: Layers to show in the table, `some` or `all`; every layer is measured.
+        steps: Train the model, and the same one with 4 layers, for some steps, and compare.
+    """
+
+    def __init__(
+        self,
+        seed_everything: Annotated[int, Range(0, 2**32 - 1)] | None = 0,  # NumPy's
+        plugins: list[str] = (),  # type: ignore[assignment]
+        data: Annotated[Any, PartsOf("data")] = "SyntheticCitation",
+        ckpt_path: str | None = None,
+        init_from: str | None = None,
+        force: bool = False,
+        output: str | None = None,
+        scales: list[Positive] = (),  # type: ignore[assignment]
+        layers: Literal["some", "all"] = "some",
+        steps: Natural = 0,
+    ) -> None: ...
+
+
+def catalogue(plugins: Sequence[str], command: str = "fit") -> CommandIndex:
     """The parts, with those of these plugins beside those of installed packages, and the options of
     a run command."""
-    plugins = tuple(plugins)
-
-    def load() -> None:
-        load_plugins(plugins)
+    load = partial(load_plugins, plugins)
+    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
+        load()
+        return CommandIndex(imported_parts(), load, options_of_run(command))
 
     def build() -> tuple[Any, Any]:
         load()
         return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
-    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
-        load()
-        return known_parts(command, plugins)
     parts, commands = cached(plugins, build, _read)
     return CommandIndex(parts, load, commands[command])
+
+
+def options_of_run(command: str) -> dict[str, Option]:
+    """The options of a command that trains or uses a model, by dotted key."""
+    from gnn_depth.training.models import model_options, trainer_options
+    from gnn_depth.training.recorder import RunRecorder
+
+    own = _documented(OwnOptions)
+    found = {name: own.pop(name) for name in ("seed_everything", "plugins")}
+    for section, options in (
+        ("trainer", trainer_options()),
+        ("model", model_options()),
+        ("", {"data": own.pop("data")}),
+        ("run", _documented(RunRecorder)),
+        ("", own),
+    ):
+        for name, option in options.items():
+            if command in COMMANDS.get(name, RUNS) or section:
+                found[f"{section}.{name}".lstrip(".")] = option
+    return {name: replace(option, name=name) for name, option in found.items()}
+
+
+def _documented(cls: type) -> dict[str, Option]:
+    """The options of a class, each with its description."""
+    about = meanings(cls.__doc__)
+    options, _ = options_of(cls)
+    return {name: replace(one, about=about.get(name, "")) for name, one in options.items()}
+
+
+def load_plugins(plugins: Iterable[str]) -> None:
+    """Import the plugins of installed packages, with a warning for those that fail, and then the
+    named plugins."""
+    # All three register the built-in parts, whose names no plugin can take.
+    import gnn_depth.data
+    import gnn_depth.nn
+    import gnn_depth.training  # noqa: F401
+
+    for failure in registry.load_entry_points():
+        print(f"warning: {failure}", file=sys.stderr)
+    folder = Path.cwd()
+    try:
+        for plugin in plugins:
+            registry.load_plugin(plugin)
+            os.chdir(folder)  # a plugin that leaves it would move the run
+    except registry.RegistryError as error:
+        raise UsageError(str(error)) from error.__cause__
+
+
+# The cache
+
+
+def cached(plugins: Sequence[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
+    """Keep on disk what ``build`` makes of the imported package and plugins, until a source file
+    changes.
+
+    ``read`` restores it from JSON. An entry holds time and size of every source file that it was
+    built from; a damaged or outdated one is built anew. A cache that cannot be written does no
+    harm.
+    """
+    installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
+    modules = [*plugins, *sorted(entry.module for entry in installed)]
+    # An entry for each set of plugins, and where they come from: else projects would share one.
+    key = [platform.python_version(), sys.prefix, gnn_depth.__version__, str(PACKAGE)]
+    key += [version("torch"), version("lightning")]
+    for module in modules:
+        key += [module, str(registry.origin(_top(module)))]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "gnn_depth" / "catalogue"
+    path = folder / f"catalogue-{digest(json.dumps(key))[:16]}.json"
+    # Whatever is wrong with an entry, or if there is none, it is built anew.
+    damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+    with contextlib.suppress(*damaged):
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        stamps = entry["sources"]
+        if all(_stamp(file) == stamps[file] for file in stamps):
+            return read(entry["content"])
+    content = build()
+    if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
+        return content
+    stamps = {file: _stamp(file) for file in _sources({"gnn_depth", *map(_top, modules)})}
+    text = json.dumps({"sources": stamps, "content": content}, default=_plain)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    return content
+
+
+def _plain(content: Any) -> Any:
+    """A description without its classes, as JSON keeps it."""
+    if not is_dataclass(content) or isinstance(content, type):
+        return str(content)
+    return {
+        name: value for name, value in vars(content).items() if name not in ("annotation", "cls")
+    }
 
 
 def _read(content: Any) -> tuple[Any, Any]:
     """The catalogue from its JSON."""
     parts: dict[str, dict[str, PartSpec]] = {}
     for kind, known in content[0].items():
-        parts[kind] = {name: _part(part) for name, part in known.items()}
+        parts[kind] = {}
+        for name, part in known.items():
+            parts[kind][name] = PartSpec(**part | {"options": _options(part["options"])})
     return parts, {command: _options(known) for command, known in content[1].items()}
-
-
-def _part(content: Any) -> PartSpec:
-    return PartSpec(**content | {"options": _options(content["options"])})
 
 
 def _options(content: Any) -> dict[str, Option]:
@@ -64,83 +208,19 @@ def _options(content: Any) -> dict[str, Option]:
     return found
 
 
-def cached(plugins: Collection[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
-    """Keep on disk what ``build`` makes of the imported package and plugins, until a source file
-    changes.
-
-    ``read`` restores it from JSON. An entry holds time and size of every source file that it was
-    built from; a damaged or outdated one is built anew. A cache that cannot be written does no
-    harm.
-    """
-    installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
-    key = _key(installed, plugins)
-    # An entry for each set of plugins: else two projects would overwrite each other's.
-    place = digest(json.dumps([str(PACKAGE), key["plugins"]]))[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    # Whatever is wrong with an entry, or if there is none, it is built anew.
-    damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-    with contextlib.suppress(*damaged):
-        entry = json.loads(path.read_text(encoding="utf-8"))
-        stamps = entry["sources"]
-        if entry["key"] == key and all(_stamp(file) == stamps[file] for file in stamps):
-            return read(entry["content"])
-    content = build()
-    if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
-        return content
-    # Any module of these may add a part or an option.
-    packages = {"gnn_depth", *map(_top, plugins)}
-    packages.update(_top(entry.module) for entry in installed)
-    stamps = {file: _stamp(file) for file in _sources(packages)}
-    text = json.dumps({"key": key, "sources": stamps, "content": content}, default=_plain)
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
-    return content
-
-
-def _key(installed: Collection[Any], plugins: Collection[str]) -> dict[str, list[Any]]:
-    """Describe what an entry depends on: versions, packages with plugins, and named plugins."""
-    versions = [gnn_depth.__version__, version("torch"), version("lightning")]
-    packages = []
-    for entry in installed:
-        packages.append([entry.name, entry.value, registry.origin(_top(entry.module))])
-    named = []
-    for plugin in plugins:
-        origin = None
-        if not plugin.endswith(".py"):  # a file is one of the sources, whose stamps are compared
-            origin = registry.origin(_top(plugin))
-        named.append([plugin, origin])
-    return {
-        "versions": [*versions, platform.python_version(), sys.prefix],
-        "installed": sorted(packages),
-        "plugins": named,
-    }
-
-
-def _plain(content: Any) -> Any:
-    """A description without its classes, as JSON keeps it."""
-    if not is_dataclass(content) or isinstance(content, type):
-        return str(content)
-    found = vars(content).copy()
-    for name in ("annotation", "cls"):
-        found.pop(name, None)
-    return found
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _sources(packages: Collection[str]) -> set[str]:
+def _sources(packages: set[str]) -> set[str]:
     """Files and folders of these imported packages, and of modules outside of libraries, which have
     versions."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file and _top(name) in packages:
+        file = getattr(module, "__file__", None) or ""
+        if _top(name) in packages:
             found |= {file, *getattr(module, "__path__", ())}
-        elif file and not file.startswith(LIBRARIES):
+        elif not file.startswith(LIBRARIES):
             found.add(file)
     # torch invents some.
     return {file for file in found if Path(file).is_absolute() and Path(file).exists()}

@@ -11,9 +11,8 @@ import inspect
 import os
 import re
 import sysconfig
-import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -26,27 +25,16 @@ LIBRARIES = tuple(
 )
 #: Exceptions for what was asked for wrongly, by name: importing the classes would take seconds.
 USAGE = {"ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError"}
-#: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
-REWORDED = {
-    r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": (
-        "this needs more memory than there is: {0}."
-    ),
-    r"conditioned on metric `(.*?)` which is not available[^:]*: (.*)": (
-        "there is no metric {1!r}. Available: {2}."
-    ),
-    r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": (
-        "the checkpoint's weights do not fit this model; was its code, or a plugin's, edited "
-        "since?\n{1}"
-    ),
-}
 LOST = (
     "stopped: another process of this training has ended, or its connection was lost; the reason "
     "is in its message."
 )
+# The folders whose calls of libraries pass on what the user gave; gnn_depth has the builder.
+PASSING = ("cli", "training", OURS.name)
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
-LINES = 8  # of a message that is passed on
+CALLS = f"{TRACEBACK}=1 shows all calls that led to it."
 # Characters of a line, and lines of a message: both may hold what somebody else wrote.
-WIDEST, LONGEST = 600, 60
+WIDEST, LONGEST = 600, 22
 
 
 class UsageError(Exception):
@@ -87,20 +75,12 @@ def innermost(error: BaseException) -> BaseException:
 
 
 @contextmanager
-def explained(where: Callable[[], Path | str | None] | None = None) -> Iterator[None]:
+def explained(where: Callable[[], Path | str | None] = lambda: None) -> Iterator[None]:
     """Turn exceptions into usage errors and, once ``where`` names a run's folder, run errors."""
     try:
         yield
-    except SystemExit as stop:
-        *_, (frame, line) = traceback.walk_tb(stop.__traceback__)
-        if _owner(frame) == "user":
-            raise RunError(f"stopped: {_place(frame, line)} ends the program") from stop
-        raise
     except Exception as error:
-        folder = None
-        if where is not None:
-            folder = where()
-        known = explanation(error, folder)
+        known = explanation(error, where())
         if known is error or known is None:
             raise
         raise known from error
@@ -111,34 +91,43 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if isinstance(error, UsageError | RunError):
         return error
     cause = innermost(error)
-    frames = list(traceback.walk_tb(error.__traceback__))
+    calls = list(traceback.walk_tb(error.__traceback__))
     if cause is not error:
-        frames += traceback.walk_tb(cause.__traceback__)
-    owners = [_owner(frame) for frame, _ in frames]
-    callers = [owner for owner in owners if owner != "library"]
-
-    for pattern, better in REWORDED.items():
-        found = re.search(pattern, str(cause))
-        if found:
-            groups = [textwrap.shorten(group, WIDEST) for group in (found[0], *found.groups(""))]
-            return UsageError(better.format(*groups))
+        calls += traceback.walk_tb(cause.__traceback__)
+    # The deepest call of this package or of the user.
+    owner, caller, line = "library", "", 0
+    for frame, number in calls:
+        file = frame.f_code.co_filename
+        deepest = _owner(file, str(frame.f_globals.get("__name__")))
+        if deepest != "library":
+            owner, caller, line = deepest, file, number
+    raised = f"{type(cause).__name__}: {str(cause).strip()}"
     names = {cls.__name__ for cls in type(cause).__mro__}
+
     if "Diverged" in names:
         return RunError(f"diverged: {cause}")
-    if callers[-1:] != ["user"]:
-        if names & USAGE or (owners[-1:] == ["ours"] and isinstance(cause, ValueError)):
+    if owner != "user":
+        if names & USAGE or (deepest == "ours" and isinstance(cause, ValueError)):
             return UsageError(str(cause))
         if isinstance(cause, OSError):
             return RunError(_of_the_system(cause, folder))
-        is_of_processes = "gloo" in str(cause) or type(cause).__module__ == "torch.distributed"
-        if folder and is_of_processes:
+        if folder and ("gloo" in str(cause) or type(cause).__module__ == "torch.distributed"):
             return RunError(LOST)
-    message = _of_users_code(cause, frames, owners) or _of_a_library(cause, frames, owners)
-    if message is None:
+    part = _users_part(cause, calls)
+    if owner == "user":
+        who = "your code"
+        if part is not None:
+            who = registry.described(part)
+        message = f"{who} raises {raised}\n  {os.path.relpath(caller)}:{line}"
+    elif part is not None:
+        message = f"{registry.described(part)} cannot be called in its place: {raised}"
+    elif Path(caller).parent.name in PASSING and deepest == "library":
+        message = f"a library refuses this: {raised}\n  {file}:{number}"
+    else:
         return None
     if folder is None:
-        return UsageError(message)
-    return RunError(f"stopped: {message}")
+        return UsageError(f"{message}\n{CALLS}")
+    return RunError(f"stopped: {message}\n{CALLS}")
 
 
 def _of_the_system(error: OSError, folder: Path | str | None) -> str:
@@ -152,122 +141,38 @@ def _of_the_system(error: OSError, folder: Path | str | None) -> str:
     return f"stopped: {reason}"
 
 
-def _of_users_code(
-    error: BaseException, frames: list[tuple[FrameType, int]], owners: list[str]
-) -> str | None:
-    """The message for an exception of code outside this package and the libraries; None for
-    others."""
-    part = _users_part(error, frames)
-    place = None
-    for (frame, line), owner in zip(frames, owners, strict=True):
-        if owner != "library":
-            place = _place(frame, line) if owner == "user" else None
-    if place is None and part is None:
-        return None
-    if place is None:
-        assert part is not None
-        place = _signature(error, part)
-    who, check = "your code", ""
-    known = None
-    if part is not None:
-        who, known = registry.described(part), registry.name_of(part)
-    if known is not None and known[0] != "data":
-        check = f" check_{known[0]} of gnn_depth.testing tries the part alone."
-    calls = f"{TRACEBACK}=1 shows all calls that led to it."
-    return f"{who} raises {_shown(error)}\n  {place}\nFix it there.{check} {calls}"
-
-
-def _signature(error: BaseException, part: type) -> str:
-    """The signature that a part's method must have: of __init__ if the error names it, else of
-    forward."""
-    base = next(cls for cls in part.__mro__ if not _is_users(cls))
-    method = "__init__" if "__init__" in str(error) else "forward"
-    takes = "self, ..."
-    if hasattr(base, method):
-        takes = ", ".join(inspect.signature(getattr(base, method)).parameters)
-    return f"its {method} must begin as in {base.__name__}: def {method}({takes})"
-
-
-def _users_part(error: BaseException, frames: list[tuple[FrameType, int]]) -> type | None:
-    """The user's class whose method is deepest on the stack, or which a TypeError cannot make."""
-    for frame, _ in reversed(frames):
-        cls = type(frame.f_locals.get("self"))
-        if _is_users(cls):
-            return cls
-    if not isinstance(error, TypeError):
-        return None
-    named = re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error))
-    words = {word for pair in named for word in pair}
-    for cls in reversed(_registered()):
-        if cls.__name__ in words and _is_users(cls):
-            return cls
-    return None
-
-
-def _of_a_library(
-    error: BaseException, frames: list[tuple[FrameType, int]], owners: list[str]
-) -> str | None:
-    """The message for a call by a command, the builder or the training that a library refuses;
-    None for other exceptions."""
-    if "ours" not in owners or owners[-1] != "library":
-        return None
-    last = len(owners) - 1 - owners[::-1].index("ours")
-    caller = Path(frames[last][0].f_code.co_filename).parent
-    if caller.name not in ("cli", "training", OURS.name):
-        return None
-    deepest, line = frames[-1]
-    module = str(deepest.f_globals.get("__name__", "a library"))
-    return (
-        f"{module.partition('.')[0]} refuses this: {_shown(error)}\n  {module}, line {line}\n"
-        f"{TRACEBACK}=1 shows all calls that led to it."
-    )
-
-
-def _shown(error: BaseException) -> str:
-    """The exception's class and the first lines of its message."""
-    lines = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ").splitlines()
-    shown = [line.rstrip() for line in lines[:LINES]]
-    if len(lines) > LINES:
-        shown.append(f"  ... and {len(lines) - LINES} lines more")
-    return "\n".join(shown)
-
-
-def _registered() -> list[type]:
-    found: list[type] = []
+def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:
+    """The user's class whose method is deepest on the stack, or which a TypeError names."""
+    found = None
     for kind in registry.KINDS:
-        found += registry.registered(kind).values()
-    return found
+        for cls in registry.registered(kind).values():
+            if isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}."):
+                found = cls
+    for frame, _ in calls:
+        if "self" in frame.f_locals and _is_users(type(frame.f_locals["self"])):
+            found = type(frame.f_locals["self"])
+    if found is not None and _is_users(found):
+        return found
+    return None
 
 
 def _is_users(cls: type) -> bool:
     try:
-        return _owner_of_file(inspect.getfile(cls), cls.__module__) == "user"
+        return _owner(inspect.getfile(cls), cls.__module__) == "user"
     except (TypeError, OSError):  # built into Python
         return False
 
 
-def _owner(frame: FrameType) -> str:
-    return _owner_of_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")))
-
-
-def _owner_of_file(file: str, module: str) -> str:
+def _owner(file: str, module: str) -> str:
     """The owner of a file's code: ``ours``, ``user`` or ``library``; plugins are the user's."""
     if Path(file).is_relative_to(OURS):
         return "ours"
-    plugins = {cls.__module__.partition(".")[0] for cls in _registered()}
-    if module.partition(".")[0] in plugins - {OURS.name}:
-        return "user"
+    top = module.partition(".")[0]
+    for kind in registry.KINDS:
+        for cls in registry.registered(kind).values():
+            if top == cls.__module__.partition(".")[0]:
+                return "user"
     # Cython names files by their place in its source.
     if file.startswith((*LIBRARIES, "<")) or file.endswith((".pyx", ".pxi")):
         return "library"
     return "user"
-
-
-def _place(frame: FrameType, number: int) -> str:
-    """File, line and code of a frame, with the file as the user would type it here."""
-    code = frame.f_code
-    file = os.path.relpath(code.co_filename)
-    if file.startswith(".."):
-        file = code.co_filename
-    text = traceback.FrameSummary(code.co_filename, number, code.co_name).line or ""
-    return f"{file}:{number}: {text.strip()}"

@@ -20,9 +20,9 @@ import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.builder import build
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
+from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
-from gnn_depth.cli.known import known_parts, load_plugins
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
@@ -44,8 +44,7 @@ class Resolver:
     """Resolves command lines of ``fit`` with one parser: building it takes longer than using it."""
 
     def __init__(self, plugins: list[str]) -> None:
-        load_plugins(plugins)
-        self._known = known_parts("fit", plugins)
+        self._known = catalogue(plugins)
         self._data: dict[str, tuple[str, SimpleNamespace]] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
@@ -144,7 +143,8 @@ def line_of(
             argument would change what the combination sets, so that its labels would be wrong.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
-    options, plugins = [], []
+    options: list[tuple[str, str]] = []
+    plugins: list[str] = []
     by_options: list[str] = []  # which win over every config
     by_sections: list[str] = []
     for settings in combination.settings:
@@ -166,19 +166,18 @@ def line_of(
                 layers.append(Source(INLINE, {key: value}))
             else:
                 text = value if isinstance(value, str) else json.dumps(value)
-                options.append(f"--{key}={text}")
+                options.append((key, text))
                 by_options += dotted
-    for word, option in product(arguments.argv, by_options + by_sections):
-        given = word.removeprefix("--").partition("=")[0]
+    for (given, _), option in product(arguments.flags, by_options + by_sections):
         # How long is trained is no part of what a label says.
-        if given != word and covers(given, option) and not option.startswith("trainer.max_"):
+        if covers(given, option) and not option.startswith("trainer.max_"):
             raise PlanError(
                 f"--{given} would override {option}, which the grid sets for {combination.group}: "
                 "leave it out and choose values with --subset, or edit the grid."
             )
     of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
-    return Arguments(layers, every, [*options, *arguments.argv])
+    return Arguments(layers, every, [*options, *arguments.flags])
 
 
 def train_job(job: Job, origin: Origin) -> None:

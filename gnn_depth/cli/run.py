@@ -13,9 +13,9 @@ from torch import Tensor, distributed
 
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
+from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.known import known_parts
 from gnn_depth.cli.process import prepare_for_training
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
@@ -38,7 +38,7 @@ def run_command(command: str, arguments: Arguments) -> int:
     with quiet():
         if arguments.prints_config:
             # Before a checkpoint is looked for: what is printed is what was asked for.
-            print(to_yaml(resolve(arguments, known_parts(command, arguments.plugins))), end="")
+            print(to_yaml(resolve(arguments, catalogue(arguments.plugins, command))), end="")
             return 0
         cli = CommandLineInterface(command, arguments)
         if command == "inspect":
@@ -55,7 +55,10 @@ def _inspect(cli: CommandLineInterface) -> int:
     from gnn_depth.cli.inspect import inspect_data
 
     # One by one: the columns stand before the error that is about them.
-    for part in inspect_data(cli.datamodule, cli.arguments.argv):
+    words: list[str] = []
+    for key, value in cli.arguments.flags:
+        words += [f"--{key}", str(value)]
+    for part in inspect_data(cli.datamodule, words):
         print(f"{part}\n")
     return 0
 

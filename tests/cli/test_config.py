@@ -202,11 +202,17 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(
 ):
     monkeypatch.setenv("COLUMNS", "100")
     short, everything = (gnn_depth("fit", "--help", *more).out for more in ([], ["all"]))
-    assert len(short.splitlines()) < 110
-    for option in ("--run.root", "--ckpt_path", "--plugins", "--seed_everything", "--data NAME"):
+    assert len(short.splitlines()) < 125
+    for option in (
+        "--run.root",
+        "--ckpt_path",
+        "--plugins",
+        "--seed_everything",
+        "--data: data = SyntheticCitation",
+    ):
         assert option in short
     assert ", ".join(registry.registered("norm")) in " ".join(short.split())
-    assert "Number of message-passing layers (from 1 to 10000). [2]" in short
+    assert "--model.num_layers: int (from 1 to 10000) = 2\n      Number of message" in short
     assert "--trainer.barebones" not in short
     assert "--trainer.barebones" in everything
 

@@ -21,7 +21,7 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
             "--model.layer gat --model.norm lipschitz --model.norm.alhpa 3",
             ["norm 'lipschitz' has no option 'alhpa'.", "Accepted: scale, form, per_head."],
         ),
-        ("--model.norm.scale 3", ["a norm needs its name: {name: NAME, scale: 3}"]),
+        ("--model.norm.scale 3", ["a norm needs its name before its options scale."]),
         (
             "--model.num_layer 3",
             ["unknown option 'model.num_layer'. Did you mean 'model.num_layers'?"],
@@ -34,13 +34,13 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
         ),
         (
             "--model.checkpoint_every sqr",
-            ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."],
+            ["must be a whole number or sqrt or none", "Did you mean 'sqrt'?"],
         ),
-        ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
+        ("--trainer.precision 15", ["trainer.precision must be", "bf16", "not '15'"]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
         (
             "--trainer.callbacks gnn_depth.diagnostic.GradientNorms",
-            ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
+            ["cannot be imported as a class. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
         ),
         (
             "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
@@ -52,10 +52,6 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
             ["gnn_depth.nn.norms.PairNorm is a norm, not a layer."],
         ),
         ("--model.in_channels 3", ["in_channels", "taken from the data"]),
-        (
-            "--model.optimizer.lr 0.1 --model.optimizer SGD",
-            ["--model.optimizer SGD would drop --model.optimizer.lr", "name it first"],
-        ),
         ("--trainer.accelerator gpu", ["No supported gpu backend"]),
         (
             "--model.norm lipschitz",
@@ -71,10 +67,10 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
         ),
         (
             "--lr 3",
-            ["Did you mean 'model.optimizer.lr', in full 'model.optimizer.init_args.lr'?"],
+            ["Did you mean 'model.optimizer.lr'?"],
         ),
-        ("--config .", ["config file '.' is a folder."]),
-        ("--config", ["--config: expected one argument"]),
+        ("--config .", ["config file '.' is a folder"]),
+        ("--config", ["--config needs a value"]),
         ("extra", ["'extra'"]),
         ("--ckpt_path missing.ckpt", ["checkpoint 'missing.ckpt' does not exist"]),
         ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),
@@ -115,7 +111,7 @@ def test_a_wrong_option_is_answered_in_one_message(
         (
             "model:\n  scheduler: {class_path: no.such.Thing}\n",
             2,
-            "'no.such.Thing' cannot be imported.",
+            "'no.such.Thing' cannot be imported",
         ),
         ("model: [\n", 2, "YAML"),
         ("model: {layer: [gat]}\n", 1, "layer must be given by name, not as ['gat']."),
@@ -130,7 +126,7 @@ def test_a_wrong_option_is_answered_in_one_message(
             "a config file cannot include another; repeat --config instead.",
         ),
         ("model: {}\n1: 2\n", 2, "a key must be text"),
-        ("model: &x [*x]\n", 1, "the alias *x stands inside"),
+        ("model: &x [*x]\n", 1, "an alias inside its own value"),
         ("plugins: 3\n", 1, "plugins must be names of files or modules"),
     ],
 )
@@ -172,7 +168,6 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Call
         answer = refused(command)
         assert "--ckpt_path" in answer
         assert "checkpoints/best.ckpt" in answer
-    assert "--force takes no value, and got 'false'." in refused("test", "--force=false")
     Path("x.ckpt").write_text("nothing")
     answer = refused("test", "--ckpt_path", "x.ckpt")
     assert "'x.ckpt' is damaged, or not a checkpoint of a" in answer
@@ -202,7 +197,7 @@ def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(
     words = {"flag": ["fit", "--model.num_layers", text], "grid": ["sweep", "own.yaml"]}
     trusted = ["--trusted-only"] if place == "trusted" else []
     message = refused(*words.get(place, ["fit", "--config", "own.yaml", *trusted]))
-    assert "100" in message or "*x stands inside" in message
+    assert "more than 100 deep" in message
     assert len(message) < 300
 
 

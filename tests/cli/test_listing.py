@@ -12,8 +12,7 @@ import pytest
 
 from gnn_depth import __version__, registry
 from gnn_depth.cli import RUNS, catalogue
-from gnn_depth.cli.known import options_of_run
-from gnn_depth.part_specs import describe, imported_parts
+from gnn_depth.part_specs import imported_parts
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
@@ -70,16 +69,20 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
         assert f"{kind}\n  " in shown or not registry.registered(kind)
         for name, cls in registry.registered(kind).items():
             assert f"\n  {cls.__name__ if kind == 'data' else name}(" in shown
-            part = describe(kind, name, cls)
-            assert catalogue._part(json.loads(json.dumps(part, default=catalogue._plain))) == part
+    parts = imported_parts()
+    written = json.dumps([parts, {}], default=catalogue._plain)
+    assert catalogue._read(json.loads(written))[0] == parts
 
 
 @pytest.mark.parametrize(
     ("words", "nearest"),
     [
         (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
-        (["list", "data", "UserGraph"], "gnn-depth fit --data.help UserGraph explains it"),
-        (["list", "gat"], "gnn-depth fit --model.layer.help gat explains it"),
+        (
+            ["list", "data", "UserGraph"],
+            "gnn-depth fit --data.help UserGraph explains the data UserGraph",
+        ),
+        (["list", "gat"], "gnn-depth fit --model.layer.help gat explains the layer gat"),
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )
@@ -159,7 +162,7 @@ def test_commands_that_need_no_torch_do_not_import_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def build() -> tuple[Any, Any]:
-        return imported_parts(), {name: options_of_run(name) for name in RUNS}
+        return imported_parts(), {name: catalogue.options_of_run(name) for name in RUNS}
 
     catalogue.cached((), build, catalogue._read)  # as a first command writes it
     lines = {

@@ -109,7 +109,11 @@ def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # n
         ({"model.drop": [0.1, 0.2]}, [], ["'model.drop'", "'model.dropout'"]),
         ({"model.norm": ["par", "none"]}, [], ["norm=par", "'pair'"]),
         ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml", "low=0.9, high=0.1"]),
-        ({"model.dropout": [0.1, 0.2]}, ["--model.dropout", "0.3"], ["--model.dropout would", "--subset"]),
+        (
+            {"model.dropout": [0.1, 0.2]},
+            ["--model.dropout", "0.3"],
+            ["--model.dropout would", "--subset"],
+        ),
     ],
 )
 def test_what_no_trial_could_use_is_refused_before_the_first_run(

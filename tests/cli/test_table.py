@@ -131,7 +131,7 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs, capsys):
         ("made --compare nrom=none", "'nrom'. Did you mean 'norm'?"),
         ("made --compare norm=none --ratio -1", "a finite number at least 0, not '-1'"),
         ("made --published missing.yaml", "'missing.yaml' cannot be read"),
-        ("made --output table.doc", "'.doc'. Available: .txt, .md, .tex, .csv."),
+        ("made --output table.doc", "with suffix .txt or .md"),
         ("made --output table.md --format latex", "does not agree"),
         ("", "FOLDER"),
     ],
