@@ -96,11 +96,16 @@ def shipped(below: str = "") -> dict[str, Path]:
     installed package.
     """
     found: dict[str, Path] = {}
-    for top in (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"):
+    for top in folders():
         folder = top / "configs" / below
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
     return found
+
+
+def folders() -> list[Path]:
+    """The folders that may hold ``configs``."""
+    return [Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"]
 
 
 def to_yaml(config: Any) -> str:

@@ -191,7 +191,6 @@ def train_job(job: Job, origin: Origin) -> None:
     plugins = config.get("plugins") or []
     try:
         with quiet():
-            load_plugins(plugins)
             cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))
             if identity(config, job.run.data_sha256) != job.run.key.identity:
                 raise UsageError(

@@ -170,8 +170,7 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Call
         assert "checkpoints/best.ckpt" in answer
     Path("x.ckpt").write_text("nothing")
     answer = refused("test", "--ckpt_path", "x.ckpt")
-    assert "'x.ckpt' is damaged, or not a checkpoint of a" in answer
-    assert "weights_only" not in answer
+    assert "'x.ckpt' is damaged, or not a checkpoint" in answer
 
 
 @pytest.mark.parametrize("target", ["training.module.check_compile", "data.synthetic.Range"])

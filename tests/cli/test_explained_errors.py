@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("own_registry")
 
 NORM = """\
 import torch
-from gnn_depth import FeatureNorm, GraphDropout, Init, Skip, register
+from gnn_depth import FeatureNorm, Init, Skip, register
 
 @register("norm", "own")
 class Own(FeatureNorm):
@@ -39,16 +39,12 @@ def part(kind: str, base: str, body: str) -> str:
 INIT = "def draw(self, stack):\n        stack."
 FILL = f"{INIT}decoder.weight.data.fill_(torch.nan)"
 SKIP = "def forward(self, update, states, graph):\n        return update[:1]"
-DROP = (
-    "def __init__(self, p: float = 0.5):\n        self.p = p\n\n    def __call__(self, graph): ..."
-)
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (norm("return x.mean(-1, keepdim=True)"), ["plug_own.py:4", "(5, 1)", "(5, 8)"]),
-        (norm("return x.double()"), ["plug_own.py:4", "torch.float64", "torch.float32"]),
+        (norm("return x.mean(-1, keepdim=True)"), ["plug_own.py:4", "[5, 1]", "(5, 8)"]),
         (norm("return x, x"), ["plug_own.py:4", "returns tuple", "(5, 8)"]),
         (norm("return 0 * x / 0"), ["plug_own.py:4", "returns NaN or infinity", "clamp_min"]),
         (norm("return y"), ["NameError: name 'y'", "plug_own.py:10"]),
@@ -57,8 +53,7 @@ DROP = (
         (norm("raise ValueError('no room\\n' * 100)"), ["no room", "lines more"]),
         (part("init", "Init", f"{INIT}no"), ["init 'other' (Other,", "plug_own.py:16"]),
         (part("init", "Init", FILL), ["the initialisation", "decoder.weight"]),
-        (part("skip", "Skip", SKIP), ["skip 'other' (Other,", "(1, 8)", "(5, 8)"]),
-        (part("graph_dropout", "GraphDropout", DROP), ["returns None", "Graph"]),
+        (part("skip", "Skip", SKIP), ["skip 'other' (Other,", "[1, 8]", "(5, 8)"]),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_run_begins(
@@ -66,7 +61,7 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
 ):
     Path("plug_own.py").write_text(source)
     words = OWN
-    for kind in ("init", "skip", "graph_dropout"):
+    for kind in ("init", "skip"):
         if f'"{kind}", "other"' in source:
             words = [*OWN[:2], f"--model.{kind}", "other"]
     answer = refused("fit", *SHORT, *words)
