@@ -26,7 +26,7 @@ from gnn_depth.training.prediction import load_model, predictions_of
 from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
-MOST_LINES = 22  # of a run that is shown
+MOST_METRICS = 20  # of a run that is shown
 MOST_WEIGHTS = 8  # that a message names
 
 
@@ -210,15 +210,15 @@ class Run:
         if self.folder is None:
             return "Run without a folder"
         result, metrics = self.result, self.metrics
-        lines = [
-            f"Run {self.folder}",
+        # Those of the best epoch, test_ and val_, come before those of the last one.
+        names = sorted(metrics, key=lambda name: (not name.endswith("_at_best_val"), name))
+        table = pd.Series(metrics, names, dtype=float)[:MOST_METRICS].map(in_digits)
+        return (
+            f"Run {self.folder}\n"
             f"{result['name']}: {result['status']} after {result['epochs']} epochs in "
-            f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters",
-        ]
-        # Those of the best epoch begin with test_ and val_, those of the last with test/ and val/.
-        for name in sorted(metrics, key=lambda name: (not name.endswith("_at_best_val"), name)):
-            lines.append(f"{name:<32}{in_digits(metrics[name]):>12}")
-        return "\n  ".join(lines[:MOST_LINES])
+            f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters\n"
+            f"{table.to_string()}"
+        )
 
 
 def load(path: str | Path) -> Run:

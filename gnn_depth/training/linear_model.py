@@ -69,7 +69,7 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
 def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
     """The outputs of a linear model for all rows."""
     size, mean = torch.ones(()), torch.zeros(())
-    if task.targets == "numbers" and not task.scales_targets:
+    if task.targets == "numbers" and not task.scalings:
         size, mean = torch.std_mean(y[rows].view(len(rows), -1).float(), 0, correction=0)
         size = torch.where(size > 0, size, 1.0)
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)

@@ -32,7 +32,7 @@ Forward: TypeAlias = Callable[[NodeClassifier, GraphDataModule], list[Tensor]]
 
 
 def predictions_of(
-    model: NodeClassifier | str | Path,
+    model: NodeClassifier,
     data: Any,
     unknown: Unknown = "error",
     forward: Forward | None = None,
@@ -43,10 +43,10 @@ def predictions_of(
 
     .. code-block:: python
 
-        predictions_of("runs/x/checkpoints/best.ckpt", Tables("nodes.csv", "edges.csv"))
+        predictions_of(run.model, Tables("nodes.csv", "edges.csv"))
 
     Args:
-        model: A model that was trained, or the path of its checkpoint.
+        model: A model that was trained.
         data: A graph, as ``gnn_depth.fit`` takes it: the one of the training with new nodes, or
             another one.
         unknown: Refuse categories that the model does not know (``error``), or ``ignore`` them. By
@@ -61,8 +61,6 @@ def predictions_of(
     Raises:
         ValueError: The model cannot use this data, or knows nothing of the data of its training.
     """
-    if not isinstance(model, NodeClassifier):
-        model = load_model(model)
     if model.schema is None:
         raise ValueError(
             "the model knows nothing of the data that it was trained on: give a checkpoint of a "

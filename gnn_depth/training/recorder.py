@@ -155,7 +155,7 @@ class RunRecorder(L.Callback):
     """Make a run's folder, and write its config, metrics, checkpoints and result there.
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``schema.yaml``
-    (what the model expects of data), ``split.csv`` (the set of each node that has an id),
+    (what the model expects of data),
     ``metrics.csv``, TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation epoch),
     ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two
     epochs, after the step in which a signal came, and at the end), and ``result.json``: status

@@ -6,7 +6,6 @@ workers of a sweep call it.
 
 import inspect
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from lightning.pytorch.callbacks import (
 )
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.seed import isolate_rng
+from torch import nn
 
 from gnn_depth import registry
 from gnn_depth.builder import (
@@ -58,14 +58,12 @@ from gnn_depth.training.models import (
 )
 from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.optimizers import rehearse
+from gnn_depth.training.own_model import ModuleClassifier
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.split_file import write_split
 from gnn_depth.training.summary import report
 
 log = logging.getLogger(__name__)
 
-#: How PyTorch ends the message of a CPU and of a GPU that is out of memory.
-OUT_OF_MEMORY = re.compile(r"ried to allocate ([\d.]+ \w+)")
 #: The sections of a config file that :func:`fit` uses; the others are its own arguments.
 OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
@@ -208,15 +206,6 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     before = native.use(True)  # a training that is resumed may use what it began with instead
     try:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
-    except RuntimeError as error:
-        missing = OUT_OF_MEMORY.search(str(error))
-        if missing is None:
-            raise
-        raise MisconfigurationException(
-            "a training step needs more memory than there is: PyTorch tried to allocate "
-            f"{missing[1]}. Train on parts of the graph: --data MiniBatches --data.source DATA "
-            "--data.parts 50; or keep fewer activations: --model.checkpoint_every sqrt."
-        ) from error
     finally:
         native.use(before)
     if recorder.folder is None:  # a run of fast_dev_run
@@ -293,15 +282,13 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
     loggers = config.recorder.open(resolved, config.name, origin)
-    if config.trainer.is_global_zero and config.recorder.folder is not None:
-        write_split(config.recorder.folder, data)
     if resolved["trainer"].get("logger") is not False:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
 
 
 @isolate_rng()
 def fit(
-    model: NodeClassifier | Mapping[str, Any] | str | Path,
+    model: nn.Module | Mapping[str, Any] | str | Path,
     data: Any,
     epochs: int | None = None,
     seed: int | None = None,
@@ -324,7 +311,8 @@ def fit(
 
     Args:
         model: Options of the model, as in the ``model`` section of a config; a config file, or the
-            name of a shipped one; or a :class:`NodeClassifier`. Of a config file the sections
+            name of a shipped one; a :class:`NodeClassifier`; or any module of ``model(x,
+            edge_index)``, such as PyTorch Geometric's ``GraphSAGE``. Of a config file the sections
             ``model``, ``trainer`` and ``plugins`` and the seed are used; a warning names others.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
@@ -379,16 +367,23 @@ def fit(
     of_trainer = options_to_config(trainer_options(), selected)
     recorder = RunRecorder(root, name)  # before a part is built, which may leave the folder
     parts: dict[str, Any] = {}
-    if not isinstance(model, NodeClassifier):
+    if not isinstance(model, nn.Module):
         parts = select_section("model", model, of_trainer["max_epochs"])
     is_config = isinstance(data, Mapping) and "class_path" in data  # others are arrays by name
     if is_config or (isinstance(data, str) and not data.endswith(OF_FILES)):
         data = build("data", data)
     module = GraphSource.of(data, split, batch_size, seed)
+    if isinstance(model, nn.Module) and not isinstance(model, NodeClassifier):
+        model = ModuleClassifier(
+            model, module.num_features, module.num_classes, default_task=module.task
+        )
     if isinstance(model, NodeClassifier):
+        kept = dict(model.hparams)
+        if isinstance(model, ModuleClassifier):
+            kept = {"module": model.stack.module, "num_layers": len(model.stack.layers)}
         # No config can build this model: its run is unique.
         of_model = {
-            **model.hparams,
+            **kept,
             "optimizer": model.optimizer,
             "scheduler": model.scheduler,
             "given_in_python": uuid4().hex[:12],

@@ -129,7 +129,7 @@ def initial_share(model: nn.Module, weights: Mapping[str, Tensor]) -> float:
 def _words(task: Task) -> dict[str, str]:
     """The display name of each metric, in display order."""
     measures = {**task.words, "loss": "loss"}
-    if task.scales_targets:  # it does not have the units of the other errors
+    if task.scalings:  # it does not have the units of the other errors
         measures["loss"] = "loss (scaled)"
     words = {}
     for which, of_set in SETS.items():

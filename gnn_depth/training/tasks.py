@@ -145,8 +145,8 @@ class Task(ABC):
             raise ValueError(unknown("best_metric", metric, known))
         self.best, self.lower_is_better = metric, modes[metric] == "min"
 
-    #: True if the loss is that of scaled targets.
-    scales_targets: bool = False
+    #: The scaling of each number in the loss; empty without any.
+    scalings: tuple[Scaling, ...] = ()
     #: True if the loss multiplies classes, or labels where they are true, by :attr:`weights`.
     weighs_classes: ClassVar[bool] = False
     #: What :meth:`weigh` was given; None for equal weights.
@@ -393,11 +393,9 @@ class Regression(Task):
     def __init__(self, num_outputs: int, error: Literal["squared", "absolute"] = "squared") -> None:
         super().__init__(num_outputs)
         self.error = error
-        self.scalings: tuple[Scaling, ...] = ()
 
     def scale_targets(self, scalings: Sequence[Scaling]) -> None:
         self.scalings = tuple(scalings)
-        self.scales_targets = True
 
     def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
         y = y.view_as(out)  # a single number per row may have shape (rows,)

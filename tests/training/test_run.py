@@ -1,6 +1,7 @@
 """``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and
 checkpoint."""
 
+import copy
 import random
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch_geometric.data import Data
+from torch_geometric.nn import GraphSAGE
 
 import gnn_depth
+from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.reports.load import ReportError, ReportWarning, read_runs
 from gnn_depth.reports.settings import grouped
 from gnn_depth.training.checkpoints import read_checkpoint
@@ -101,3 +104,36 @@ def test_a_training_of_nothing_is_refused_before_it_has_a_folder(graphs, tmp_pat
     with pytest.raises(MisconfigurationException, match=words):
         gnn_depth.fit({"layer": "gin"}, graphs, root=str(tmp_path), **options, **QUIET)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_pytorch_geometric_trains_as_in_a_loop_and_is_measured(tmp_path):
+    torch.manual_seed(0)
+    masks = dict(
+        zip(
+            ("train_mask", "val_mask", "test_mask"),
+            torch.arange(60) % 3 == torch.arange(3)[:, None],
+        )
+    )
+    edges, y = torch.randint(60, (2, 200)), torch.randint(3, (60,))
+    data = Data(torch.randn(60, 5), edges, y=y, **masks)
+    net = GraphSAGE(5, 8, num_layers=2, out_channels=3)
+    twin = copy.deepcopy(net)
+    norms = GradientNorms(layers="stack.module.convs.1")
+    run = gnn_depth.fit(net, data, epochs=4, root=str(tmp_path), callbacks=[norms], **QUIET)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.005, weight_decay=5e-4)
+    losses = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        out = twin(data.x, edges)[data.train_mask]
+        loss = torch.nn.functional.cross_entropy(out, y[data.train_mask])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert run.curves["train/loss"].tolist() == pytest.approx(losses, rel=1e-5)
+    assert norms.frame().value.notna().all()
+    assert run.config["model"]["module"]["class_path"].endswith("GraphSAGE")
+    expected = run.model(data.x, edges).softmax(-1)[:, 1].detach().numpy()
+    np.testing.assert_allclose(run.predict(data)["class_1"], expected, rtol=1e-5)
+    wide = GraphSAGE(5, 8, num_layers=2, out_channels=4)
+    with pytest.raises(ValueError, match="has 4 outputs, and the data needs 3"):
+        gnn_depth.fit(wide, data, epochs=1, root=str(tmp_path), **QUIET)
