@@ -85,9 +85,6 @@ class EpochLog(L.Callback):
             raise
         self._handed_over = time.monotonic()
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._rows, self._handed_over = [], time.monotonic()
-
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if len(self._rows) >= ROWS or time.monotonic() - self._handed_over >= SECONDS:
             self.hand_over(trainer)
@@ -113,8 +110,6 @@ def in_digits(value: float) -> str:
     """A metric as text of four digits that count, however small it is; NaN is undefined."""
     if math.isnan(value):
         return UNDEFINED
-    if value == 0:
-        return "0"
     if 0.1 <= abs(value) < 1e5:
         return f"{value:.4f}"
     return f"{value:#.4g}"

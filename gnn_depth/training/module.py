@@ -318,7 +318,7 @@ class NodeClassifier(SafeCheckpointModule):
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             metrics = []
-            for name in self.task.metric_names():
+            for name in self.task.directions():
                 metrics += [f"train/{name}", f"val/{name}"]
             if schedule.monitor not in metrics:
                 raise MisconfigurationException(

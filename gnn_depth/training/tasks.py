@@ -174,10 +174,6 @@ class Task(ABC):
             f"task {type(self).__name__} cannot scale its targets: leave scale_target out."
         )
 
-    def metric_names(self) -> list[str]:
-        """Names of all metrics, the loss included."""
-        return list(self.directions())
-
     def undefined(self, name: str) -> str:
         """The reason why a metric is NaN."""
         reason: str = getattr(self.metrics().get(name), "undefined", NAN_OUTPUT)
