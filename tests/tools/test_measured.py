@@ -162,15 +162,3 @@ def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
     single = Claim({"mean": 80.0}, "std")
     assert passes(single, 0.8099)
     assert not passes(single, 0.82)
-
-
-def test_verdicts_stand_in_the_table_and_runs_that_ended_early_are_counted_apart(tmp_path):
-    claims = []
-    for name, value, options in (("Cora", 80.5, []), ("CiteSeer", 70, []), ("PubMed", 80, ["9"])):
-        steps = [word for number in options for word in ("--trainer.max_steps", number)]
-        at = {"data": name, "depth": 2}
-        claims.append({"at": at, "mean": value, "commit": "abc", "options": steps})
-    results = made(tmp_path, claims, published=PUBLISHED)
-    row = "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) | 80.0 (9 steps; 80.0 ± 1.0"
-    assert row in results.table()
-    assert "| A 2020 | made | 1 | 0 | 1 | 0 | 1 |" in measured.counts([results])

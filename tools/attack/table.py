@@ -196,14 +196,7 @@ LONGER = ("--run.root=..", "--run.name=place", "--trainer.max_epochs=3", "--ckpt
 PREDICT = ["predict", f"--ckpt_path={LAST}"]
 TEST = ["test", "--ckpt_path=bare.ckpt"]
 FILES = [
-    Attack(
-        "what a killed run left half written",
-        fit(*LONGER),
-        {PART: ""},
-        (0,),
-        10,
-        {PART: False},
-    ),
+    Attack("what a killed run left half written", fit(*LONGER), {PART: ""}, (0,), 10),
     Attack("a checkpoint that is text", TEST, {"bare.ckpt": "x"}),
     Attack("an empty checkpoint", TEST, {"bare.ckpt": ""}),
     Attack("a checkpoint cut short", TEST, {"bare.ckpt": b"PK\x03\x04" + bytes(500)}),

@@ -1,11 +1,11 @@
-"""What watching takes of a training step: ``python -m tools.bench.watched --data FOLDER``.
+"""What watching takes of a training step: ``python -m tools.bench.watched``.
 
 A residual GCN of 64 layers on Cora, uncompiled, as layers with hooks are: bare loops with and
-without ``gnn_depth.watch`` take turns.
+without ``gnn_depth.watch`` take turns. Times are processor time. ``GNN_DEPTH_DATA`` names the
+folder of Cora, and ``OMP_NUM_THREADS`` the number of threads.
 """
 
 import argparse
-import os
 import time
 
 import torch
@@ -15,7 +15,7 @@ import gnn_depth
 from gnn_depth.data import Planetoid
 from gnn_depth.diagnostics import MEASURES
 from gnn_depth.training import NodeClassifier
-from tools.bench.timing import Call, Clock, in_turns, ratio
+from tools.bench.timing import Call, in_turns, ratio
 
 
 def residual_gcn() -> torch.nn.Module:
@@ -25,11 +25,9 @@ def residual_gcn() -> torch.nn.Module:
     ).stack
 
 
-def seconds_of(
-    data: Planetoid, measures: list[str], every: int, clock: Clock
-) -> dict[str, list[float]]:
+def seconds_of(measures: list[str], every: int) -> dict[str, list[float]]:
     """Samples hold whole turns of measured and other steps."""
-    batch = data.batch
+    batch = Planetoid("Cora").batch
     stacks = {"plain": residual_gcn(), "watched": residual_gcn()}
 
     def loop(name: str, after: Call) -> Call:
@@ -48,25 +46,17 @@ def seconds_of(
 
     with gnn_depth.watch(stacks["watched"], "blocks.*.layer", measures, every) as watched:
         sides = {"plain": loop("plain", lambda: None), "watched": loop("watched", watched.step)}
-        return in_turns(sides, 9, clock)
+        return in_turns(sides, 9, time.process_time)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m tools.bench.watched", description=__doc__)
-    parser.add_argument("--data", default=os.environ.get("GNN_DEPTH_DATA"), help="folder of Cora")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--measures", nargs="+", choices=list(MEASURES), default=["gradient_similarity"]
     )
     parser.add_argument("--every", type=int, default=1, help="steps from one to the next")
-    parser.add_argument("--cpu-time", action="store_true", help="on a machine with other work")
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    clock = time.perf_counter
-    if given.cpu_time:
-        clock = time.process_time
-    data = Planetoid("Cora", root=given.data)
-    seconds = seconds_of(data, given.measures, given.every, clock)
+    seconds = seconds_of(given.measures, given.every)
     print(f"watched steps take {ratio(seconds['watched'], seconds['plain'])} of the others")
 
 
