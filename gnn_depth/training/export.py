@@ -1,6 +1,7 @@
 """Write a trained model as a file that PyTorch runs without this package."""
 
 import math
+import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -150,8 +151,13 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     # Under its own name only once it is whole.
     part = path.with_name(f".{path.stem}.part{SUFFIX}")
     try:
-        torch.export.save(program, part, extra_files=inside)
+        # Not by torch itself, which aborts the process where the disk is full.
+        content = io.BytesIO()
+        torch.export.save(program, content, extra_files=inside)
+        part.write_bytes(content.getvalue())
         part.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         part.unlink(missing_ok=True)
     if reads_tables(schema):

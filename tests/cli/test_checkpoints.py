@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -292,3 +293,17 @@ def test_weights_are_taken_over_where_name_and_shape_fit(trained: Path, caplog):
     for name, weight in model.state_dict().items():
         fits = name in theirs and theirs[name].shape == weight.shape
         assert torch.equal(weight, theirs[name] if fits else drawn[name])
+
+
+def test_an_export_that_the_disk_has_no_room_for_is_an_error_and_no_abort(
+    trained: Path, gnn_depth: Callable
+):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        answer = gnn_depth("export", str(trained), "--output", "model.pt2")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert answer.code == 1
+    assert answer.err == "stopped: File too large (model.pt2)\n"
+    assert list(Path().iterdir()) == []
