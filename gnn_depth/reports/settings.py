@@ -225,24 +225,18 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The runs that have one of the given values on each axis, sorted in the order given."""
-    # For each run and axis the position of its value among the given ones; missing if it is not.
-    places = pd.DataFrame(index=frame.index)
+    """The runs that have one of the given values on each axis."""
     for word, values in where.items():
         name = full_name(frame, word)
-        known = known_labels(frame, word)
-        order: dict[str, int] = {}  # position of each label that occurs in the runs
-        for place, value in enumerate(values):
-            matches = [text for text in known if same(text, value)]
+        texts = frame[name].map(label)
+        chosen: list[str] = []
+        for value in values:
+            matches = [text for text in texts.unique() if same(text, value)]
             if not matches:
-                raise ReportError(unknown(f"value of {name!r}", value, known))
-            order |= dict.fromkeys(matches, place)
-        places[name] = frame[name].map(label).map(order)
-    chosen = places.dropna().sort_values(list(places), kind="stable").index
-    if chosen.empty:
-        wanted = [f"{word}={','.join(values)}" for word, values in where.items()]
-        raise ReportError(f"no run has {' and '.join(wanted)}.")
-    return frame.loc[chosen]
+                raise ReportError(unknown(f"value of {name!r}", value, known_labels(frame, word)))
+            chosen += matches
+        frame = frame[texts.isin(chosen)]
+    return frame
 
 
 def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -105,16 +105,6 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["best.ckpt", "last.ckpt"])
-def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str):
-    path = folder / "checkpoints" / name
-    flip(path)
-    answer = gnn_depth("test", *CPU, "--ckpt_path", str(path))
-    assert answer.code == 2
-    assert f"'{path}' is damaged" in answer.err
-    assert "weights_only" not in answer.err
-
-
 def test_instead_of_a_truncated_checkpoint_the_previous_one_is_used(gnn_depth: Callable):
     assert (
         gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice").code

@@ -55,13 +55,6 @@ def test_every_kind_is_drawn_into_a_file_and_its_caption_printed(runs, tmp_path,
     assert list(tmp_path.iterdir()) == [output]
 
 
-def test_where_chooses_runs(runs, tmp_path, capsys):
-    where = ["--where", "norm=lip", "num_layers=3", "--metric", "val/loss"]
-    output = str(tmp_path / "a.svg")
-    assert main(["depth", str(runs), *where, "--output", output]) == 0
-    assert "n=2." in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

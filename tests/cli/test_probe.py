@@ -41,26 +41,6 @@ def table(answer: Answer) -> dict[str, list[float]]:
     }
 
 
-def test_every_layer_has_its_sizes_gradients_constant_and_bound_and_nothing_is_written(
-    gnn_depth: Callable,
-):
-    answer = gnn_depth("probe", *LIP)
-    columns = table(answer)
-    assert answer.err == ""
-    assert list(Path().iterdir()) == []
-    assert columns["layer"] == [1, 2, 3]
-    assert answer.out.startswith("3 layers of GAT on SyntheticCitation, at initialisation, loss ")
-    measured, bounds = columns["constant"], columns["bound"]
-    assert all(0 < value <= bound for value, bound in zip(measured, bounds, strict=True))
-    said = re.search(r"constants (\S+), bounds (\S+)\.\n", answer.out)
-    assert said
-    assert float(said[1]) == pytest.approx(math.prod(measured), rel=0.02)
-    assert all(1 <= rank <= 8 for rank in columns["rank(X)"])
-    assert all(energy > 0 for energy in columns["E(X)"])
-    assert "No balance: LipschitzNorm" in answer.out
-    assert "|c|" not in columns
-
-
 def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth: Callable):
     columns = table(gnn_depth("probe", *LIP, "--model.encoder", "none"))
     seed_everything(0, verbose=False)
@@ -100,27 +80,6 @@ def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obe
     answer = gnn_depth("probe", *GAT)
     assert max(table(answer)["|c|"]) > 0.01
     assert "bounds unknown" in answer.out
-
-
-def test_norms_of_features_take_the_statistics_of_the_batch_as_in_training(gnn_depth: Callable):
-    # What BatchNorm keeps for evaluation is the identity before any training: nothing would be seen
-    # of it.
-    columns = table(
-        gnn_depth("probe", *GAT, "--model.norm", "batch", "--model.activation", "identity")
-    )
-    assert columns["||X||"][1:] == pytest.approx([math.sqrt(60 * 8)] * 2, rel=0.03)
-
-
-def test_layers_that_are_shared_and_reversible_stacks_are_probed_too(gnn_depth: Callable):
-    shared = table(
-        gnn_depth("probe", *SHORT, "--model.layer", "ggnn", "--model.share_layers", "true")
-    )
-    assert len(shared["layer"]) == 2
-    assert len(set(shared["||G||"])) == 2
-    reversible = table(
-        gnn_depth("probe", *GAT, "--model.reversible", "2", "--model.skip", "residual")
-    )
-    assert all(norm > 0 for norm in reversible["||X||"])
 
 
 def test_scaled_inputs_stay_below_the_bound_with_the_norm_and_leave_it_without(gnn_depth: Callable):
@@ -174,16 +133,3 @@ def test_of_many_layers_some_are_shown_and_all_on_request(
     assert max(map(len, narrow)) <= 80
     assert len(narrow) < 75, "one page"
     assert any(" of 15 layers " in line for line in narrow)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--scale", "3"], "Did you mean 'scales'?"),
-        (["--scales", "0"], "scales must be above 0, not 0."),
-    ],
-)
-def test_what_does_not_exist_is_answered_as_for_a_fit(
-    refused: Callable, words: list[str], message: str
-):
-    assert message in refused("probe", *words)

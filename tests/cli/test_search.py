@@ -94,15 +94,6 @@ def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
     assert len(results()) == 4
 
 
-def test_a_search_in_which_an_axis_has_no_effect_is_refused(refused, grid):  # noqa: F811
-    axes = {"drop": {"a": {"model.dropout": 0.5}, "b": {}}}
-    options = {"model.dropout": {"low": 0.0, "high": 0.8}}
-    name = grid(axes=axes, search={"trials": 2, "options": options})
-    message = refused("sweep", name, "--dry-run")
-    assert "are the same run" in message
-    assert "by a search" in message
-
-
 @pytest.mark.parametrize(
     ("options", "words", "said"),
     [

@@ -167,13 +167,6 @@ def test_runs_that_were_trained_otherwise_are_not_averaged(gnn_depth, grid):
     assert "trainer.max_steps" in answer.err
 
 
-def test_labels_that_are_equal_are_not_lost(refused, grid):
-    name = grid(axes={"depth": {1: {"model.num_layers": 2}}})
-    text = Path(name).read_text()
-    Path(name).write_text(f"{text}    true:\n      model.num_layers: 5\n")
-    assert "'axes.depth.true' is already on line 4" in refused("sweep", name, "--dry-run")
-
-
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")

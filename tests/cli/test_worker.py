@@ -14,7 +14,6 @@ from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import OUTPUT, RUNNING_ELSEWHERE, Job, work
-from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
 from tests.processes import fresh_processes, start_server
 
@@ -157,24 +156,3 @@ def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_pat
     outcome = work(planned)
     assert outcome.status == "failed"
     assert "edited" in reason(outcome)
-
-
-def test_another_runs_result_is_moved_and_a_finished_run_has_its_checkpoints(
-    job, tmp_path, monkeypatch
-):
-    saved_as = []
-    save = RunRecorder._save_checkpoints
-
-    def watched(self, trainer):
-        saved_as.append(json.loads((self.folder / "result.json").read_text())["status"])
-        save(self, trainer)
-
-    monkeypatch.setattr(RunRecorder, "_save_checkpoints", watched)
-    mine = job()
-    folder = mine.store.folder_of(mine.run.key)
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps({"identity": "other", "status": "finished"}))
-    assert work(mine).status == "finished"
-    assert saved_as == ["running"]
-    (kept,) = (tmp_path / "runs/archive").rglob("result.json")
-    assert json.loads(kept.read_text())["identity"] == "other"

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import rcParams
 from matplotlib.collections import PathCollection, QuadMesh
-from matplotlib.text import Text
 from scipy.stats import t as student
 
 from gnn_depth.measurements import MeasureValues, measure_names
@@ -92,61 +90,6 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of(grid):
     assert (line.get_linestyle(), line.get_markerfacecolor()) == ("None", "white")
 
 
-def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path):
-    ends = [(0.8, "finished"), (0.4, "diverged"), (None, "diverged"), (0.1, "failed")]
-    for seed, (value, status) in enumerate(ends):
-        make_run(tmp_path, {"depth": 2}, seed, value, status)
-    make_run(tmp_path, {"depth": 30}, 0, None, "diverged")
-    picture = draw("depth", read_runs(tmp_path))
-    ((line, _),) = bars(picture).values()
-    np.testing.assert_allclose(line.get_ydata(), [60, np.nan])
-    assert {"3 of 4 runs diverged.", "Left out: 1 failed."} < set(picture.notes)
-
-
-def test_a_combination_that_nobody_ran_is_no_gap_in_the_line(tmp_path):
-    for norm, numbers in (("gat", (2, 5, 10)), ("lip", (2, 10))):
-        for number in numbers:
-            make_run(tmp_path, {"norm": norm, "depth": number})
-    found = bars(draw("depth", read_runs(tmp_path)))
-    assert {label: list(line.get_xdata()) for label, (line, _) in found.items()} == {
-        "norm=gat": [2, 5, 10],
-        "norm=lip": [2, 10],
-    }
-
-
-@pytest.mark.parametrize(
-    ("depths", "scale"), [([2, 4, 8, 16, 32, 64, 128], "log"), ([1, 5, 10, 15, 20, 25], "linear")]
-)
-def test_ticks_stand_at_the_depths_and_powers_of_two_get_a_logarithmic_axis(
-    tmp_path, depths, scale
-):
-    for number in depths:
-        make_run(tmp_path, {"num_layers": number})
-    picture = draw("depth", read_runs(tmp_path))
-    axes = picture.first
-    assert axes.get_xscale() == scale
-    assert axes.get_xticks().tolist() == depths
-    assert [label.get_text() for label in axes.get_xticklabels()] == list(map(str, depths))
-    assert picture.figure.get_supxlabel() == "layers"
-    label = picture.figure.get_supylabel()
-    assert label.replace("\n", " ") == "test accuracy at best validation (%)"
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        ("depth", {"spread": "sd"}, "Did you mean 'std'?"),
-        ("depth", {"panl": ["norm"]}, "Did you mean 'panel'?"),
-        ("layers", {"when": "stat"}, "Did you mean 'start'?"),
-        ("heatmap", {}, "unknown measure '(none given)'"),
-    ],
-)
-def test_what_does_not_exist_is_answered_with_what_does(grid, kind, options, message):
-    with pytest.raises(ReportError) as error:
-        draw(kind, read_runs(grid), **options)
-    assert message in str(error.value)
-
-
 def mesh(picture):
     """The one heat map of a picture."""
     (axes,) = picture.panels.values()
@@ -192,15 +135,6 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
     picture.finish()
     legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
     assert legend == ["exactly zero", "not finite"]
-
-
-@pytest.mark.parametrize(("around_zero", "limits"), [(True, (-3, 3)), (False, (2.5, 3.5))])
-def test_white_is_zero_for_measures_around_it(tmp_path, around_zero, limits):
-    made = [MeasureValues("growth", np.arange(2), np.full((2, 1), 3.0), around_zero=around_zero)]
-    drawn = mesh(draw_measured("heatmap", make_seeds(tmp_path, made)))
-    assert drawn.get_clim() == limits
-    is_white = drawn.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01)
-    assert is_white == around_zero
 
 
 def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
@@ -286,30 +220,3 @@ def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_pa
     found = dots(against_metric).get_offsets().filled(math.nan)
     np.testing.assert_allclose(found[:2], [[expected[0][0], 50], [expected[1][0], 60]])
     assert any("Not finite: 1" in note for note in against_metric.notes)
-
-
-def test_legend_and_caption_lie_below_the_panels_and_the_title_above(grid):
-    picture = draw("depth", read_runs(grid))
-    picture.finish("A title")
-    figure = picture.figure
-    figure.draw_without_rendering()
-    (title,) = (text for text in figure.texts if text.get_text() == "A title")
-    caption = figure.texts[-1]
-    low, high = picture.first.get_tightbbox().y0, picture.first.get_tightbbox().y1
-    for part in (figure.legends[0], caption):
-        box = part.get_window_extent()
-        assert box.y1 <= low + 1
-        low = box.y0
-        assert 0 <= box.x0 < box.x1 <= figure.bbox.width
-    assert high <= title.get_window_extent().y0 + 1
-
-
-def test_axes_are_as_asked_and_a_dollar_is_a_dollar(grid):
-    before = dict(rcParams)
-    picture = draw("depth", read_runs(grid))
-    picture.finish("$1 & $2", ["x", "y"])
-    axes = picture.first
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    texts = [text for text in picture.figure.findobj(Text) if "$" in text.get_text()]
-    assert [text.get_parse_math() for text in texts] == [False]
-    assert dict(rcParams) == before

@@ -157,10 +157,3 @@ def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run, runs):
     assert (count(data="Cora"), count(layer="gat"), count(data="PubMed")) == (1, 1, 0)
     with pytest.raises(ReportError, match=r"'dats'.*'data'"):
         count(dats="Cora")
-
-
-def test_a_cell_without_runs_is_shown_beside_its_published_number(run, runs):
-    run(0.8, data="Cora", norm="lipschitz", depth=2)
-    run(0.8, data="Cora", norm="none", depth=10)
-    found = compare_published(tabulate(read_runs(runs), "depth", "norm"), parse_published([ENTRY]))
-    assert [(one.row, one.level) for one in found] == [(("2",), "undecided"), (("10",), "no value")]

@@ -6,11 +6,9 @@ import pandas as pd
 import pytest
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.published import compare_published, parse_published
 from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
-    agreement_sheet,
     format_value,
     latex,
     markdown,
@@ -75,28 +73,6 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs
     ]
     expected = ("n=3 to 5", "5 of 18 runs diverged.", "Left out: 2 failed.")
     assert all(part in note for part, note in zip(expected, sheet.notes, strict=True))
-
-
-def test_agreement_with_published_numbers_is_listed_and_what_no_cell_has_is_named(run, runs):
-    for seed, value in enumerate((0.80, 0.82)):
-        run(value, seed, norm="lipschitz", depth=2)
-    table = tabulate(read_runs(runs), "depth", "norm")
-    entry = {"interval": "std", "over": "depth"}
-    published = parse_published(
-        [
-            entry | {"source": "A", "values": {2: "82 +- 1", 6: 50}},
-            entry | {"source": "B", "values": {2: 75}},
-            entry | {"source": "B", "where": {"norm": "lipshitz"}, "values": {2: 70}},
-        ]
-    )
-    sheet = agreement_sheet(table, compare_published(table, published), published)
-    assert sheet.frame.to_numpy().tolist() == [
-        ["2", "lipschitz", "81.0 ± 1.4", "82.0 ± 1.0 [1]", "-1.0", "inside"],
-        ["2", "lipschitz", "81.0 ± 1.4", "75.0 [2]", "+6.0", "outside"],
-    ]
-    assert "1 inside, 1 outside" in sheet.notes[0]
-    assert sheet.notes[1:3] == ["[1] A", "[2] B"]
-    assert "depth 6; lipshitz, depth 2." in sheet.notes[3]
 
 
 def sheet(*columns):

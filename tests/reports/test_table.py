@@ -63,17 +63,6 @@ def test_numbers_stand_by_size_and_words_as_they_come(run, runs):
     assert table.columns == (("b",), ("a",), ("-",))
 
 
-def test_a_forgotten_axis_is_named_with_its_values(run, runs):
-    for data in ("Cora", "CiteSeer"):
-        for norm in ("none", "pair"):
-            run(data=data, norm=norm)
-    with pytest.raises(
-        ReportError, match=r"data \(CiteSeer, Cora\): .*--rows norm data, .*--where data=CiteSeer"
-    ):
-        tabulate(read_runs(runs), "norm")
-    assert tabulate(read_runs(runs), "norm", "data").cells[("pair",), ("Cora",)].n == 1
-
-
 def test_an_option_that_only_some_runs_have_is_a_difference_that_is_named(run, runs):
     run(seed=0, depth=2, result={"hparams": {"model.norm": "pair", "model.norm.scale": 1.0}})
     run(seed=1, depth=2, result={"hparams": {"model.norm": "none"}})
@@ -96,18 +85,6 @@ def test_one_seed_does_not_count_twice(run, runs):
     first, second = run(seed=1, depth=2), run(seed=1, depth=2)
     with pytest.raises(ReportError, match=f"seed 1 .*'{first}' and '{second}'"):
         tabulate(read_runs(runs), "depth")
-
-
-def test_the_last_axis_that_varies_is_of_the_columns_by_default(run, runs):
-    for depth in (2, 10):
-        for norm in ("none", "pair"):
-            run(data="Cora", depth=depth, norm=norm)
-    frame = read_runs(runs)
-    assert arrange(frame, None, None) == (["depth"], ["norm"])
-    assert arrange(frame, ["norm"], None) == (["norm"], ["depth"])
-    assert arrange(frame, None, ["depth"]) == (["norm"], ["depth"])
-    assert arrange(frame, ["data"], ["seed"]) == (["data"], ["seed"])
-    assert arrange(frame[frame["depth"] == 2], None, None) == (["norm"], [])
 
 
 def test_what_differs_between_single_fits_becomes_rows(run, runs):

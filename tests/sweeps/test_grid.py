@@ -101,25 +101,11 @@ def test_a_rule_names_a_value_as_its_axis_does(value, label):
     assert label not in labels
 
 
-def test_seeds_are_a_number_or_a_list():
-    assert grid("seeds: 3").seeds == (0, 1, 2)
-    assert grid("seeds: [7, 3]").seeds == (7, 3)
-    assert grid("{}").seeds == (0,)
-
-
 def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
     part = grid(FULL).subset({"depth": ["30", "2"], "norm": ["none"]}, seeds=2)
     found = [tuple(c.labels.values()) for c in part.combinations()]
     assert found == [("none", d, m) for d in (2, 30) for m in ("GAT", "residual GCN")]
     assert part.seeds == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "said"), [({"dept": ["2"]}, "Did you mean 'depth'"), ({"depth": ["3"]}, "'3'")]
-)
-def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
-    with pytest.raises(GridError, match=said):
-        grid(FULL).subset(chosen)
 
 
 @pytest.mark.parametrize(

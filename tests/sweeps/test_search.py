@@ -86,18 +86,6 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path, stopp
     assert tried(tmp_path, value_of, seed=1)[0] != whole[0]
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_later_trials_are_nearer_to_the_best(tmp_path, sign):
-    def value_of(labels):
-        return sign * (labels["model.dropout"] - 0.6) ** 2
-
-    labels = tried(tmp_path, value_of, lower_is_better=sign > 0, trials=40)
-    distances = [abs(one["model.dropout"] - 0.6) for one in labels]
-    assert sum(distances[-20:]) / 2 < 0.6 * sum(distances[:10])
-    best = tried.study.optuna.best_trial.params["model.dropout"]
-    assert abs(best - 0.6) == pytest.approx(min(distances), abs=1e-4)
-
-
 def test_what_diverged_is_worse_than_everything_and_avoided(tmp_path):
     def value_of(labels):  # where it does not diverge, no value is better than another by much
         return None if labels["model.dropout"] > 0.2 else 0.1 + 1e-3 * labels["model.num_layers"]
