@@ -21,7 +21,7 @@ def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
     if isinstance(data, Tables):
         nodes, edges = read_table(data.nodes), read_table(data.edges)
         names = data.names_in(nodes, edges)
-        roles = {}
+        roles: dict[Any, str] = {}
         for name in data.feature_names(nodes):
             roles[name] = f"feature: {data.column(nodes[name]).kind}"
         roles |= dict.fromkeys(data.targets, "number to predict")

@@ -172,9 +172,14 @@ class Picture:
                 of_panel, labels = axes.get_legend_handles_labels()
                 handles |= dict(zip(labels, of_panel, strict=True))
             # Both are below the figure, in the tight box of what is saved.
-            place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
-            columns = max(1, int(LETTERS * width) // max(map(len, [*handles, "        "])))
-            legend = self.figure.legend(handles.values(), handles, ncols=columns, **place)
+            legend = self.figure.legend(
+                handles.values(),
+                handles,
+                loc="upper center",
+                bbox_to_anchor=(0.5, 0),
+                borderaxespad=0,
+                ncols=max(1, int(LETTERS * width) // max(map(len, [*handles, "        "]))),
+            )
             low = -legend.get_window_extent().height / self.figure.bbox.height
             caption = filled(" ".join(self.notes), width)
             self.figure.text(0.5, low, caption, va="top", ha="center")
@@ -491,9 +496,9 @@ def scatter(
     picture = Picture(groups, xlabel, ylabel)
     name, low, high = colour_scale(points[metric_words(metric)].to_numpy(), around_zero=False)
     colours = matplotlib.colormaps[name].with_extremes(bad="white")
-    shown = {"vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
+    shown: dict[str, Any] = {"vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
     for title, name, mine in groups:
-        look = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
+        look: dict[str, Any] = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
         axes = picture.panels[title]
         x, y, colour = mine[xlabel], mine[ylabel], mine[metric_words(metric)]
         dots = axes.scatter(x, y, c=colour, **shown, **look)

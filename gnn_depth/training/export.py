@@ -1,7 +1,7 @@
 """Write a trained model as a file that PyTorch runs without this package."""
 
-import math
 import io
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

@@ -27,7 +27,6 @@ from gnn_depth.yaml_limits import safe_load
 
 log = logging.getLogger(__name__)
 MOST_METRICS = 20  # of a run that is shown
-MOST_WEIGHTS = 8  # that a message names
 
 
 class Run:
@@ -251,7 +250,7 @@ def take_weights(model: NodeClassifier, run: str | Path) -> None:
     Raises:
         ValueError: There is no such run, or none of its weights fits.
     """
-    theirs: dict[str, Any] = read_checkpoint(load(run).checkpoint)["state_dict"]
+    theirs: Any = read_checkpoint(load(run).checkpoint)["state_dict"]
     shapes = {name: weight.shape for name, weight in model.state_dict().items()}
     fits = {name: each for name, each in theirs.items() if each.shape == shapes.get(name)}
     if not fits:
@@ -262,4 +261,4 @@ def take_weights(model: NodeClassifier, run: str | Path) -> None:
     for what, names in (("New", shapes), ("Those that do not fit", theirs)):
         others = [name for name in names if name not in fits]
         if others:
-            log.warning("%s: %s.", what, first_of(others, MOST_WEIGHTS))
+            log.warning("%s: %s.", what, first_of(others, 8))
