@@ -98,9 +98,11 @@ def _terms(link: Link, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "pa
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
     """A gradient, which is zero for a frozen parameter, and NaN for others without one."""
-    if gradient is None:
-        return torch.full_like(parameter, torch.nan if parameter.requires_grad else 0.0)
-    return gradient.to_dense()  # a strided gradient is returned as it is
+    if gradient is not None:
+        return gradient.to_dense()  # a strided gradient is returned as it is
+    if parameter.requires_grad:
+        return torch.full_like(parameter, torch.nan)
+    return torch.zeros_like(parameter)
 
 
 @torch.no_grad()
@@ -165,6 +167,10 @@ def change_measures(epsilon: float) -> list[Measure]:
     return measures
 
 
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([tensor.detach().flatten().cpu() for tensor in tensors])
+
+
 class ParameterChange:
     """How far the parameters have moved since training began.
 
@@ -202,8 +208,8 @@ class ParameterChange:
             for column, parameters in zip(columns, layers, strict=False):
                 if not parameters:
                     continue
-                old = torch.cat([before[parameter].flatten().cpu() for parameter in parameters])
-                new = torch.cat([parameter.detach().flatten().cpu() for parameter in parameters])
+                old = _flat([before[parameter] for parameter in parameters])
+                new = _flat(parameters)
                 change = (new - old).abs()
                 # Infinite for a parameter that was zero, or zero if it is still zero.
                 ratios = torch.where(change == 0, change, change / old.abs())
@@ -310,9 +316,12 @@ class Balancedness(StepCallback):
             self._links: list[Link] = list(stack.links())
         except ValueError as error:
             raise MisconfigurationException(f"Balancedness: {error}") from error
-        chains = [layer.weight_chain() for layer in stack.layers]
-        matrices = [weights.incoming for weights in chains]
-        attention = [weights.attention for weights in chains]
+        matrices: list[Sequence[Tensor]] = []
+        attention: list[Sequence[Tensor]] = []
+        for layer in stack.layers:
+            weights = layer.weight_chain()
+            matrices.append(weights.incoming)
+            attention.append(weights.attention)
         self._sets: list[Sequence[Tensor]] = [*matrices, *attention]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         # A weight norm computes matrices anew in each pass: they have no gradient of their own.

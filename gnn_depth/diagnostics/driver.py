@@ -300,7 +300,9 @@ class LayerDriver:
                 parts.append(total)
             columns.append(parts)
         # The loss of all processes is the mean of theirs, unless they share their batches.
-        factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
+        factor = 1.0 / self.processes.count
+        if self.processes.shared:
+            factor = 1.0
         for number, statistic in enumerate(self._of_gradients):
             merged = []
             for parts in columns:
@@ -325,7 +327,9 @@ class LayerDriver:
         def measure(gradient: Tensor) -> Statistics:
             return [statistic.compute(gradient, of_gradient) for statistic in self._of_gradients]
 
-        return of_state or None, measure if self._of_gradients else None
+        if not self._of_gradients:
+            return of_state, None
+        return of_state or None, measure
 
     def _around(self, x: Tensor, arguments: CallArguments) -> Around:
         """The edges and the graph around a state, as far as they are needed."""

@@ -320,12 +320,12 @@ def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
     return totals[:, 0].sqrt()
 
 
-def _effective_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
-    return torch.stack(list(map(pure.effective_rank, layers)))
+def _each(of: Callable[[Tensor], Tensor], layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
+    return torch.stack(list(map(of, layers)))
 
 
-def _numerical_rank(layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
-    return torch.stack(list(map(pure.numerical_rank, layers)))
+_effective_rank = partial(_each, pure.effective_rank)
+_numerical_rank = partial(_each, pure.numerical_rank)
 
 
 # As factors: a log takes the logarithms of all measures alike.
@@ -594,5 +594,6 @@ def _edges(item: Any) -> Tensor | None:
         return None
     if item.layout is not torch.strided:
         return item.to_sparse_coo().coalesce().indices().flip(0)  # type: ignore[no-untyped-call]
-    is_edges = item.dtype == torch.long and item.ndim == 2 and len(item) == 2
-    return item if is_edges else None
+    if item.dtype == torch.long and item.ndim == 2 and len(item) == 2:
+        return item
+    return None

@@ -3,7 +3,6 @@ that of each layer."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,23 +28,6 @@ TINY = 1e-300
 REASON = 160  # characters of another library's error
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """The largest factor by which a function stretches small changes of its input.
-
-    Attributes:
-        value: The local Lipschitz constant; never above the true one, NaN if the Jacobian is not
-            finite.
-        iterations: Number of iterations, each with one product with the Jacobian and one with its
-            transpose.
-        converged: True if the tolerance was reached.
-    """
-
-    value: float
-    iterations: int
-    converged: bool
-
-
 @torch.no_grad()
 def local_lipschitz(
     function: Function,
@@ -54,8 +36,9 @@ def local_lipschitz(
     max_iterations: int = 200,
     tolerance: float = 1e-4,
     all_reduce: Callable[[Tensor], Tensor] = lambda sums: sums,
-) -> Stretch:
-    r"""The largest singular value of the Jacobian J of a function at x, computed without forming J.
+) -> float:
+    r"""The largest singular value of the Jacobian J of a function at x, computed without forming J:
+    never above the true one, and NaN if J is not finite.
 
     A locally optimal power iteration on :math:`J^T J`: each round takes the best direction in the
     space spanned by the current direction v, the residual :math:`w = J^T J v / \sigma^2 - v` and
@@ -87,14 +70,14 @@ def local_lipschitz(
     for iteration in range(1, max_iterations + 1):
         sigma = float(_norm(images[0], all_reduce))
         if sigma == 0:  # of a direction that was drawn at random: the function is constant
-            return Stretch(0.0, iteration, True)
+            return 0.0
         if not math.isfinite(sigma):
-            return Stretch(math.nan, iteration, False)
+            return math.nan
         # Divided first: the product is with a vector of norm 1, which any type can hold.
         residual = transposed_product(images[0] / sigma) / sigma - basis[0]
         size = float(_norm(residual, all_reduce))
         if math.isnan(size):  # only the product with the transpose is not finite
-            return Stretch(math.nan, iteration, False)
+            return math.nan
         if size <= 2 * tolerance or iteration == max_iterations:  # twice: an eigenvalue is a square
             break
         new = _orthogonal(residual, basis, all_reduce)
@@ -102,7 +85,7 @@ def local_lipschitz(
         basis = torch.stack([basis[0], new, *basis[1:]])
         images = torch.stack([images[0], product(new), *images[1:]])
         basis, images = _best_of(basis, images, all_reduce)
-    return Stretch(sigma, iteration, size <= 2 * tolerance)
+    return sigma
 
 
 def _linearised(function: Function, x: Tensor) -> tuple[Function, Function]:
@@ -172,7 +155,7 @@ class CannotLinearise(ValueError):
 
 def layer_constant(
     call: CallArguments, x: Tensor, function: Function | None = None, **options: Any
-) -> Stretch:
+) -> float:
     """The local Lipschitz constant of a recorded layer at a state: see :func:`local_lipschitz`.
 
     The function takes the place of the layer where that reads more than the state.
@@ -293,7 +276,7 @@ class LipschitzConstants(LayerCallback):
             options["start"] = whole[graph.node_numbers]
         try:
             with evaluating(call.module):
-                return layer_constant(call, x, **options).value
+                return layer_constant(call, x, **options)
         except CannotLinearise as error:
             if str(error) not in self._warned:  # once for all layers of a class
                 self._warned.add(str(error))

@@ -66,7 +66,9 @@ class CallArguments:
     @property
     def _inside(self) -> list[object]:
         """The items of the state's argument if it is a tuple or a list, else none."""
-        return list(self._first) if isinstance(self._first, tuple | list) else []
+        if isinstance(self._first, tuple | list):
+            return list(self._first)
+        return []
 
     @property
     def has_several_states(self) -> bool:
@@ -91,7 +93,7 @@ class CallArguments:
         """The same with a dense copy of the state: models write into their states, and reversible
         layers free them."""
         same = CallArguments(self.module, self._args, self._named)
-        same.x = self.x.detach().clone() if isinstance(self.x, Tensor) else self.x.dense()
+        same.x = dense(self.x).clone()
         return same
 
     def call(self, x: Tensor) -> Tensor:
@@ -124,13 +126,17 @@ class CallArguments:
         named = dict(self._named)
         named.pop(self._keyword, None)
         found = bound(*self._args[1:], **named)
-        return math.nan if found is None else float(found)
+        if found is None:
+            return math.nan
+        return float(found)
 
 
 def _of_batch(item: Any) -> Tensor | None:
     """The features of a batch, such as a ``Data``."""
     x = getattr(item, "x", None)
-    return x if _is_state(x) and not isinstance(item, Tensor) else None
+    if _is_state(x) and not isinstance(item, Tensor):
+        return x
+    return None
 
 
 def _is_adjacency(first: Any = None, second: Any = None) -> bool:
@@ -160,12 +166,22 @@ def _first_keyword(module: nn.Module, named: Mapping[str, object]) -> str:
     return states[0] if len(states) == 1 else ""
 
 
+def dense(x: Any) -> Tensor:
+    """A state as a dense tensor outside autograd."""
+    if isinstance(x, Tensor):
+        return x.detach()
+    found: Tensor = x.dense()
+    return found
+
+
 def first_output(out: object) -> object:
     """A layer's output; the first of them if it returns a tuple, and the features of a batch."""
     if isinstance(out, tuple | list) and out:
         return out[0]
     of_batch = _of_batch(out)
-    return out if of_batch is None else of_batch
+    if of_batch is None:
+        return out
+    return of_batch
 
 
 class StateGradient:
@@ -358,7 +374,7 @@ class StateRecorder:
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
         measure = None
         if self._observe is not None or self._keeps_calls:
-            state = x.detach() if isinstance(x, Tensor) else x.dense()
+            state = dense(x)
             if self._observe is not None:
                 call.state, measure = self._observe(state, arguments)
             if self._keeps_calls:
@@ -440,8 +456,9 @@ class StateRecorder:
         vectors = [part for part in parts if isinstance(part, Tensor)]
         if len(vectors) == len(parts):
             return gradient.measure(sum(vectors[1:], vectors[0]))
-        # The statistics of a sum do not follow from those of its terms.
-        return parts[0] if len(parts) == 1 else "lost"
+        if len(parts) == 1:
+            return parts[0]
+        return "lost"  # the statistics of a sum do not follow from those of its terms
 
 
 def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:

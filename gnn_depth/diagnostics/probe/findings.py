@@ -87,26 +87,25 @@ class Criterion:
         if self.symbol not in layers or len(layers) <= self.deeper_than:
             return None
         values = layers[self.symbol].dropna()
+        begin = -1 if self.backwards else 0  # the place where the pass begins
+        sign = -1 if self.below else 1
         if self.relative:
             start = values[values != 0]  # a state of zeros has no multiples
             if start.empty:
                 return None
-            values = values / start.iloc[-1 if self.backwards else 0]
-        beyond = values[values < self.limit if self.below else values > self.limit]
+            values = values / start.iloc[begin]
+        beyond = values[sign * values > sign * self.limit]
         # Shortcuts may bring gradients to the first layer, which can then train.
         if beyond.empty or (self.at_end and beyond.index[0] != values.index[0]):
             return None
-        # Where the pass comes to it first.
-        first = int(beyond.index[-1 if self.backwards else 0])
-        worst = int(values.idxmin() if self.below else values.idxmax())
+        first, worst = int(beyond.index[begin]), int((sign * values).idxmax())
         value = float(values[worst])
         text = self.text.format(
             layer=first, worst=worst, value=digits(value), limit=f"{self.limit:g}"
         )
-        start = layers.index[-1 if self.backwards else 0]
-        distance = abs(layers.index.get_loc(worst) - layers.index.get_loc(start))
+        distance = abs(layers.index.get_loc(worst) - layers.index.get_loc(layers.index[begin]))
         if self.relative and value and distance > 1:
-            verb = "shrinks" if self.below else "grows"
+            verb = {1: "grows", -1: "shrinks"}[sign]
             text += f". It {verb} by a factor of {value ** (1 / distance):.2g} per layer"
         return Finding(self.mode, self.symbol, first, worst, value, f"{text}.")
 

@@ -173,12 +173,12 @@ def _add_constants(
         recorded = call.recorded
         assert recorded is not None
         try:
-            constant = layer_constant(recorded, recorded.x, tolerance=TOLERANCE).value
+            constant = layer_constant(recorded, recorded.x, tolerance=TOLERANCE)
             values.loc[number, "constant"] = constant
             for scale in scales:
                 if scale != 1:
                     scaled = layer_constant(recorded, scale * recorded.x, tolerance=TOLERANCE)
-                    values.loc[number, f"at {scale:g} X"] = scaled.value
+                    values.loc[number, f"at {scale:g} X"] = scaled
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(number)
         values.loc[number, "bound"] = recorded.bound
