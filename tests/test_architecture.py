@@ -179,7 +179,7 @@ BUDGETS = {
     "nn": 54_300,
     "data": 28_600,
     "training": 29_700,
-    "diagnostics": 32_900,
+    "diagnostics": 31_900,
     "testing": 7_400,
     "sweeps": 8_900,
     "reports": 13_900,
