@@ -149,14 +149,13 @@ class OneBatchValidation(_EvaluationLoop):
                 (trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
             ]
             for callback in trainer.callbacks:
-                inside = [*INSIDE]
+                candidates.append((callback, L.Callback, INSIDE))
                 if not type(callback).__module__.startswith(("lightning.", "gnn_depth.")):
-                    inside.append("on_validation_end")  # it may put other weights in place
-                candidates.append((callback, L.Callback, tuple(inside)))
+                    # It may put other weights in place there.
+                    candidates.append((callback, L.Callback, ("on_validation_end",)))
             self._watched = False
             for candidate, base, hooks in candidates:
-                for hook in hooks:
-                    self._watched = self._watched or is_overridden(hook, candidate, base)
+                self._watched |= any(is_overridden(hook, candidate, base) for hook in hooks)
         return self._watched
 
 

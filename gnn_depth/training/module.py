@@ -175,7 +175,6 @@ class NodeClassifier(SafeCheckpointModule):
         return self.task.chance_of(metric, nodes)
 
     def setup(self, stage: str) -> None:
-        check_precision(self.trainer)
         self._is_set_up = True
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights
         # to float32.
@@ -373,13 +372,3 @@ class NodeClassifier(SafeCheckpointModule):
             self.epoch_log.put(self.trainer, values)
         else:  # one point an epoch: on_step would add a second tag for each name
             self.log_dict(values, on_step=False, on_epoch=True, batch_size=1, sync_dist=True)
-
-
-def check_precision(trainer: L.Trainer) -> None:
-    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their
-    range."""
-    if trainer.precision == "16-true":
-        raise MisconfigurationException(
-            "precision 16-true has too small a range for deep stacks: use 16-mixed, bf16-mixed or "
-            "bf16-true."
-        )

@@ -56,7 +56,7 @@ from gnn_depth.training.models import (
     trainer_objects,
     trainer_options,
 )
-from gnn_depth.training.module import NodeClassifier, check_precision
+from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.own_model import ModuleClassifier
 from gnn_depth.training.recorder import RunRecorder
@@ -148,7 +148,11 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
         callbacks.append(recorder)
 
     trainer = L.Trainer(**settings, callbacks=callbacks)
-    check_precision(trainer)
+    if trainer.precision == "16-true":
+        raise MisconfigurationException(
+            "precision 16-true has too small a range for the gradients of deep stacks: use "
+            "16-mixed, bf16-mixed or bf16-true."
+        )
     asked = str(settings.get("precision"))
     if asked in HALF and trainer.precision not in HALF:
         raise MisconfigurationException(

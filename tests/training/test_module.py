@@ -135,7 +135,6 @@ def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(
             {},
             "the optimizer refuses .* learning rate: -1",
         ),
-        ({}, {"precision": "16-true"}, "16-true"),
     ],
 )
 def test_what_cannot_train_is_refused_at_the_start(tiny, make_trainer, options, trainer, message):
