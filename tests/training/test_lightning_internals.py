@@ -137,7 +137,7 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
 class Moments(Callback):
     """Which hooks are between epochs, and which within a step."""
 
-    HOOKS = [
+    HOOKS = (
         "on_train_start",
         "on_train_epoch_start",
         "on_train_batch_start",
@@ -147,7 +147,7 @@ class Moments(Callback):
         "on_train_epoch_end",
         "on_train_end",
         "on_fit_end",
-    ]
+    )
 
     def __init__(self):
         self.seen = {}
