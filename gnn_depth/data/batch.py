@@ -1,6 +1,6 @@
 """A graph with features, targets and masks: what every data set gives and every model reads."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -64,10 +64,8 @@ class NodeBatch:
             moved = {}
             # A tensor made in inference mode could not be trained with later.
             with torch.inference_mode(False):
-                for part in fields(self):
-                    if part.init and part.name != "per_graph":
-                        value = getattr(self, part.name)
-                        if value is not None:
-                            moved[part.name] = value.to(device, non_blocking=non_blocking)
+                for name, value in vars(self).items():
+                    if isinstance(value, Tensor | Graph):
+                        moved[name] = value.to(device, non_blocking=non_blocking)
             self._moved[device] = replace(self, **moved)
         return self._moved[device]

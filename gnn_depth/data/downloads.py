@@ -3,13 +3,9 @@ right."""
 
 import hashlib
 import os
-import ssl
-import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
 from filelock import FileLock
 
@@ -110,7 +106,7 @@ def _read_local(path: Path, url: str) -> bytes | None:
 
 def _download(path: Path, url: str) -> bytes:
     try:
-        with open_url(url) as response:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             content = response.read()
     except HTTPException as error:
         raise OSError(str(error)) from None
@@ -131,23 +127,3 @@ def _download(path: Path, url: str) -> bytes:
         os.fsync(out.fileno())
     part.replace(path)
     return content
-
-
-class _SameScheme(urllib.request.HTTPRedirectHandler):
-    """Refuses redirections to another scheme, such as from https to http."""
-
-    def redirect_request(
-        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> Any:
-        if urlsplit(newurl).scheme != urlsplit(req.full_url).scheme:
-            raise urllib.error.URLError(f"redirected to {newurl}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def open_url(url: str) -> BinaryIO:
-    """Open an address like a file. Certificates are verified, and no redirection may leave
-    https."""
-    # The context is explicit because some programs replace urllib's default one with one that
-    # verifies nothing.
-    verifying = urllib.request.HTTPSHandler(context=ssl.create_default_context())
-    return urllib.request.build_opener(verifying, _SameScheme).open(url, timeout=TIMEOUT_SECONDS)

@@ -43,7 +43,7 @@ def fit_features(
         notes: Gets a sentence for each decision.
 
     Raises:
-        DataError: A number is infinite or beyond float32, or one-hot columns would be too many.
+        DataError: A number is infinite, or one-hot columns would be too many.
     """
     values = values.reshape(len(values), -1)
     if not columns and _is_one_of_integers(values):
@@ -167,20 +167,10 @@ def _as_float32(name: str, exact: Tensor, notes: list[str]) -> Tensor:
 def lost_digits(name: str, exact: Tensor, advice: str) -> str:
     """A sentence on the first number, shape (rows, columns), that float32 rounds too much; empty if
     there is none.
-
-    Raises:
-        DataError: A number is beyond the range of float32.
     """
     if exact.dtype in (torch.float32, torch.float16, torch.bfloat16, torch.bool) or not len(exact):
         return ""
     rounded = exact.float()
-    beyond = (rounded.isinf() & exact.isfinite()).nonzero()
-    if len(beyond):
-        row, column = beyond[0].tolist()
-        raise DataError(
-            f"{name}[{row}, {column}] is {exact[row, column].item():g}, beyond the range of "
-            "float32 (3.4e+38): divide the column."
-        )
     moved = (exact - rounded.double()).abs()
     # Identifiers and counts are exact or wrong; rounding of others matters beside their spread.
     is_whole = (exact.abs() > WHOLE) & (exact == exact.round())

@@ -413,16 +413,15 @@ def complete_masks(
         )
     masks = []
     for name in MASKS:
-        mask = given[name]
-        if mask.dim() > 2 or not ((mask == 0) | (mask == 1)).all():
+        mask = given[name].reshape(len(given[name]), -1)
+        if not ((mask == 0) | (mask == 1)).all():
             raise DataError(f"{name} must be true or false for each row.")
-        mask = mask.bool().reshape(len(mask), -1)
         count = mask.shape[1]
         if (column or 0) >= count:
             raise DataError(f"split is {column}, and the masks have the columns 0 to {count - 1}.")
         if count > 1 and column is None:
             notes.append(f"{name} holds {count} splits: the first is used (split 0).")
-        masks.append(mask[:, column or 0])
+        masks.append(mask[:, column or 0].bool())
     return masks[0], masks[1], masks[2]
 
 

@@ -22,7 +22,8 @@ ACCEPTED = (
     "give a Data of PyTorch Geometric, several in a list, Batch, DataLoader or data set, a dict "
     "with x, edge_index and y, or the path of an .npz or .pt file. Two tables are Tables(nodes, "
     "edges, label=...), of files or DataFrames. HeteroData has to_homogeneous(); "
-    "torch_geometric.utils.from_networkx and from_dgl make a Data."
+    "torch_geometric.utils.from_networkx and from_dgl make a Data, and of a NeighborLoader give "
+    "loader.data (MiniBatches draws parts of it)."
 )
 
 
@@ -41,11 +42,6 @@ def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
     if isinstance(data, str | os.PathLike):
         data = read_arrays(Path(data).expanduser())
     if isinstance(data, DataLoader):
-        if hasattr(data, "data"):  # NeighborLoader and its like
-            raise DataError(
-                f"a {type(data).__name__} draws parts of one graph: give the graph, loader.data. "
-                "MiniBatches draws parts of it."
-            )
         notes.append("a loader's graphs are taken in the order of its data set, unshuffled.")
         data = data.dataset
     if isinstance(data, Mapping):

@@ -1,7 +1,5 @@
 """Downloads that fail in every way, and files that are not what they should be."""
 
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +9,6 @@ from gnn_depth.data import Amazon, Coauthor, heterophilous
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.downloads import (
     CHECKSUMS,
-    _SameScheme,
     git_blob_id,
     read_verified,
     sha256,
@@ -96,20 +93,6 @@ def test_a_file_that_is_not_the_published_one_is_refused_by_name_and_left_alone(
     assert published[0].read_bytes() == b"mine"
     assert names(published[0].parent) == {"data.bin"}
     assert server.requests == []
-
-
-@pytest.mark.parametrize("scheme", ["http", "ftp"])
-def test_https_leads_to_https_alone(scheme):
-    asked, follow = (
-        urllib.request.Request("https://publisher/data.bin"),
-        _SameScheme().redirect_request,
-    )
-    assert (
-        follow(asked, None, 302, "Found", {}, "https://elsewhere/data.bin").full_url
-        == "https://elsewhere/data.bin"
-    )
-    with pytest.raises(urllib.error.URLError, match=f"redirected to {scheme}://elsewhere"):
-        follow(asked, None, 302, "Found", {}, f"{scheme}://elsewhere/data.bin")
 
 
 def test_of_several_readers_one_downloads_and_the_others_wait(published, server):

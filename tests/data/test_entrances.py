@@ -215,7 +215,7 @@ def with_parts(**parts) -> dict:
         (side_by_side(x=torch.ones(5, 2)), r"x of graph 1 has shape \(5, 2\)"),
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), "1 rows of targets"),
-        (RandomNodeLoader(ONE, num_parts=2), r"RandomNodeLoader.*loader\.data"),
+        (RandomNodeLoader(ONE, num_parts=2), r"item 0 is a int, not a graph.*loader\.data"),
         (with_parts(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
         (with_parts(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
         (

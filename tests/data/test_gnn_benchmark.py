@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import Amazon, Coauthor
+from gnn_depth.data import Amazon
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 NODES = 20
@@ -76,29 +76,3 @@ def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(w
 
 
 # Nodes, features, undirected edges and classes of each graph.
-SIZES = {
-    (Amazon, "Photo"): (7650, 745, 119081, 8),
-    (Amazon, "Computers"): (13752, 767, 245861, 10),
-    (Coauthor, "CS"): (18333, 6805, 81894, 15),
-    (Coauthor, "Physics"): (34493, 8415, 247962, 5),
-}
-
-
-@pytest.mark.parametrize(
-    ("family", "name"),
-    [
-        (Amazon, "Photo"),
-        *(pytest.param(*key, marks=pytest.mark.slow) for key in SIZES if key[1] != "Photo"),
-    ],
-)
-def test_the_published_sizes_and_the_fixed_split(real_data, family, name):
-    data = family(name, "fixed", root=str(real_data))
-    if not data.path.is_file():
-        pytest.skip(f"{data.path.name} is not among the real data")
-    nodes, features, edges, classes = SIZES[family, name]
-    batch = data.batch
-    assert (*batch.x.shape, batch.graph.num_edges) == (nodes, features, 2 * edges)
-    assert data.num_classes == classes
-    assert int(sum(mask.sum() for mask in batch.masks)) == nodes
-    assert abs(int(batch.train_mask.sum()) - 0.6 * nodes) < classes
-    assert set(batch.x.unique().tolist()) == {0.0, 1.0}

@@ -3,6 +3,7 @@
 import logging
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,6 @@ from torch_geometric.data import Data
 import gnn_depth
 from gnn_depth.data import (
     GraphSource,
-    MiniBatches,
-    MissingFeatures,
     NodeBatch,
     node_order,
 )
@@ -115,19 +114,6 @@ def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkey
     without_edges = large.clone()
     without_edges.edge_index = torch.empty(2, 0, dtype=torch.long)
     assert not orders(without_edges)
-
-
-def test_wrapped_data_is_ordered_after_features_are_erased_and_parts_are_of_the_given_graph():
-    source = GraphSource(path(), node_order="rcm")
-    erased = MissingFeatures(source, rate=0.5)
-    batch = erased.train_dataloader().batch
-    is_zero = (batch.x == 0).all(1)
-    assert is_zero.any()
-    assert torch.equal(is_zero, erased.missing_mask[batch.order])
-    parts = MiniBatches(source, parts=2)
-    whole = parts.val_dataloader().batch
-    assert torch.equal(whole.x, source.batch.x[whole.order])
-    assert parts.batch is source.batch
 
 
 def test_a_file_that_divides_the_nodes_is_in_the_order_of_the_data(tmp_path):

@@ -115,12 +115,3 @@ def test_the_same_as_pytorch_geometric(real_data, tmp_path, name, split):
 
 def edges(edge_index: torch.Tensor) -> set[tuple[int, int]]:
     return set(map(tuple, edge_index.T.tolist()))
-
-
-def test_citeseer_has_48_nodes_without_edges_and_15_others_without_features(real_data):
-    batch = Planetoid("CiteSeer", "full", root=str(real_data)).batch
-    isolated, unknown = batch.graph.in_degree == 0, ~batch.x.any(1)
-    assert (int(isolated.sum()), int(unknown.sum()), int((isolated & unknown).sum())) == (48, 15, 0)
-    kept = Planetoid("CiteSeer", "full", root=str(real_data), drop_isolated=True).batch
-    assert int(sum(mask.sum() for mask in kept.masks)) == 3327 - 48
-    assert not any((mask & isolated).any() for mask in kept.masks)

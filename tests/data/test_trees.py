@@ -115,13 +115,3 @@ def test_processes_evaluate_every_example_once_in_equally_many_batches_none_of_t
     assert torch.equal(torch.cat([part for parts in shares for part in parts]).sort().values, order)
     if processes == 1:
         assert torch.equal(torch.cat(shares[0]), order)
-
-
-@pytest.mark.parametrize("processes", [1, 3])
-def test_a_loader_knows_its_length_and_the_size_that_repeats(processes):
-    for rank in range(processes):
-        loader = of_process(rank, processes, depth=2, batch_size=15, passes=2).train_dataloader()
-        batches = list(loader)
-        assert len(loader) == len(batches)
-        assert all(batch.graph is loader.repeated.graph for batch in batches[:-1])
-        assert len(batches[0].y) == loader.repeated.read
