@@ -5,7 +5,7 @@ import json
 import re
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -84,7 +84,7 @@ def plugin_versions(config: Mapping[str, Any]) -> list[str]:
     return sorted(found)
 
 
-def _without(section: Mapping[str, Any], names: object) -> dict[str, Any]:
+def _without(section: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in names}
 
 

@@ -93,7 +93,7 @@ class EpochLog(L.Callback):
         self.hand_over(trainer)  # a resumed training's curves begin where these end
 
     # However the training ends.
-    on_train_end = on_exception = on_save_checkpoint
+    on_train_end = on_exception = on_save_checkpoint  # type: ignore[assignment]
 
 
 def in_numbers(values: Mapping[str, Tensor]) -> dict[str, float]:
