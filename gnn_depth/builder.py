@@ -88,10 +88,13 @@ class PartIndex:
     Attributes:
         parts: By kind and name.
         load_plugins: Called before a class that is not among the parts is imported.
+        dropped: If it is a list, a part that takes the place of another keeps the options that both
+            have, and the others are noted here. If None, it starts from its own defaults.
     """
 
     parts: Parts
     load_plugins: Callable[[], object] = lambda: None
+    dropped: list[str] | None = None
 
     def find(self, kind: str, name: Any, where: Where = ()) -> PartSpec:
         """Find a part by its name, class name or import path; import its class if it is not known.
@@ -255,10 +258,14 @@ def select(
     others, last = [], None
     if isinstance(current, list) and current:
         *others, last = current
-    chosen = _select_one(kind, value, known, where, last)
     if changes or not _is_named(value):
-        return [*others, chosen]
-    return [chosen]  # a part that is named replaces the whole list
+        return [*others, _select_one(kind, value, known, where, last)]
+    chosen = _select_one(kind, value, known, where)
+    for old in items_of(current or []):  # a part that is named replaces the whole list
+        if isinstance(old, PartChoice) and old.options and known.dropped is not None:
+            lost = ", ".join(old.options)
+            known.dropped.append(f"{dotted(where)} replaces {old.part.shown} with its {lost}")
+    return [chosen]
 
 
 def _is_named(value: Any) -> bool:
@@ -267,7 +274,31 @@ def _is_named(value: Any) -> bool:
 
 
 def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
-    """Read the value of a single part."""
+    """Read the value of a single part, which may take the place of another."""
+    chosen = _read(kind, value, known, where, current)
+    is_new = isinstance(chosen, PartChoice) and not isinstance(value, Changes) and _is_named(value)
+    if known.dropped is None or not is_new or not isinstance(current, PartChoice):
+        return chosen
+    kept, lost = {}, []
+    # The options of a data set, such as the name of its graph, mean nothing to another one.
+    keeps = kind != "data" or chosen.part.path == current.part.path
+    for name, item in current.options.items():
+        try:
+            if keeps and name in chosen.part.options:
+                kept[name] = option_value(chosen.part.options[name], item, known, (*where, name))
+            elif name not in chosen.options:
+                lost.append(name)
+        except PartError:  # the new part's option of this name has another type or range
+            lost.append(name)
+    if lost:
+        known.dropped.append(
+            f"{dotted(where)} {chosen.part.shown} takes no {', '.join(lost)} from "
+            f"{current.part.shown}"
+        )
+    return PartChoice(chosen.part, {**kept, **chosen.options})
+
+
+def _read(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
     if value is None:
         raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
     if isinstance(value, str):

@@ -86,14 +86,14 @@ def catalogue(plugins: Sequence[str], command: str = "fit") -> CommandIndex:
     load = partial(load_plugins, plugins)
     if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
         load()
-        return CommandIndex(imported_parts(), load, options_of_run(command))
+        return CommandIndex(imported_parts(), load, [], options_of_run(command))
 
     def build() -> tuple[Any, Any]:
         load()
         return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
     parts, commands = cached(plugins, build, _read)
-    return CommandIndex(parts, load, commands[command])
+    return CommandIndex(parts, load, [], commands[command])
 
 
 def options_of_run(command: str) -> dict[str, Option]:

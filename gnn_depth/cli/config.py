@@ -8,8 +8,9 @@
     resolved_config(options, known)         # what ran: --print_config and the run's folder
 """
 
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +211,10 @@ def _set(options: dict[str, Any], where: Where, value: Any, known: CommandIndex)
         raise PartError(unknown_option(name, known.options, known.parts), where)
     option = known.options[name]
     current = options.get(name, option.default)
-    if name not in options and option.kind is not None and current is not None:
-        current = select(option.kind, current, known)  # options without a name change the default
+    if name not in options:
+        known = replace(known, dropped=None)  # only what was asked for is kept
+        if option.kind is not None and current is not None:
+            current = select(option.kind, current, known)  # options without a name change it
     if name == full:
         options[name] = option_value(option, value, known, where, current)
         return
@@ -239,6 +242,8 @@ def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None
     # With a checkpoint, its options are the defaults.
     if arguments.value_of("ckpt_path") is None:
         merge(arguments, known)
+        for note in dict.fromkeys(known.dropped or []):
+            print(f"note: {note}", file=sys.stderr)
         if command in ("test", "predict"):
             raise UsageError(
                 f"{command} needs a trained model: name one with --ckpt_path FILE. "

@@ -4,6 +4,7 @@ import json
 import threading
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -44,7 +45,8 @@ class Resolver:
     """Resolves command lines of ``fit`` with one parser: building it takes longer than using it."""
 
     def __init__(self, plugins: list[str]) -> None:
-        self._known = catalogue(plugins)
+        # What a grid names starts from its own defaults: its recorded runs did.
+        self._known = replace(catalogue(plugins), dropped=None)
         self._data: dict[str, tuple[str, SimpleNamespace]] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:

@@ -128,22 +128,47 @@ def test_the_command_line_beats_the_files_wherever_it_stands(config: Callable, f
     assert config("--config", file, "--model.num_layers", "7")["model"]["num_layers"] == 7
 
 
-def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
-    pair = "{model: {norm: {name: pair, scale: 9}, layer: {name: gat, heads: 8}}}"
-    model = config("--config", pair, "--model.norm", "lipschitz", "--model.layer", "gatv2")["model"]
-    assert model["norm"][0]["scale"] is None, "lipschitz took over the scale of pair"
-    assert model["layer"]["heads"] == 1
-    assert config("--config", pair, "--model.norm", "[]")["model"]["norm"] == []
-    model = config(
-        "--model.optimizer",
-        "SGD",
-        "--model.scheduler",
-        "{class_path: StepLR, init_args: {step_size: 3}}",
+OVERRIDDEN = """\
+model:
+  layer: {name: gat, heads: 8, dropout: 0.3}
+  norm: {name: pair, scale: 9}
+  optimizer: {class_path: torch.optim.Adam, init_args: {lr: 0.02, betas: [0.8, 0.9]}}
+"""
+
+
+def test_a_part_in_the_place_of_another_keeps_the_options_that_both_have_and_says_what_it_drops(
+    gnn_depth: Callable,
+):
+    Path("c.yaml").write_text(OVERRIDDEN)
+    words = ("--config", "c.yaml", "--print_config")
+    flags = ("--model.layer=gatv2", "--model.optimizer=SGD", "--model.norm=lipschitz")
+    answer = gnn_depth("fit", *flags, *words)
+    model = answer.config["model"]
+    assert (model["layer"]["name"], model["layer"]["heads"], model["layer"]["dropout"]) == (
+        "gatv2",
+        8,
+        0.3,
     )
-    optimizer, scheduler = model["model"]["optimizer"], model["model"]["scheduler"]
-    assert optimizer["class_path"] == "torch.optim.SGD"
-    assert (optimizer["init_args"]["lr"], optimizer["init_args"]["weight_decay"]) == (1e-3, 0)
-    assert scheduler["init_args"] == {"step_size": 3, "gamma": 0.1, "last_epoch": -1}
+    assert model["optimizer"]["init_args"]["lr"] == 0.02
+    assert model["norm"][0]["scale"] is None, "in a list nothing is kept"
+    assert answer.err.splitlines() == [
+        "note: model.optimizer SGD takes no betas from Adam",
+        "note: model.norm replaces pair with its scale",
+    ]
+    Path("other.yaml").write_text("model: {layer: {name: gcn}}\n")
+    answer = gnn_depth("fit", "--config", "c.yaml", "--config", "other.yaml", "--print_config")
+    assert answer.err == "note: model.layer gcn takes no heads, dropout from gat\n"
+
+
+def test_what_nobody_asked_for_is_not_kept_and_a_grid_names_parts_with_their_own_defaults(
+    gnn_depth: Callable, printed: Callable
+):
+    answer = gnn_depth("fit", "--model.optimizer", "SGD", "--print_config")
+    optimizer = answer.config["model"]["optimizer"]["init_args"]
+    assert (optimizer["lr"], optimizer["weight_decay"], answer.err) == (1e-3, 0, "")
+    Path("c.yaml").write_text(OVERRIDDEN)
+    of_grid = yaml.safe_load(printed("--config", "c.yaml", "--model.layer", "gatv2"))
+    assert of_grid["model"]["layer"]["heads"] == 1
 
 
 def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable, file: str):
