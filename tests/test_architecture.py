@@ -177,7 +177,7 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 54_300,
-    "data": 28_600,
+    "data": 28_400,
     "training": 29_700,
     "diagnostics": 31_900,
     "testing": 7_400,

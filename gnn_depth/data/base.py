@@ -177,8 +177,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
             "multilabel": ("label", "labels"),
             "regression": ("number to predict", "numbers to predict"),
         }
-        one, several = words.get(self.task, ("class", "classes"))
-        word = one if self.num_classes == 1 else several
+        word, several = words.get(self.task, ("class", "classes"))
+        if self.num_classes > 1:
+            word = several
         return f"{self.num_classes} {word}"
 
     def __str__(self) -> str:
@@ -323,8 +324,9 @@ class NodeDataModule(FullBatches, GraphDataModule):
         every_row = np.arange(self._num_given)
         if self.kept is None or np.array_equal(self.kept, every_row):
             return None
-        ids = every_row if self.all_ids is None else self.all_ids
-        return KeptNodes(ids, self.kept.numpy())
+        if self.all_ids is not None:
+            return KeptNodes(self.all_ids, self.kept.numpy())
+        return KeptNodes(every_row, self.kept.numpy())
 
     @property
     def all_ids(self) -> np.ndarray | None:

@@ -1,6 +1,7 @@
 """A graph with features, targets and masks: what every data set gives and every model reads."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -61,7 +62,7 @@ class NodeBatch:
         if self.x.device == device:
             return self
         if device not in self._moved:
-            moved = {}
+            moved: dict[str, Any] = {}
             # A tensor made in inference mode could not be trained with later.
             with torch.inference_mode(False):
                 for name, value in vars(self).items():

@@ -160,11 +160,15 @@ class CheckedGraphs(GraphSet):
     @property
     def num_classes(self) -> int:
         # New data need not have all classes of the model.
-        return len(self.adopted.outputs) if self.adopted else super().num_classes
+        if self.adopted is not None:
+            return len(self.adopted.outputs)
+        return super().num_classes
 
     @property
     def task(self) -> str:
-        return self.adopted.task if self.adopted else super().task
+        if self.adopted is not None:
+            return self.adopted.task
+        return super().task
 
     @property
     def class_names(self) -> list[str]:
@@ -232,7 +236,7 @@ class CheckedGraphs(GraphSet):
         elif isinstance(split, list | tuple):
             shares = split
         elif given:
-            masks = complete_masks(given, split if isinstance(split, int) else None, raw.notes)
+            masks = complete_masks(given, split, raw.notes)
         else:
             shares = SHARES
             if self.adopted is None:  # else a command says which rows it measures
@@ -263,9 +267,10 @@ class CheckedGraphs(GraphSet):
             if trained is None:
                 return x, ()
         if trained is not None:
-            # Transforms may still change the number of features.
-            width = None if self._transforms else trained.num_features
+            width: Any = trained.num_features
             columns = trained.columns
+            if self._transforms:  # they may still change the number of features
+                width = None
             return conform_features("x", x, columns, width, self.on_unknown, raw.notes), columns
         if union.per_graph and union.node_to_graph is not None:
             train = train[union.node_to_graph]  # the nodes of the training graphs

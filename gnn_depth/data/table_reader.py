@@ -52,15 +52,14 @@ def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> p
     return found
 
 
-def take(table: pd.DataFrame, name: str) -> pd.Series:
+def take(table: pd.DataFrame | Mapping[str, pd.Series], name: str) -> pd.Series:
     """A column of a table.
 
     Raises:
         ValueError: There is none of this name.
     """
     if name not in table:
-        near = get_close_matches(name, table, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = "".join(f" Did you mean {near!r}?" for near in get_close_matches(name, table, 1))
         raise ValueError(f"there is no column {name!r}; there are {', '.join(table)}.{hint}")
     return table[name]
 

@@ -67,6 +67,9 @@ class Tables(CheckedGraphs):
         directed: bool = True,
         seed: Natural = 0,
     ) -> None:
+        self.split_column = None
+        if isinstance(split, str):
+            self.split_column, split = split, None
         super().__init__(split, seed=seed, standardize=True, scale_target=bool(targets))
         self.nodes, self.edges = nodes, edges
         for name, table in (("nodes", nodes), ("edges", edges)):
@@ -79,7 +82,6 @@ class Tables(CheckedGraphs):
             )
         self.label = label
         self.targets = targets
-        self.split_column = split if isinstance(split, str) else None
         self.features = features
         self.dates = dates
         self.edge_weight = edge_weight
@@ -95,7 +97,7 @@ class Tables(CheckedGraphs):
             of_edges = tuple(self.column(take(edges, name)) for name in self.edge_features)
             roles = self.names_in(nodes, edges)
             for name in self.dates:
-                take(edges if name in edges else nodes, name)
+                take({**nodes, **edges}, name)
             read = {*roles["ends"], self.edge_weight, *self.edge_features}
             unread = ", ".join(name for name in edges if name not in read)
             if unread:
@@ -111,8 +113,8 @@ class Tables(CheckedGraphs):
             nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
             roles = {name: getattr(trained, name) for name in ROLES}
         # The next table may name its label otherwise.
-        own = (self.label,) if self.label is not None else tuple(self.targets)
-        roles["label"] = own or roles["label"]
+        if self.label or self.targets:
+            roles["label"] = tuple(self.targets) or (self.label,)
         schema = {
             **roles,
             "columns": [asdict(column) for column in columns],

@@ -82,9 +82,12 @@ def read_targets(
 def no_targets(rows: int, schema: Schema) -> Targets:
     """Stand-ins for the targets of rows that only get predictions."""
     names = list(schema.outputs)
-    shape = (rows,) if schema.task == "multiclass" else (rows, len(names))
-    dtype = torch.float if schema.task == "regression" else torch.long
-    return Targets(torch.zeros(shape, dtype=dtype), torch.zeros(rows, dtype=torch.bool), names)
+    y = torch.zeros(rows, len(names))
+    if schema.task == "multiclass":
+        y = y[:, 0]
+    if schema.task != "regression":
+        y = y.long()
+    return Targets(y, torch.zeros(rows, dtype=torch.bool), names)
 
 
 def conform_targets(found: Targets, schema: Schema) -> Targets:
@@ -103,8 +106,9 @@ def conform_targets(found: Targets, schema: Schema) -> Targets:
             raise DataError(
                 f"the model was trained on {len(outputs)} targets, and here are {here}."
             )
-        y = found.y.float() if schema.task == "regression" else found.y
-        return Targets(y, found.labelled, outputs)
+        if schema.task == "regression":
+            found.y = found.y.float()
+        return Targets(found.y, found.labelled, outputs)
     assert found.names is not None, "classes have names"
     y = torch.from_numpy(pd.Index(outputs).get_indexer(found.names))[found.y]
     strange = ((y < 0) & found.labelled).nonzero().flatten()

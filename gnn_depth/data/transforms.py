@@ -123,17 +123,17 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     ends = graph.edge_index - (sizes.cumsum(0) - sizes)[owner[graph.target]]
     of_nodes = {"x": batch.x, NUMBER: torch.arange(graph.num_nodes) + 1}
     of_rows = {"y": batch.y, LABELLED: labelled, **dict(zip(MASKS, batch.masks, strict=True))}
-    of_edges = {"edge_index": ends.T, **graph.of_edges(slice(None))}
-    found = [Data() for _ in range(count)]
+    edges = owner[graph.target].bincount(minlength=count)
+    found = [Data(edge_index=own) for own in torch.split(ends, edges.tolist(), 1)]
     # Nodes, and with them edges and targets, lie graph by graph.
     for values, rows in (
         (of_nodes, sizes),
         (of_rows, torch.ones_like(sizes) if batch.per_graph else sizes),
-        (of_edges, owner[graph.target].bincount(minlength=count)),
+        (graph.of_edges(slice(None)), edges),
     ):
         for name, value in values.items():
             for data, own in zip(found, value.split(rows.tolist()), strict=True):
-                data[name] = own.T if name == "edge_index" else own
+                data[name] = own
     return found
 
 

@@ -118,8 +118,7 @@ def union_of(
     each: list[dict[str, Any]] = []
     unread: set[str] = set()
     for number, given in enumerate(graphs):
-        name = f"graph {number}" if len(graphs) > 1 else "the graph"
-        each.append(_checked(name, given, edge_features, per_graph))
+        each.append(_checked(f"graph {number}", given, edge_features, per_graph))
         unread |= given.keys() - {*READ, "node_ids", NUMBER, LABELLED}
         # A part that some lack would shift the rows of all that follow.
         _check_same_parts(each[0], each[-1], number)
@@ -170,7 +169,9 @@ def _checked(
         raise DataError(f"{name} has batch, so it is several graphs: give a Batch, or a list.")
     one = {key: as_tensor(key, there[key]) for key in read if key in there}
     edges = _edges(there["edge_index"])
-    y = _targets(there["y"]) if per_graph is None else torch.zeros(1)
+    y: Any = torch.zeros(1)  # a stand-in
+    if per_graph is None:
+        y = _targets(there["y"])
     if "num_nodes" in there:
         nodes = int(there["num_nodes"])
     elif "x" in one:
@@ -179,7 +180,7 @@ def _checked(
         # Nodes without edges at the end show in their targets only.
         nodes = max(len(y), int(edges.numpy().max(initial=-1)) + 1)
     if per_graph is False:
-        y = torch.zeros(nodes)  # a stand-in
+        y = torch.zeros(nodes)
     # An edge beyond its graph would join it to the next one.
     outside = ((edges < 0) | (edges >= nodes)).any(0).nonzero()
     if len(outside):
