@@ -159,6 +159,8 @@ VALUES = {
 OPTIONS = []
 for option, values in VALUES.items():
     OPTIONS += [refused(f"--{option}={value}") for value in values.split()]
+AVERAGING = "--trainer.callbacks=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01"
+CLIPPED = ("--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1")
 PRUNING = ("--trainer.callbacks=ModelPruning", "--trainer.callbacks.pruning_fn=l1_unstructured")
 IN_FOLDER = {"r": True}
 OPTIONS += [
@@ -168,10 +170,13 @@ OPTIONS += [
     refused("--model.optimizer=SparseAdam"),
     refused("--trainer.callbacks=LearningRateFinder"),
     refused("--trainer.callbacks=BackboneFinetuning"),
+    refused(AVERAGING),
     refused("--trainer.callbacks=Timer --trainer.callbacks.duration=x"),
     refused("--config=/dev/null"),
     Attack("a pruning callback", fit(*PRUNING), seconds=5),
     Attack("a timer", fit("--trainer.callbacks=Timer"), codes=(0,), seconds=5),
+    Attack("averages", fit("--trainer.callbacks=WeightAveraging"), codes=(0,), seconds=5),
+    Attack("clipped in bfloat16", fit(*CLIPPED), codes=(0,), seconds=5),
     Attack("control characters", fit("--model.norm=\x1b[31mred")),
     Attack("a very long name", fit("--model.norm=" + "x" * 100_000)),
     Attack(
