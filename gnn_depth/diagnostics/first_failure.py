@@ -98,13 +98,11 @@ class FirstFailure(LayerCallback):
         return self.measure_log.look()
 
     def frame(self) -> "pd.DataFrame":
-        """The failures found so far: a row for each kind, and columns ``layer``, ``step``,
-        ``value``, ``threshold``."""
+        """The failures found so far: a row for each kind, with its layer, step, value and
+        threshold."""
         import pandas as pd
 
-        found = self.findings()
-        kinds = pd.Index(found, name="failure")
-        return pd.DataFrame(found.values(), kinds, ["layer", "step", "value", "threshold"])
+        return pd.DataFrame.from_dict(self.findings(), orient="index")
 
 
 class FailureLog:

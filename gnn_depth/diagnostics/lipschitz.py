@@ -25,7 +25,6 @@ from gnn_depth.ranges import Count, Positive, in_range
 Function = Callable[[Tensor], Tensor]
 
 TINY = 1e-300
-REASON = 160  # characters of another library's error
 
 
 @torch.no_grad()
@@ -171,7 +170,7 @@ def layer_constant(
         raise
     # What functorch raises of code that it cannot differentiate has no class of its own.
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
-        reason = str(error).strip().partition("\n")[0][:REASON].rstrip(". ")
+        reason = str(error).strip().partition("\n")[0].rstrip(". ")
         name = type(call.module).__name__
         raise CannotLinearise(f"{name} cannot be linearised ({reason})") from error
 

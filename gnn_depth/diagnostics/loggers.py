@@ -96,8 +96,8 @@ def log_heat_maps(
 def log_findings(
     loggers: Iterable[Logger], source: str, findings: Mapping[str, Mapping[str, object]]
 ) -> None:
-    """Log problems that were found: as text in TensorBoard, in the summary of W&B, as tags and a
-    file in MLflow.
+    """Log problems that were found: as text in TensorBoard, in the summary of W&B, as a file in
+    MLflow.
 
     ``source`` says where they come from. A finding has a ``text`` and numbers; the findings are
     given by their kind.
@@ -112,8 +112,6 @@ def log_findings(
             listed = "\n".join(f"- {finding['text']}" for finding in findings.values())
             experiment.add_text(source, listed)
         elif isinstance(logger, MLFlowLogger):
-            for kind, finding in findings.items():
-                experiment.set_tag(logger.run_id, f"{source}/{kind}", finding["text"])
             experiment.log_dict(logger.run_id, dict(findings), f"{source}.json")
         elif hasattr(experiment, "summary"):  # W&B
             for kind, finding in findings.items():

@@ -77,6 +77,7 @@ class watch:  # noqa: N801 - a context manager
         scaler: The ``GradScaler`` that scales the loss, so that gradients can be measured without
             its factor.
         shared: True if all processes have the same batch, not parts of one.
+        optimizer: Ends a step at each of its steps, in place of ``watched.step()``.
 
     Raises:
         ValueError: There is no such layer or measure, ``every`` is not a positive integer, or the
@@ -93,8 +94,9 @@ class watch:  # noqa: N801 - a context manager
         edge_index: Tensor | Graph | None = None,
         scaler: torch.amp.GradScaler | None = None,
         shared: bool = False,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        if isinstance(every, bool) or not isinstance(every, int | Integral) or every < 1:
+        if not isinstance(every, int | Integral) or every < 1:
             raise ValueError(f"every must be a positive whole number, not {every!r}.")
         self._every = every
         if not isinstance(model, nn.Module):
@@ -126,29 +128,40 @@ class watch:  # noqa: N801 - a context manager
         self._notes: dict[str, str] = {}
         self._state = "new"  # then "open", then "ended"
         self._step = 0
+        self._optimizer = optimizer
 
     def __enter__(self) -> "watch":
         if self._state != "new":
             raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
         self._state = "open"
+        if self._optimizer is not None:
+            self._hook = self._optimizer.register_step_post_hook(lambda *_: self._end_step())
         self._begin_step()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._driver.remove()
+        if self._optimizer is not None:
+            self._hook.remove()
         if not self._step and kind is None:
             self._note(
                 "steps",
-                "watched.step() was never called: call it once after each step of the optimizer.",
+                "watched.step() was never called: call it once after each step of the optimizer, "
+                "or give watch the optimizer.",
             )
         self._state = "ended"
         del self._driver  # so that nothing of the model is kept
         self._values.rows(self._columns)  # nor of the device
 
     def step(self) -> None:
-        """End a step: call it once after each step of the optimizer."""
-        if self._state != "open":
-            raise ValueError("watched.step() belongs inside the block of its watch.")
+        """End a step: call it once after each step of the optimizer, unless watch has that."""
+        if self._state != "open" or self._optimizer is not None:
+            raise ValueError(
+                "watched.step() belongs inside the block of its watch, which has no optimizer."
+            )
+        self._end_step()
+
+    def _end_step(self) -> None:
         if self._step % self._every == 0:
             self._measure()
         self._step += 1

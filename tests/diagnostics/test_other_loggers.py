@@ -51,11 +51,9 @@ class InMemoryMLflow(Recorded, MLFlowLogger):
     def log_image(self, run_id, picture, key, step):
         self.pictures[key] = picture.shape
 
-    def set_tag(self, run_id, key, text):
-        self.found[key] = {"text": text}
-
     def log_dict(self, run_id, findings, file):
-        self.file = file
+        for kind, finding in findings.items():
+            self.found[f"{file.removesuffix('.json')}/{kind}"] = finding
 
 
 @pytest.mark.parametrize("kind", [InMemoryWandb, InMemoryMLflow])

@@ -140,6 +140,18 @@ def test_a_watched_training_goes_as_one_that_is_not():
     assert all(torch.equal(p, q) for p, q in zip(alone.parameters(), watched.parameters()))
 
 
+def test_an_optimizer_ends_the_steps_itself():
+    expected, model = watched_frame(loop(), measures=ALL), loop()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gnn_depth.watch(model, measures=ALL, optimizer=optimizer) as watched:
+        train(model, 3, optimizer=optimizer)
+        with pytest.raises(ValueError, match="no optimizer"):
+            watched.step()
+    assert wide(watched).equals(expected)
+    train(model, 1, optimizer=optimizer)
+    assert len(set(watched.frame().step)) == 3
+
+
 def hooks_of(model):
     on_modules = [
         len(module._forward_pre_hooks) + len(module._forward_hooks) for module in model.modules()
@@ -246,7 +258,8 @@ def test_edges_are_those_of_the_call_or_those_given(given):
             return super().forward(x)
 
     edges, layers = graph().unique(dim=1), nn.ModuleList([Called(CHANNELS, CHANNELS).double()])
-    adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
+    weights, shape = torch.ones(edges.shape[1]), (NODES, NODES)
+    adjacency = torch.sparse_coo_tensor(edges.flip(0), weights, shape, check_invariants=True)
     options = {
         "edge_index": {"edge_index": edges},
         "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)},

@@ -36,7 +36,6 @@ def probe(
     layers: str | Sequence[str] | None = None,
     edge_index: Tensor | Graph | None = None,
     scales: Sequence[float] = (),
-    stack: str = "stack",
     title: str | None = None,
     options: Mapping[str, Any] | None = None,
     build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
@@ -65,8 +64,6 @@ def probe(
         edge_index: The edges, for layers that do not take them as an argument.
         scales: Factors by which each layer's input is multiplied to measure its Lipschitz constant
             there too.
-        stack: Name of the module with ``links()`` and ``why_no_law()``, if it is not the model
-            itself; a model without these is probed without the balance of its neurons.
         title: Heading of the report.
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With
@@ -86,9 +83,9 @@ def probe(
     def run(model: nn.Module) -> Tensor:
         return loss_of(model(*inputs), inputs, loss)
 
-    value, values, notes = measure_layers(model, run, layers, edge_index, stack, scales)
+    value, values, notes = measure_layers(model, run, layers, edge_index, scales)
     findings = find_problems(values)
-    remedies: list[Remedy] | None = None
+    remedies = None
     if build is not None:
         remedies = proposed(findings, options or {}, build)
     if title is None:

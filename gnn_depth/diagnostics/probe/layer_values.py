@@ -61,7 +61,6 @@ def measure_layers(
     run: Callable[[nn.Module], Tensor],
     layers: str | Sequence[str] | None,
     edge_index: Tensor | Graph | None,
-    stack: str,
     scales: Sequence[float],
 ) -> tuple[float, pd.DataFrame, list[str]]:
     """The loss, the values of every layer, and notes on values that are missing.
@@ -103,7 +102,7 @@ def measure_layers(
         _add_outputs(values, calls)
         notes = [note.replace("{where}", "in the pass") for note in driver.notes.values()]
         notes += _add_constants(values, calls, scales)
-        notes += _add_balance(values, getattr(model, stack, model))
+        notes += _add_balance(values, getattr(model, "stack", model))
     layer_count = len(set(driver.modules()))
     if len(values) > layer_count:
         notes.append(f"{len(values)} calls of {layer_count} layers in a pass: each call has a row.")
