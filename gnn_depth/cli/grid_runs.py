@@ -118,9 +118,10 @@ def plan_of(
             config = resolver.resolve(line_of(combination, grid.base, folder, arguments))
             resolver.check(config)
             return config, resolver.data_of(config)[0]
-        except (AbsentDataError, UsageError) as error:
-            kind = AbsentDataError if isinstance(error, AbsentDataError) else PlanError
-            raise kind(f"{combination.group}: {error}") from error
+        except AbsentDataError as error:
+            raise AbsentDataError(f"{combination.group}: {error}") from error
+        except UsageError as error:
+            raise PlanError(f"{combination.group}: {error}") from error
 
     runs_of = partial(planned_runs, grid, resolved, identity)
     store = Store(root, grid.name)

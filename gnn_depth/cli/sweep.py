@@ -30,6 +30,9 @@ SEARCH = "search"  # the claim of the process that proposes settings
 def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, words = split_overrides(argv)
+    if "--sbatch" in words[:-1]:  # argparse takes a value that begins with a dash for an option
+        place = words.index("--sbatch")
+        words[place : place + 2] = [f"--sbatch={words[place + 1]}"]
     options, arguments = parser().parse_args(words), read_arguments(overrides)
     grid = chosen_part(load_grid(options.file, arguments.trusted), options)
     is_here = not options.dry_run and options.engine != "slurm"

@@ -18,7 +18,7 @@ from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_curves, read_measures
-from gnn_depth.reports.published import compare_published, read_published
+from gnn_depth.reports.published import Published, compare_published, read_published
 from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
@@ -245,12 +245,16 @@ def depth(
     values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
     numbers = list(map(settings.number, values))
     has_names = None in numbers
-    places = np.arange(1.0, 1 + len(values)) if has_names else np.array(numbers, float)
+    places = np.arange(1.0, 1 + len(values))
+    if not has_names:
+        places = np.array(numbers, float)
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
     factor = scale(metric)
-    known = read_published(published, metric) if published else []
+    known: list[Published] = []
+    if published is not None:
+        known = read_published(published, metric)
     counts = []
     for title, name, runs in groups:
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
@@ -307,8 +311,9 @@ def convergence(
         last = table.apply(pd.Series.last_valid_index).dropna()
         finished = last[results["status"].reindex(last.index) == "finished"]
         # The run that finished first ends the line; where none finished, that diverged first.
-        end = (finished if len(finished) else last).min()
-        table = table.loc[:end]
+        if len(finished):
+            last = finished
+        table = table.loc[: last.min()]
         counts.append(table.shape[1])
         mean, half = table.mean(axis=1), table.std(axis=1)
         picture.line(title, name, mean)
@@ -337,13 +342,13 @@ def axis_label(values: pd.DataFrame) -> str:
 
 def measured(
     frame: pd.DataFrame,
-    measure: str | Sequence[str],
+    measure: Sequence[str],
     panel: Sequence[str] | None,
     line: Sequence[str] | None,
 ) -> tuple[Groups, pd.DataFrame, list[str]]:
     """The values of a measure in every group of runs that has it, all values, and notes on them."""
     results = with_result(frame)
-    (name,) = [measure] if isinstance(measure, str) else measure
+    (name,) = measure
     values = read_measures(results, name)
     groups = of_groups(group(results, panel, line), values)
     counts = []
@@ -372,7 +377,7 @@ def of_layers(values: pd.DataFrame) -> pd.Series:
 
 def heatmap(
     frame: pd.DataFrame,
-    measure: str | Sequence[str] = "(none given)",
+    measure: Sequence[str] = ("(none given)",),
     panel: Sequence[str] | None = None,
 ) -> Picture:
     """A measure at every layer and step, the median over seeds.
@@ -405,7 +410,7 @@ def heatmap(
 
 def layers(
     frame: pd.DataFrame,
-    measure: str | Sequence[str] = "(none given)",
+    measure: Sequence[str] = ("(none given)",),
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     when: str = "both",
@@ -424,7 +429,9 @@ def layers(
     if when == "both":
         start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
     for title, name, mine in groups:
-        shown = mine if when == "both" else at_edge(mine, "step", when)
+        shown = mine
+        if when != "both":
+            shown = at_edge(mine, "step", when)
         # An edge at infinity would hide the rest.
         finite = of_layers(shown).replace([-math.inf, math.inf], math.nan).groupby("layer")
         picture.band(title, name, finite.min(), finite.max())
@@ -437,7 +444,7 @@ def layers(
 
 def history(
     frame: pd.DataFrame,
-    measure: str | Sequence[str] = "(none given)",
+    measure: Sequence[str] = ("(none given)",),
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     layers: Sequence[int] = (),
@@ -483,9 +490,11 @@ def scatter(
     results = with_result(frame)
     metric = metric or settings.main_metric(results)
     found = {}
-    for name in [measure] if isinstance(measure, str) else measure:
+    for name in measure:
         values = read_measures(results, name)
-        edge, where = ("start", "first") if "grad" in name else ("end", "last")
+        edge, where = "end", "last"
+        if "grad" in name:
+            edge, where = "start", "first"
         at = at_edge(at_edge(values, "step", "end"), "layer", edge)
         found[f"{axis_label(values)}, {where} layer"] = at.groupby("run")["value"].mean()
     found[metric_words(metric)] = scale(metric) * results[metric].astype(float)

@@ -216,7 +216,7 @@ def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_pa
     assert dots(picture).to_rgba([math.nan])[0].tolist() == [1, 1, 1, 1]
     assert picture.figure.get_supxlabel() == "log₁₀ mu, first layer"
     assert picture.figure.get_supylabel() == "log₁₀ mu, last layer"
-    against_metric = draw("scatter", frame, measure="gradients")
+    against_metric = draw("scatter", frame, measure=["gradients"])
     found = dots(against_metric).get_offsets().filled(math.nan)
     np.testing.assert_allclose(found[:2], [[expected[0][0], 50], [expected[1][0], 60]])
     assert any("Not finite: 1" in note for note in against_metric.notes)
