@@ -13,11 +13,9 @@ from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.shards import contiguous, metis, shard_batch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.registry import registered
 
 NODES, LAYERS, WIDTH = 41, 3, 8
-#: Steps of the cases, of all cases with more processes, and of every combination of parts.
-STEPS = {"cases": 1, "long": 20, "all": 2}
+STEPS = 1
 
 GAT = {"name": "gat", "heads": 2, "dropout": 0.4}
 CASES = {
@@ -98,21 +96,6 @@ CASES = {
 }
 
 
-def every_case() -> dict[str, dict]:
-    """Every layer with every norm, and with every skip connection, where the stack takes them
-    together."""
-    found = {}
-    for layer in registered("layer"):
-        for norm in registered("norm"):
-            norms = ["lipschitz", norm] if norm == "spectral" else norm
-            found[f"{layer}, {norm}"] = {"layer": layer, "norm": norms, "skip": "residual"}
-        for skip in registered("skip"):
-            found[f"{layer}, {skip}"] = {"layer": layer, "skip": skip}
-    for case in found.values():
-        case["dropout"] = 0.2
-    return found
-
-
 @dataclass
 class Trained:
     losses: list[float]
@@ -136,9 +119,7 @@ def graph_batch(dtype: torch.dtype = torch.float64, weighted: bool = False) -> N
     )
 
 
-def train(
-    batch: NodeBatch, options: dict, group: object = None, steps: int = STEPS["cases"]
-) -> Trained:
+def train(batch: NodeBatch, options: dict, group: object = None) -> Trained:
     on_gpus = torch.cuda.device_count() >= dist.get_world_size()
     batch = batch.to(torch.device("cuda", dist.get_rank()) if on_gpus else "cpu")
     torch.manual_seed(0)
@@ -148,7 +129,7 @@ def train(
     graph, rows, losses = batch.graph, batch.train_mask.nonzero().flatten(), []
     count = graph.all_reduce(torch.tensor(len(rows), device=rows.device))
     torch.manual_seed(1)
-    for _ in range(steps):
+    for _ in range(STEPS):
         loss = F.cross_entropy(stack(batch.x, graph)[rows], batch.y[rows], reduction="sum") / count
         optimizer.zero_grad()
         loss.backward()
@@ -163,14 +144,6 @@ def train(
     return Trained(
         losses, [gradient.cpu() for gradient in gradients], state, getattr(graph, "bytes_sent", 0)
     )
-
-
-def possible(options: dict) -> bool:
-    try:
-        DeepGNN(6, 3, num_layers=LAYERS, hidden_channels=WIDTH, **options).check_shards()
-    except ValueError:
-        return False
-    return True
 
 
 def difference(found: Trained, expected: Trained) -> float:
@@ -188,21 +161,16 @@ def difference(found: Trained, expected: Trained) -> float:
     )
 
 
-def main(folder: Path, processes: int, which: str, rank: int) -> None:
+def main(folder: Path, processes: int, rank: int) -> None:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= processes else "gloo"
     dist.init_process_group(
         backend, init_method=f"file://{folder}/meet", rank=rank, world_size=processes
     )
     groups = {count: dist.new_group(list(range(count))) for count in range(2, processes + 1)}
     whole = graph_batch()
-    cases = CASES
-    if which == "all":
-        cases = {name: options for name, options in every_case().items() if possible(options)}
-    expected = (
-        {name: train(whole, options, None, STEPS[which]) for name, options in cases.items()}
-        if rank == 0
-        else {}
-    )
+    expected = {}
+    if rank == 0:
+        expected = {name: train(whole, options) for name, options in CASES.items()}
     found: dict[str, float] = {}
     for count, group in groups.items():
         if rank >= count:
@@ -210,12 +178,9 @@ def main(folder: Path, processes: int, which: str, rank: int) -> None:
         uneven = torch.randint(0, count, (NODES,), generator=torch.Generator().manual_seed(5))
         uneven[uneven == 1] = 0
         uneven[30] = 1  # a process with one node, which is not trained on
-        # In the short form three and four processes take a third of the cases each.
-        chosen = (
-            list(cases.items())
-            if count == 2 or which != "cases"
-            else list(cases.items())[count - 3 :: 3]
-        )
+        chosen = list(CASES.items())
+        if count > 2:  # three and four processes take a third of the cases each
+            chosen = chosen[count - 3 :: 3]
         for name, options in chosen:
             assigned = (
                 contiguous(NODES, count)
@@ -224,28 +189,27 @@ def main(folder: Path, processes: int, which: str, rank: int) -> None:
                 if count == 3
                 else uneven
             )
-            trained = train(shard_batch(whole, assigned, group), options, group, STEPS[which])
+            trained = train(shard_batch(whole, assigned, group), options, group)
             if rank == 0:
                 found[f"{count} processes: {name}"] = difference(trained, expected[name])
     extra: dict[str, object] = {}
-    if which == "cases":
-        group = groups[2]
-        if rank < 2:
-            weighted = graph_batch(weighted=True)
-            shard = shard_batch(weighted, contiguous(NODES, 2), group)
-            trained = train(shard, CASES["gcn, residual, dropout"], group)
-            single = graph_batch(torch.float32)
-            narrow = train(
-                shard_batch(single, contiguous(NODES, 2), group), CASES["gat, two norms"], group
+    group = groups[2]
+    if rank < 2:
+        weighted = graph_batch(weighted=True)
+        shard = shard_batch(weighted, contiguous(NODES, 2), group)
+        trained = train(shard, CASES["gcn, residual, dropout"], group)
+        single = graph_batch(torch.float32)
+        narrow = train(
+            shard_batch(single, contiguous(NODES, 2), group), CASES["gat, two norms"], group
+        )
+        if rank == 0:
+            found["2 processes: edge weights"] = difference(
+                trained, train(weighted, CASES["gcn, residual, dropout"])
             )
-            if rank == 0:
-                found["2 processes: edge weights"] = difference(
-                    trained, train(weighted, CASES["gcn, residual, dropout"])
-                )
-                extra["float32"] = difference(narrow, train(single, CASES["gat, two norms"]))
-            plain = shard_batch(whole, contiguous(NODES, 2), group)
-            extra["bytes"] = train(plain, {"layer": "sage"}, group).bytes_sent
-            extra["halo"] = plain.graph.num_sources - plain.graph.num_nodes
+            extra["float32"] = difference(narrow, train(single, CASES["gat, two norms"]))
+        plain = shard_batch(whole, contiguous(NODES, 2), group)
+        extra["bytes"] = train(plain, {"layer": "sage"}, group).bytes_sent
+        extra["halo"] = plain.graph.num_sources - plain.graph.num_nodes
     torch.save({"differences": found, **extra}, Path(folder) / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.measurements import load_values, measure_names
-from gnn_depth.nn import DeepGNN, native
+from gnn_depth.nn import native
 from gnn_depth.testing import checks
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
@@ -144,27 +144,6 @@ def test_a_callback_measures_the_same(name, tmp_path):
     tolerance = 1e-3 if name == "LipschitzConstants" else 1e-6
     assert found["cpu"]
     assert_same(found["cpu"], found["gpu"], tolerance)
-
-
-def test_watch_measures_the_same():
-    data = planted(dtype=torch.float64)
-    frames = []
-    for device in ("cpu", "cuda"):
-        torch.manual_seed(0)
-        model = DeepGNN(8, 3, num_layers=6, hidden_channels=16).double().to(device)
-        here = data.clone().to(device)
-        graph = gnn_depth.Graph(here.edge_index, 60)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with gnn_depth.watch(model) as watched:
-            for _ in range(3):
-                out = model(here.x, graph)
-                torch.nn.functional.cross_entropy(out, here.y).backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                watched.step()
-        frames.append(watched.frame())
-    assert len(frames[0]) == len(frames[1]) > 0
-    np.testing.assert_allclose(frames[1]["value"], frames[0]["value"], rtol=1e-6, atol=1e-9)
 
 
 def test_a_resumed_training_ends_as_the_uninterrupted_one(tmp_path):

@@ -197,13 +197,6 @@ def test_a_prefix_derives_what_the_whole_graph_does(directed, count):
     assert torch.equal(pickle.loads(pickle.dumps(block)).edge_index, block.edge_index)
 
 
-def test_sizes_of_graphs_are_counted_once_and_a_block_has_none_of_those_beyond_it():
-    three = Graph(torch.zeros(2, 0, dtype=torch.long), 6, torch.tensor([0, 1, 0, 1, 0, 2]))
-    assert three.graph_sizes is three.graph_sizes
-    assert three.graph_sizes.tolist() == [3, 2, 1]
-    assert three.prefix(3).graph_sizes.tolist() == [2, 1, 0]
-
-
 def test_the_graph_of_an_edge_index_is_made_once_and_dies_with_it(graph):
     edges = graph.edge_index.flip(1)
     known = Graph.of(edges, 9)

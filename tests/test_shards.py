@@ -11,14 +11,14 @@ from tests import sharded
 from tests.processes import call_in_fresh_process, in_processes
 
 
-def run(folder: Path, processes: int, which: str) -> list[dict]:
-    train = partial(sharded.main, folder, processes, which)
+def run(folder: Path, processes: int) -> list[dict]:
+    train = partial(sharded.main, folder, processes)
     call_in_fresh_process(folder, in_processes, processes, train)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
 
 
 def test_loss_gradients_and_weights_are_those_of_one_process_and_only_boundaries_are_sent(tmp_path):
-    of_each = run(tmp_path, 4, "cases")
+    of_each = run(tmp_path, 4)
     differences = of_each[0]["differences"]
     assert len(differences) > 5 / 3 * len(sharded.CASES)
     assert {name: error for name, error in differences.items() if not error < 1e-7} == {}
@@ -27,7 +27,7 @@ def test_loss_gradients_and_weights_are_those_of_one_process_and_only_boundaries
     # those received.
     halos = [of_each[rank]["halo"] for rank in (0, 1)]
     assert min(halos) > 0
-    row, passes = 8 * sharded.WIDTH, sharded.STEPS["cases"] * sharded.LAYERS
+    row, passes = 8 * sharded.WIDTH, sharded.STEPS * sharded.LAYERS
     assert [of_each[rank]["bytes"] for rank in (0, 1)] == [passes * row * sum(halos)] * 2
 
 
@@ -51,17 +51,3 @@ def test_parts_that_read_other_nodes_in_ways_of_their_own_are_refused_by_name():
     ):
         with pytest.raises(ValueError, match=name):
             sharded.DeepGNN(6, 3, **options).check_shards()
-
-
-@pytest.mark.slow
-def test_two_to_four_processes_train_twenty_steps_as_one_does(tmp_path):
-    differences = run(tmp_path, 4, "long")[0]["differences"]
-    assert len(differences) == 3 * len(sharded.CASES)
-    assert {name: error for name, error in differences.items() if not error < 1e-6} == {}
-
-
-@pytest.mark.slow
-def test_every_layer_norm_and_skip_connection_that_claims_it_trains_as_in_one_process(tmp_path):
-    differences = run(tmp_path, 2, "all")[0]["differences"]
-    assert len(differences) > 300
-    assert {name: error for name, error in differences.items() if not error < 1e-6} == {}

@@ -23,7 +23,8 @@ from gnn_depth.registry import described, registered
 T = TypeVar("T")
 W = TypeVar("W", bound="WeightNorm")
 #: The numbers that layers take and return, those that norms of features do, and weights.
-Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
+DenseInputs: TypeAlias = Float[Tensor, "sources inputs"]
+Inputs: TypeAlias = DenseInputs | SparseFeatures
 Outputs: TypeAlias = Float[Tensor, "targets outputs"]
 Features: TypeAlias = Float[Tensor, "nodes channels"]
 Matrix: TypeAlias = Float[Tensor, "outputs inputs"]
@@ -142,7 +143,7 @@ class Layer(Part, nn.Module, ABC):
         return self.heads * self.out_channels
 
     @abstractmethod
-    def forward(self, x: Inputs, graph: Graph) -> Outputs: ...
+    def forward(self, x: Any, graph: Graph) -> Outputs: ...  # Inputs, or DenseInputs
 
     @abstractmethod
     def reset_parameters(self) -> None:

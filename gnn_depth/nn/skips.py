@@ -18,6 +18,7 @@ from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Pro
 from gnn_depth.registry import get, register
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
+States: TypeAlias = Sequence[Tensor]
 BlockNorm: TypeAlias = Literal["none", "layer", "batch"]
 
 
@@ -42,7 +43,7 @@ class NoSkip(Skip):
     reads = "nothing"
     adds_input = False
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return update
 
 
@@ -90,7 +91,7 @@ class Residual(_Adding):
     invertible = True
     is_sum = True
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return self.project(states[-1]) + update
 
 
@@ -113,7 +114,7 @@ class LinearResidual(Skip):
         super().__init__(widths, out_channels)
         self.lin = nn.Linear(widths[-1], out_channels, bias=False)
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return self.lin(states[-1]) + update
 
     def weight_chain(self) -> WeightChain:
@@ -129,7 +130,7 @@ class _Scaled(_Adding):
         super().__init__(widths, out_channels)
         self.scale = nn.Parameter(scale)
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return self.project(states[-1]) + self.scale * update
 
 
@@ -202,7 +203,7 @@ class Gated(Skip):
         self.bias = nn.Parameter(torch.full((out_channels,), float(bias)))
         self.project = _project(widths[-1], out_channels)
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         # The gate reads the state before the projection.
         opened = torch.sigmoid(self.gate(states[-1]) + self.bias)
         return opened * update + (1 - opened) * self.project(states[-1])
@@ -236,7 +237,7 @@ class InitialResidual(_Adding):
         super().__init__(widths, out_channels)
         self.alpha = alpha
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return (1 - self.alpha) * update + self.alpha * self.project(states[0])
 
 
@@ -264,7 +265,7 @@ class AdaptiveInitial(Skip):
         self.strength = nn.Linear(widths[0], 1, bias=False)
         self.lin = nn.Linear(widths[0], out_channels, bias=False)
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         strength = torch.sigmoid(self.strength(states[0]))
         return strength * update + (1 - strength) * self.lin(states[0])
 
@@ -288,7 +289,7 @@ class Dense(Skip):
         super().__init__(widths, out_channels)
         self.width = widths[-1] + out_channels
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return torch.cat([states[-1], update], 1)
 
 
@@ -322,7 +323,7 @@ class GradientGating(_Projecting):
         super().__init__(widths, out_channels)
         self.p = p
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         # One number for each edge and channel: powers of differences have no smaller form.
         difference = update.index_select(0, graph.target) - update.index_select(0, graph.source)
         # Where neighbours agree, the difference is 0, and so is its gradient: abs gives 0 there.
@@ -370,7 +371,7 @@ class GraphCON(_Projecting):
     def forward(
         self,
         update: Rows,
-        states: Sequence[Tensor],
+        states: States,
         graph: Graph,
         velocity: Tensor | None = None,
     ) -> tuple[Rows, Rows]:
@@ -430,7 +431,7 @@ class Ordered(Skip):
     def forward(
         self,
         update: Rows,
-        states: Sequence[Tensor],
+        states: States,
         graph: Graph,
         kept: Tensor | None = None,
     ) -> tuple[Rows, Rows]:
@@ -486,7 +487,7 @@ class FeedForward(_Adding):
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         hidden = self.project(states[-1]) + update
         inner = torch.relu(self.inner(self.before(hidden)))
         dropped = drop_features(inner, self.dropout, self.training, graph.node_numbers)
@@ -518,7 +519,7 @@ class GatedLocal(Skip):
         self.norm = nn.LayerNorm(out_channels)
         self.beta = nn.Parameter(torch.zeros(out_channels))  # both halves weigh the same at first
 
-    def forward(self, update: Rows, states: Sequence[Tensor], graph: Graph) -> Rows:
+    def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         gated = self.norm(torch.relu(self.gate(states[-1])) * update)
         beta = torch.sigmoid(self.beta)
         return (1 - beta) * gated + beta * update

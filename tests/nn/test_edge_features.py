@@ -3,10 +3,8 @@ that read them."""
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import GraphSource, MiniBatches
 from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.nn.layers import GAT, GATv2
 from gnn_depth.nn.norms import LipschitzNorm
@@ -72,9 +70,7 @@ def test_scores_with_edge_features_keep_the_law_or_are_refused(featured):
 def test_features_follow_their_edges_into_parts_of_graphs(
     featured,
 ):
-    edges, features, x = featured
-    y = torch.arange(NODES) % 2
-    one = Data(x=x.float(), edge_index=edges, edge_attr=features, y=y)
+    edges, features, _ = featured
     graph = Graph(edges, NODES, edge_attr=features)
     of_edge = {(s, t): row for s, t, row in zip(*edges.tolist(), features, strict=True)}
     nodes = torch.tensor([6, 1, 3, 0])
@@ -93,11 +89,6 @@ def test_features_follow_their_edges_into_parts_of_graphs(
         torch.testing.assert_close(
             whole.edge_attr[(whole.source == node) & (whole.target == node)], expected[None]
         )
-    data = GraphSource(one)
-    assert data.num_edge_features == MiniBatches(data, parts=2).num_edge_features == CHANNELS
-    assert len({set_.checksum for set_ in (data, GraphSource(one, edge_features=False))}) == 2
-    (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()
-    assert batch.graph.edge_channels == CHANNELS
 
 
 def test_score_norms_and_features_of_edges_exclude_each_other_in_any_order():

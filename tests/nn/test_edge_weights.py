@@ -3,12 +3,9 @@ gradients too."""
 
 import pytest
 import torch
-from torch_geometric.data import Data
 from torch_geometric.nn import GCN2Conv, GCNConv, GraphConv
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import GraphSource, MiniBatches
-from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GIN, SAGE, PyGConv
 
 NODES = 9
@@ -105,27 +102,6 @@ def test_weights_of_one_change_nothing_and_blocks_have_the_rows_of_the_whole(wei
     whole = stack(x, graph)
     assert not torch.allclose(whole, stack(x, edges))
     torch.testing.assert_close(stack(x, graph, num_outputs=4), whole[:4])
-
-
-def test_weights_follow_their_edges_into_parts_of_the_graph(weighted):
-    edges, weight, x = weighted
-    graph = Graph(edges, NODES, edge_weight=weight)
-    matrix = neighbours(edges, weight)
-    nodes = torch.tensor([6, 1, 3, 0])
-    part = induced_subgraph(graph, nodes)
-    found = torch.zeros(4, 4, dtype=torch.float64).index_put(
-        (part.target, part.source), part.edge_weight
-    )
-    assert torch.equal(found, matrix[nodes][:, nodes])
-    kept = graph.keeping(torch.arange(graph.num_edges) % 2 == 0)
-    assert torch.equal(kept.edge_weight, matrix[kept.target, kept.source])
-    data = GraphSource(
-        Data(x=x.float(), edge_index=edges, edge_weight=weight, y=torch.arange(NODES) % 2)
-    )
-    unweighted = GraphSource(Data(x=x.float(), edge_index=edges, y=torch.arange(NODES) % 2))
-    assert data.checksum != unweighted.checksum
-    (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()
-    assert batch.graph.edge_weight is not None
 
 
 def test_layers_that_do_not_read_weights_refuse_them_by_name(weighted):

@@ -156,7 +156,7 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges of a node, -inf where there are none."""
     if kernels.serve(graph, values_EH):
         return kernels.max_edges(values_EH, graph)
-    return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
+    return reference.largest(values_EH, graph)
 
 
 def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:

@@ -15,7 +15,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.functional.sparse import spmm
 from gnn_depth.nn.linear import Linear, make_bias
-from gnn_depth.nn.parts import Features, Inputs, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Features, Layer, Outputs
 from gnn_depth.ranges import Finite, NonNegative, Positive, in_range
 from gnn_depth.registry import described, register
 
@@ -118,8 +118,7 @@ class Antisymmetric(_AntisymmetricStep):
         self.aggregation = aggregation
         self.lin_neighbours = Linear(out_channels, out_channels, bias=False)
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         x = padded(x, self.out_channels)
         own = targets(x, graph)
         change = self.map(own)
@@ -176,8 +175,7 @@ class SWAN(_AntisymmetricStep):
         self.lin_space = Linear(out_channels, out_channels, bias=False)
         self.lin_symmetric = Linear(out_channels, out_channels, bias=False)
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         x = padded(x, self.out_channels)
         space = self.lin_space.normed_weight
         symmetric = self.lin_symmetric.normed_weight
@@ -246,9 +244,8 @@ class ReactionDiffusion(_Step):
         nn.init.uniform_(self.beta, -1, 1)
 
     def forward(
-        self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
+        self, x: DenseInputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
     ) -> Outputs:
-        assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         x = padded(x, self.out_channels)
         own = targets(x, graph)

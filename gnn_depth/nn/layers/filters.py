@@ -11,7 +11,7 @@ from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import Inputs, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.ranges import Range
 from gnn_depth.registry import register
 
@@ -51,8 +51,7 @@ class Mean(Layer):
     def reset_parameters(self) -> None:
         pass  # there are none
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         mean = sum_messages(graph.mean_weights(x.dtype), x, graph)
         return padded(mean, self.out_channels)
 
@@ -99,8 +98,7 @@ class ACM(Layer):
         for norm in self.norms or ():
             norm.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         weights = graph.gcn_weights(x.dtype)
         mapped = self.lin_high(x)
@@ -163,8 +161,7 @@ class Unitary(Layer):
                 weight[channel, channel + 1].normal_(0, 2 * 0.5)
         zeros(self.bias)
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         term = total = padded(x, self.out_channels)
         weight = self.lin.normed_weight
         generator = (weight - weight.t()) / 2

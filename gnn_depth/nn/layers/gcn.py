@@ -14,7 +14,7 @@ from gnn_depth.nn.functional import convolution, first_rows
 from gnn_depth.nn.functional.blocks import fuses
 from gnn_depth.nn.linear import Linear, make_bias, weights_of
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
+from gnn_depth.nn.parts import DenseInputs, Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Fraction, Positive
 from gnn_depth.registry import register
 
@@ -170,9 +170,8 @@ class GCNII(Layer):
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
     def forward(
-        self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
+        self, x: DenseInputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
     ) -> Outputs:
-        assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
         mean = sum_messages(graph.gcn_weights(x.dtype), x, graph)
         if first is None:  # alone, the layer's input is the first state

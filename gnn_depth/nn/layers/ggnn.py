@@ -1,14 +1,14 @@
 """Gated graph network."""
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Inputs, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.registry import register
 
 
@@ -44,8 +44,7 @@ class GGNN(Layer):
         uniform(self.out_channels, self.lin.weight)
         self.gru.reset_parameters()
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
         state = targets(x, graph)
         padding = self.out_channels - self.in_channels

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.parts import Inputs, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.registry import register, unknown
 
 # Arguments that the stack gives.
@@ -96,8 +96,7 @@ class PyGConv(Layer):
             if callable(draw):
                 draw()
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        assert isinstance(x, Tensor)
+    def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
         of_edges = graph.of_edges(slice(None))
         # In the features' type: a product with a wider one would widen the states.
         for name, values in of_edges.items():

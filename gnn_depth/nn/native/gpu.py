@@ -193,12 +193,10 @@ class _Attention:
         graph: The graph.
         dropout: Which weights are dropped.
         z_SHC: Features of the sources, which are summed.
-        x_NHC: Features of the targets, for additive scores; those of the sources by default.
-        scores_EH: Given scores.
-        dst_HC: The vector of linear scores for targets.
-        vector_HC: The vector of linear scores for sources, or that of additive scores.
-        factor_NH: Factor of the scores; 1 by default.
         slope: Slope of the LeakyReLU below zero.
+        **given: Of ``scores`` the given ones, ``x`` the features of the targets, for additive
+            scores, ``dst`` and ``vector`` the vectors of targets and sources, and ``factor`` of the
+            scores. A program takes a tensor for each of them, also for one that it does not read.
     """
 
     def __init__(
@@ -207,22 +205,18 @@ class _Attention:
         graph: Graph,
         dropout: Mask,
         z_SHC: Tensor,
-        x_NHC: Tensor | None = None,
-        scores_EH: Tensor | None = None,
-        dst_HC: Tensor | None = None,
-        vector_HC: Tensor | None = None,
-        factor_NH: Tensor | None = None,
         slope: float = 1.0,
+        **given: Tensor | None,
     ) -> None:
         self.kind, self.graph, self.z, self.slope = kind, graph, z_SHC, slope
         self.lists = _lists(graph)
         self.heads, self.channels = z_SHC.shape[1:]
         self.nodes, self.sources = graph.num_nodes, graph.num_sources
-        self.x = _or(x_NHC, z_SHC)
-        self.scores = _or(scores_EH, z_SHC)
-        self.dst, self.vector = _or(dst_HC, z_SHC), _or(vector_HC, z_SHC)
-        self.has_factor = factor_NH is not None
-        self.factor = _or(factor_NH, z_SHC)
+        self.has_factor = given.get("factor") is not None
+        names = ("scores", "x", "dst", "vector", "factor")
+        self.scores, self.x, self.dst, self.vector, self.factor = (
+            _or(given.get(name), z_SHC) for name in names
+        )
         # Without dropout p is 0.
         scale = 1 / (1 - dropout.p)
         self.dropout = _or(dropout.seed, self.lists.into[0]), dropout.threshold, scale
@@ -291,7 +285,7 @@ def attend_backward(grad_NHC: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
 
 
 def _given(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> _Attention:
-    return _Attention(GIVEN, graph, dropout, x_SHC, scores_EH=scores_EH)
+    return _Attention(GIVEN, graph, dropout, x_SHC, scores=scores_EH)
 
 
 def attend_linear(*given: Any) -> tuple[Tensor, ...]:
@@ -315,8 +309,8 @@ def _linear(
     slope: float,
     dropout: Mask,
 ) -> _Attention:
-    vectors = {"dst_HC": dst_HC, "vector_HC": src_HC, "factor_NH": factor_NH}
-    return _Attention(LINEAR, graph, dropout, x_SHC, slope=slope, **vectors)
+    vectors = {"dst": dst_HC, "vector": src_HC, "factor": factor_NH}
+    return _Attention(LINEAR, graph, dropout, x_SHC, slope, **vectors)
 
 
 def attend_additive(*given: Any) -> tuple[Tensor, ...]:
@@ -341,8 +335,8 @@ def _additive(
     slope: float,
     dropout: Mask,
 ) -> _Attention:
-    vectors = {"x_NHC": x_NHC, "vector_HC": att_HC, "factor_NH": factor_NH}
-    return _Attention(ADDITIVE, graph, dropout, z_SHC, slope=slope, **vectors)
+    vectors = {"x": x_NHC, "vector": att_HC, "factor": factor_NH}
+    return _Attention(ADDITIVE, graph, dropout, z_SHC, slope, **vectors)
 
 
 def sizes(x_NHC: Tensor | None, z_SHC: Tensor, graph: Graph, tiny: float) -> tuple[Tensor, ...]:

@@ -14,7 +14,6 @@ from gnn_depth.registry import register
 
 #: How far, relatively, the largest singular value may be above what the norm divides by.
 TOLERANCE = 5e-4
-TOLERANCE_OF_16_BITS = 2e-2
 #: Rounds of the power iteration before the singular vectors are computed anew.
 ITERATIONS = 5
 
@@ -119,17 +118,14 @@ class SpectralNorm(LimitedNorm):
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
-            tolerance = TOLERANCE_OF_16_BITS
-            if dtype.itemsize > 2:
-                tolerance = TOLERANCE
             stacked = widen(torch.stack([weight.detach() for weight in weights]))
             u = widen(torch.stack([norm.u for norm in norms]))
             v = widen(torch.stack([norm.v for norm in norms]))
-            moved = (~certified(stacked, u, v, limit, tolerance)).nonzero()[:, 0]
+            moved = (~certified(stacked, u, v, limit)).nonzero()[:, 0]
             if not len(moved):
                 return
             u[moved], v[moved] = iterated(stacked[moved], u[moved])
-            failed = moved[~certified(stacked[moved], u[moved], v[moved], limit, tolerance)]
+            failed = moved[~certified(stacked[moved], u[moved], v[moved], limit)]
             if len(failed):
                 left, right = largest_vectors(stacked[failed])
                 u[failed], v[failed] = left.to(u.dtype), right.to(u.dtype)
@@ -144,16 +140,15 @@ def certified(
     u: Float[Tensor, "matrices outputs"],
     v: Float[Tensor, "matrices inputs"],
     limit: float,
-    tolerance: float,
 ) -> Bool[Tensor, " matrices"]:
     r"""True where no singular value is above :math:`t = \max(c, (1 + \epsilon) u^\top W v)`.
 
     That is so if :math:`I - W^\top W / t^2` is positive definite, that is, if it has a Cholesky
     factorisation. Here u and v are approximate singular vectors, and values below the limit c need
-    no scaling. The tolerance is epsilon.
+    no scaling.
     """
     size = torch.einsum("moi,mo,mi->m", weights, u, v)
-    most = (size * (1 + tolerance)).clamp_min(max(limit, TINY))
+    most = (size * (1 + TOLERANCE)).clamp_min(max(limit, TINY))
     scaled = weights / most[:, None, None]
     # The smaller of both products has the same largest eigenvalue.
     if scaled.shape[1] <= scaled.shape[2]:

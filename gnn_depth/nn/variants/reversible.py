@@ -44,7 +44,7 @@ def group_width(hidden_channels: int, groups: int) -> int:
     if hidden_channels % groups:
         raise ValueError(
             f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use "
-            f"another number of groups, or a width of {-(-hidden_channels // groups) * groups}."
+            "another number of groups, or another width."
         )
     return hidden_channels // groups
 

@@ -68,9 +68,6 @@ def test_nothing_is_dropped_in_evaluation_and_everything_at_p_one():
         assert dropout(torch.zeros(shape), 0.5).shape == shape
 
 
-HALF = pytest.mark.parametrize("p", [0.3, 0.5])
-
-
 def seeds(count):
     return torch.randint(-(2**31), 2**31 - 1, (count, 2), dtype=torch.int32)
 
@@ -87,14 +84,3 @@ def test_counts_over_many_seeds_are_those_of_a_binomial(p):
     assert abs(z.sum()) / 200**0.5 < 5
     assert z.abs().max() < 5
     assert abs(z.square().sum() - 200) / 400**0.5 < 5
-
-
-@HALF
-def test_decisions_at_a_distance_are_independent(p):
-    lags = {1, 2, 3, 64, 65, 100, 101, *(2**power for power in range(2, 13))}
-    masks = [standardised(2**16, seed, p) for seed in seeds(24)]
-    for lag in lags:
-        correlations = torch.stack([(mask[lag:] * mask[:-lag]).mean() for mask in masks])
-        sigma = (2**16 - lag) ** -0.5
-        assert (correlations.abs() < 5 * sigma).all(), lag
-        assert correlations.mean().abs() < 5 * sigma / 24**0.5, lag
