@@ -176,7 +176,7 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 54_300,
+    "nn": 54_200,
     "data": 28_400,
     "training": 29_700,
     "diagnostics": 31_900,
