@@ -89,18 +89,14 @@ def test_a_state_that_is_passed_again_without_a_kept_graph_is_nan_with_a_note():
     assert watched.frame().value.isna().all()
 
 
-@pytest.mark.parametrize("name", ["vmap", "per_sample"])
-def test_transforms_of_a_watched_model_give_what_they_give_unwatched(name):
+def test_transforms_of_a_watched_model_give_what_they_give_unwatched():
     model, data = Drawn("separate", 0), Data(0)
+    weights = dict(model.named_parameters())
+
+    def loss(weights, x):
+        return torch.func.functional_call(model, weights, (x, data.edges)).sum()
 
     def transformed():
-        if name == "vmap":
-            return torch.func.vmap(lambda x: model(x, data.edges))(data.x).sum()
-        weights = dict(model.named_parameters())
-
-        def loss(weights, x):
-            return torch.func.functional_call(model, weights, (x, data.edges)).sum()
-
         slopes = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, data.x)
         return sum(slope.sum() for slope in slopes.values())
 
