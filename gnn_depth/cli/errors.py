@@ -31,6 +31,8 @@ LOST = (
 )
 # The folders whose calls of libraries pass on what the user gave; gnn_depth has the builder.
 PASSING = ("cli", "training", OURS.name)
+# PyTorch's and NumPy's words for sizes that nothing can hold.
+MEMORY = re.compile("allocate|Storage size|Overflow when unpacking")
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 CALLS = f"{TRACEBACK}=1 shows all calls that led to it."
 # Characters of a line, and lines of a message: both may hold what somebody else wrote.
@@ -121,7 +123,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         message = f"{who} raises {raised}\n  {os.path.relpath(caller)}:{line}"
     elif part is not None:
         message = f"{registry.described(part)} cannot be called in its place: {raised}"
-    elif Path(caller).parent.name in PASSING and deepest == "library":
+    elif deepest == "library" and (Path(caller).parent.name in PASSING or MEMORY.search(raised)):
         message = f"a library refuses this: {raised}\n  {file}:{number}"
     else:
         return None

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from gnn_depth.nn.parts import Layer
+from gnn_depth.part_specs import items_of
 from gnn_depth.registry import first_of, hint
 
 MAX_NAMES = 20  # listed in an error
@@ -71,7 +72,7 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
     """
     found: dict[str, nn.Module] = {}
     if patterns is not None:
-        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        for pattern in items_of(patterns):
             found |= select(root, str(pattern))
     else:
         for name, module in root.named_modules(remove_duplicate=False):

@@ -72,6 +72,8 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
         ("--config .", ["config file '.' is a folder"]),
         ("--config", ["--config needs a value"]),
         ("extra", ["'extra'"]),
+        (f"--model.hidden_channels {2**63}", ["model.hidden_channels must be a whole number"]),
+        (f"--model.hidden_channels {2**62}", ["Storage size calculation overflowed"]),
         ("--ckpt_path missing.ckpt", ["checkpoint 'missing.ckpt' does not exist"]),
         ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),
     ],

@@ -96,6 +96,18 @@ def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_i
     assert float(norm(3).forward(torch.ones(1), None)) == 2
 
 
+def test_a_data_set_with_an_odd_number_of_classes_is_refused(refused: Callable, tmp_path: Path):
+    source = (
+        "from gnn_depth import register\nfrom gnn_depth.data import SyntheticCitation\n"
+        "@register('data', 'Odd')\nclass Odd(SyntheticCitation):\n    num_classes = COUNT\n"
+    )
+    for count in ("-1", "2.5", "None"):
+        sys.modules.pop("plug_odd", None)
+        (tmp_path / "plug_odd.py").write_text(source.replace("COUNT", count))
+        answer = refused("fit", "--plugins", "plug_odd.py", "--data", "Odd")
+        assert f"num_classes of Odd is {count}; it must be a whole number of at least 1." in answer
+
+
 def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin: Path):
     registry.load_plugin(str(plugin))
     registry.load_plugin(str(plugin))
