@@ -129,7 +129,6 @@ SIZES = [
     refused("--model.norm=group --model.norm.groups=1000000000000"),
     refused("--data.num_nodes=1000000000000"),
     refused("--data.num_features=1000000000000"),
-    refused("--data.words_per_node=1000000000000"),
     refused("--trainer.devices=99999"),
     refused("--trainer.num_nodes=1000000000000"),
     grid("no layers in a grid", "axes:\n  model.num_layers: [0]\n"),
