@@ -30,7 +30,7 @@ def gradients(side: Side) -> torch.Tensor:
     return torch.cat([parameter.flatten() for parameter in side.model.parameters()])
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(("case", "name"), FAMILIES)
 def test_a_peer_with_our_weights_has_our_scores_and_gradients(case, name, graph):
     both_ways = torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1)  # as torch.sparse needs
