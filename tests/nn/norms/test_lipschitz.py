@@ -127,3 +127,13 @@ def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, graph):
     scores = edge_dot(parts["query"], parts["key"], graph)
     LipschitzNorm(2)(scores, QuadraticScore(**parts), graph).square().sum().backward()
     assert all(part.grad.isfinite().all() for part in parts.values())
+
+
+def test_nothing_is_known_of_the_released_form():
+    released = LipschitzNorm(2, form="released")  # which reads the sizes of other nodes
+    assert released.bound(LinearScore, 8) is None
+    assert LipschitzNorm(2).nodewise
+    assert not released.nodewise
+    assert LipschitzNorm(1).bound(LinearScore, 16) == 0.25
+    assert LipschitzNorm(1).bound(QuadraticScore, 16) == 0.25
+    assert LipschitzNorm(1, scale=2.0).bound(AdditiveScore, 16) == 0.5
