@@ -12,6 +12,7 @@ from gnn_depth.data.checks import (
     check_finite,
     check_fractions,
     check_nodes,
+    class_notes,
     num_outputs_of,
 )
 from gnn_depth.data.source import GraphSource
@@ -147,3 +148,10 @@ def test_features_that_are_unknown_are_refused_unless_all_of_them_are_erased():
     assert torch.equal(erased.batch.x, x.nan_to_num(0))
     with pytest.raises(DataError, match=r"is nan.*rate 1\.0"):
         _ = MissingFeatures(data, 0.5).batch
+
+
+def test_a_class_is_missed_by_sets_that_have_rows():
+    y = torch.arange(NODES) % 2
+    assert class_notes(y, (mask(0, 1), mask(), mask())) == []
+    (note,) = class_notes(y, (mask(0, 1), mask(2), mask()))
+    assert "no validation row has the class '1'" in note
