@@ -121,8 +121,8 @@ def _encoded_column(values: pd.Series, column: Mapping[str, Any], unknown: str) 
     if strange.any() and unknown == "error":
         raise ValueError(
             f"column {name!r} has the unknown category {texts[strange.argmax()]!r} in "
-            f"{strange.sum():,} rows; the model knows {', '.join(column['values'])}. With unknown "
-            "'ignore' it is none of them."
+            f"{strange.sum():,} row(s); the model knows {', '.join(column['values'])}. With "
+            "unknown='ignore' it is encoded as zeros."
         )
     features = (places[:, None] == np.arange(len(column["values"]))).astype(np.float64)
     features[texts.isna().to_numpy()] = np.nan

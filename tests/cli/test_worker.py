@@ -146,8 +146,7 @@ def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
     outcome = work(job(*bad("Leaves")))
     assert outcome.status == "failed"
-    assert "my_bad.py:10" in reason(outcome)
-    assert "ends the program" in reason(outcome)
+    assert "ended the program: SystemExit(3)" in reason(outcome)
 
 
 def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_path):

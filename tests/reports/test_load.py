@@ -102,7 +102,7 @@ def test_a_folder_with_measures_alone_is_a_run(tmp_path, run):
     folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
     assert list(frame["folder"]) == list(frame["run"]) == folders
     assert set(read_measures(frame, "gradient_similarity")["run"]) == {0, 1}
-    assert len(draw("heatmap", frame, measure="gradient_similarity").panels) == 2
+    assert len(draw("heatmap", frame, measure=["gradient_similarity"]).panels) == 2
     mixed = read_runs(tmp_path)
     assert set(mixed["folder"]) == {*folders, str(ours)}
     assert mixed["seed"].notna().sum() == 1

@@ -68,8 +68,8 @@ def probe(
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With
             it the report proposes remedies: the parts of :data:`REMEDIES` against what was found.
-        steps: Train a model of these options, and the same one with 4 layers, for some steps: see
-            :func:`gnn_depth.diagnostics.probe.trainings.short_trainings`.
+        steps: Train a model of these options, and the same one with 4 layers, for some steps: the
+            report shows the loss and the gradient of both.
 
     Returns:
         The report: print it, read its ``findings``, or get its numbers as a ``frame()``.
