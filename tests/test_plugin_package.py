@@ -86,6 +86,8 @@ STRICT = [
     "-W",
     "error",
     "-W",
+    "ignore:The .grad attribute:UserWarning",  # torch.compile reads it of every tensor
+    "-W",
     "ignore:`torch.jit.script:DeprecationWarning",
 ]
 
