@@ -331,7 +331,7 @@ class RunRecorder(L.Callback):
             # A signal that was handled at once may have come in the middle of a step.
             saves = saves and not (isinstance(exception, Stopped) or is_within_step(trainer))
         self.result["reason"] = str(exception) or type(exception).__name__
-        if isinstance(exception, SystemExit):
+        if status == "failed" and isinstance(exception, SystemExit):
             self.result["reason"] = f"a part or callback ended the program: {exception!r}"
         self._close(trainer, status)
         if saves and status != "failed":
