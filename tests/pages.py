@@ -160,6 +160,8 @@ class Folder:
             assert "gnn-depth" in words, f"{words[0]} starts something else than gnn-depth"
             check(words[words.index("gnn-depth") + 1 :])
         elif words[0] in SHELL and run:
+            if words[0] == "python":  # this one, which a reader has on the path
+                expanded[0] = sys.executable
             done = subprocess.run(expanded, capture_output=True, text=True, check=False)
             assert done.returncode == block.exit_code, done.stderr
             self.printed = done.stdout
