@@ -440,7 +440,7 @@ class LayerDriver:
 
 
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
-    """What is computed of states, gradients or parameters for some measures."""
+    """The statistics of states, gradients or parameters that some measures need."""
     return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
 
 

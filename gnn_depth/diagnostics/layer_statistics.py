@@ -26,7 +26,7 @@ Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes 
 
 @dataclass
 class Around:
-    """What is around the rows of a state or a gradient.
+    """The edges, graph and limits that belong to a state or a gradient.
 
     Attributes:
         sources: The states of all nodes that messages come from, of other processes too.
