@@ -179,7 +179,7 @@ BUDGETS = {
     "nn": 54_200,
     "data": 28_400,
     "training": 29_800,
-    "diagnostics": 31_900,
+    "diagnostics": 32_000,
     "testing": 7_400,
     "sweeps": 8_900,
     "reports": 13_900,

@@ -60,6 +60,8 @@ class Influence:
         """
         total = self.by_hop.sum(1)
         reads = total > 0
+        if not reads.any():
+            return float("nan")
         distances = np.arange(self.by_hop.shape[1])
         return float((self.by_hop[reads] @ distances / total[reads]).mean())
 
@@ -77,6 +79,9 @@ class Influence:
             lines.append(f"  {hop:>4} hops {shares[hop]:8.2%}")
         if last + 1 < len(shares):
             lines.append(f"  farther   {shares[last + 1 :].sum():8.2%}")
+        unread = int((self.by_hop.sum(1) + self.without_path == 0).sum())
+        if unread:
+            lines.append(f"  {unread} of the nodes read nothing and are left out")
         without_path = 1 - shares.sum()
         if without_path >= SHOWN:
             lines.append(f"  no path   {without_path:8.2%}")
@@ -115,7 +120,8 @@ def influence(
         largest: Measure only the largest output of each node, such as the score of its class.
 
     Raises:
-        ValueError: The features are integers.
+        ValueError: The features are integers, there are no nodes, they read nothing, or a
+            derivative is not finite.
     """
     if not x.is_floating_point():
         raise ValueError(f"the features are {x.dtype}: there is no derivative by them.")
@@ -135,6 +141,8 @@ def influence(
         out = model(x, edge_index)
     for module, was_training in modes:
         module.training = was_training
+    if not len(chosen):
+        raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
     distances = [hops_to(node, edges, len(x)) for node in chosen]
     by_hop = np.zeros((len(chosen), max(int(one.max()) for one in distances) + 1))
     without_path = np.zeros(len(chosen))
@@ -150,6 +158,8 @@ def influence(
         summed = torch.bincount(distance[reached], total[reached])
         by_hop[row, : len(summed)] = summed.cpu()
         without_path[row] = total[~reached].sum().item()
+    if not 0 < by_hop.sum() + without_path.sum() < np.inf:  # NaN too
+        raise ValueError("these nodes read nothing, or a derivative of theirs is NaN or infinite.")
     return Influence(np.asarray(chosen), by_hop, without_path)
 
 

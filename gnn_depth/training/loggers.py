@@ -1,4 +1,4 @@
-"""What a training writes: the values of each epoch to loggers and to the terminal, and no noise."""
+"""Write each epoch's values to loggers and to the terminal, and silence what is not needed."""
 
 import logging
 import math

@@ -97,3 +97,16 @@ def test_measuring_leaves_the_modes_of_modules_and_the_running_statistics():
 def test_integer_features_are_refused():
     with pytest.raises(ValueError, match="int64"):
         influence(torch.add, torch.zeros(2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
+
+
+def test_nodes_that_read_nothing_are_counted_and_undefined_outputs_refused():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    found = influence(lambda x, _: x * torch.tensor([[1.0], [0.0]]), torch.ones(2, 1), edges)
+    assert found.shares.tolist() == [1, 0]
+    assert "1 of the nodes read nothing" in str(found)
+    with pytest.raises(ValueError, match="read nothing"):
+        influence(lambda x, _: 0 * x, torch.ones(2, 1), edges)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        influence(lambda x, _: x * torch.nan, torch.ones(2, 1), edges)
+    with pytest.raises(ValueError, match="no nodes"):
+        influence(lambda x, _: x, torch.ones(2, 1), edges, nodes=0)

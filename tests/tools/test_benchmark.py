@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from gnn_depth.graph import Graph
 from gnn_depth.reports.comparison import PairedTest
 from gnn_depth.training.module import NodeClassifier
 from tools.benchmark import definition, measuring, page, records, running
@@ -100,13 +101,13 @@ def test_measuring_changes_no_training(small, method):
 
 
 def test_the_projection_leaves_nothing_of_the_limit_of_a_gcn_and_all_beside_it():
-    edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])  # a path and a pair
+    graph = Graph(torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), 5)  # a path and a pair
     limit = torch.tensor([2.0, 3.0, 2.0, 2.0, 2.0]).sqrt()[:, None] * torch.tensor([[1.0, -2.0]])
     limit[3:] *= 7
-    assert measuring.projection(limit, edge_index, of_attention=False) < 1e-7
-    assert measuring.projection(limit, edge_index, of_attention=True) > 0.01
+    assert measuring.projection(limit, graph, of_attention=False) < 1e-7
+    assert measuring.projection(limit, graph, of_attention=True) > 0.01
     beside = torch.tensor([1.0, 0.0, -1.0, 0.0, 0.0])[:, None]
-    assert measuring.projection(beside, edge_index, of_attention=False) == pytest.approx(1.0)
+    assert measuring.projection(beside, graph, of_attention=False) == pytest.approx(1.0)
 
 
 def made_up(gain: float) -> pd.DataFrame:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from gnn_depth.diagnostics import measures
+from gnn_depth.diagnostics.layer_statistics import components
+from gnn_depth.graph import Graph
 
 MOMENTS = {"start": 0, "10": 10, "100": 100}  # steps; the fourth is the end of the training
 #: Of the last hidden state X and of the gradient G of the first one.
@@ -100,7 +102,7 @@ def measured(module: Any, batch: Any) -> dict[str, float]:
     growth = measures.log10_similarity(first_gradient) - measures.log10_similarity(last_gradient)
     values = (
         measures.relative_similarity(last),
-        projection(last, batch.graph.edge_index, of_attention=not is_gcn(module)),
+        projection(last, batch.graph, of_attention=not is_gcn(module)),
         measures.effective_rank(last),
         measures.relative_similarity(first_gradient),
         measures.effective_rank(first_gradient),
@@ -115,27 +117,10 @@ def is_gcn(module: Any) -> bool:
     return layer != "gat"
 
 
-def projection(x: Tensor, edge_index: Tensor, of_attention: bool) -> Tensor:
-    r"""The share of the norm beside the limit of repeated propagation, ||X - u u^T X|| / ||X||.
-
-    In each connected component u is proportional to the root of degree + 1 for a GCN, and constant
-    for attention.
-    """
-    x = x.double()
-    num_nodes = len(x)
-    component = torch.arange(num_nodes)
-    source, target = edge_index
-    while True:  # the smallest number of a node in the component
-        lower = component.scatter_reduce(0, target, component[source], "amin")
-        lower = lower.scatter_reduce(0, source, lower[target], "amin")
-        if torch.equal(lower, component):
-            break
-        component = lower
-    u = torch.ones(num_nodes, dtype=x.dtype)
+def projection(x: Tensor, graph: Graph, of_attention: bool) -> Tensor:
+    """The share of the norm beside the limit of repeated propagation: in each connected component
+    the root of degree + 1 for a GCN, and constant for attention."""
+    direction = torch.ones(len(x))
     if not of_attention:
-        without_loops = source != target
-        u = (target[without_loops].bincount(minlength=num_nodes) + 1).double().sqrt()
-    squared = torch.zeros(num_nodes, dtype=x.dtype).index_add(0, component, u.square())
-    u = (u / squared[component].sqrt())[:, None]
-    along = torch.zeros_like(x).index_add(0, component, u * x)
-    return (x - u * along[component]).norm() / x.norm()
+        direction = (measures.proper_degree(graph.edge_index, len(x)) + 1).sqrt()
+    return measures.projection(x, direction, components(graph))

@@ -13,6 +13,7 @@ from scipy import stats
 
 from gnn_depth.reports.comparison import PairedTest, corrected_t_test, holm
 from tools.benchmark.definition import (
+    DEPTHS,
     HIGHEST_RATE,
     LOWEST_RATE,
     METHODS,
@@ -44,10 +45,9 @@ def complete_sets(frame: pd.DataFrame) -> list[str]:
     counts = finals_of(frame).groupby(["set", "method", "depth"]).size()
     found = []
     for name in SETS:
-        if name in counts.index:
-            full = (counts[name] == SPLITS).sum()
-            if full >= len(METHODS) * 3:
-                found.append(name)
+        cells = [(name, method, depth) for method in METHODS for depth in DEPTHS]
+        if all(counts.get(cell, 0) >= SPLITS for cell in cells):
+            found.append(name)
     return found
 
 

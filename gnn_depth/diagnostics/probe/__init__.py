@@ -7,6 +7,7 @@ remedies.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
@@ -75,8 +76,8 @@ def probe(
         The report: print it, read its ``findings``, or get its numbers as a ``frame()``.
 
     Raises:
-        ValueError: A scale is not positive, the loss is not known, no module matches ``layers``, or
-            a remedy is not registered.
+        ValueError: A scale is not positive, the loss is not known, no module matches ``layers``, a
+            remedy is not registered, or steps are asked for without ``build``.
     """
     Range(0, above=True).check("scales", list(scales))
 
@@ -93,6 +94,9 @@ def probe(
         title = f"{len(values)} layer{'s' * (len(values) > 1)} of {kind}"
     title = f"{title}, loss {value:.4g}"
     trainings = None
-    if steps and build is not None:
-        trainings = short_trainings(build, options or {}, run, steps)
+    if steps:
+        if build is None or options is None:
+            raise ValueError("steps trains a model of these options: give options and build too.")
+        with torch.random.fork_rng():
+            trainings = short_trainings(build, options, run, steps)
     return Report(title, value, values, findings, remedies, notes, trainings)
