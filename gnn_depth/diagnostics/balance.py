@@ -12,6 +12,7 @@ Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -34,21 +35,24 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 
 
+# Only the share is shown: all others would be fourteen charts.
+SHARE = Measure("balance_share", "balance/share", "median of |c| / all squares", log10=False)
+_file = partial(Measure, shown=False)
+
+
 def _law(law: str, statistic: str = "") -> Measure:
     name, unit = law, law
     if statistic:
         name, unit = f"{law}_{statistic}", f"{statistic} of {law}"
     tag = f"balance/{name}"
-    return Measure(f"balance_{name}", tag, unit, log10=False, around_zero=True)
+    return _file(f"balance_{name}", tag, unit, log10=False, around_zero=True)
 
 
 NEURONS = (_law("c"), _law("delta"))
 LAWS = tuple(_law(law, statistic) for law in ("c", "delta") for statistic in STATISTICS)
 NORMS = (
-    Measure("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
-    Measure(
-        "balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"
-    ),
+    _file("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
+    _file("balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"),
 )
 
 
@@ -75,6 +79,11 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 def size(link: Link) -> Float[Tensor, "neurons"]:
     """The sum of all squared weights around every neuron, the reference size for its imbalance."""
     return _terms(link, torch.square).sum(0)
+
+
+def share(link: Link) -> Float[Tensor, ""]:
+    """The median over the neurons of |c| as a share of :func:`size`, from 0, balanced, to 1."""
+    return (imbalance(link).abs() / size(link).clamp_min(1e-30)).median()
 
 
 def _incoming_minus_outgoing(link: Link, entries: Callable[[Tensor], Tensor]) -> Tensor:
@@ -163,7 +172,7 @@ def change_measures(epsilon: float) -> list[Measure]:
         for statistic in STATISTICS:
             units[f"change_{kind}_{statistic}"] = f"{statistic} {form} of {kind}"
         for name, unit in units.items():
-            measures.append(Measure(f"balance_{name}", f"balance/{name}", unit, log10=False))
+            measures.append(_file(f"balance_{name}", f"balance/{name}", unit, log10=False))
     return measures
 
 
@@ -252,11 +261,11 @@ class Balancedness(StepCallback):
 
     Values of layer l are those of the l-th layer's output neurons and of its gradients; values of
     layer 0 are those of the first layer's input neurons. Neurons tied by skip connections or shared
-    layers count in the first of their layers. Loggers show the mean, minimum, quartiles and maximum
-    of c as ``balance/c_mean/layer_007``, ``.../c_min``, ``c_q1``, ``c_median``, ``c_q3``,
-    ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
-    ``balance/gradient_weights_log10`` and ``.../gradient_attention_log10``.
-    ``measures/balance_c_mean.npz`` and so on contain all layers. ``balance_changed_weights.npz``
+    layers count in the first of their layers. Loggers show one measure, ``balance/share``: the median
+    over a layer's neurons of :math:`|c|` as a share of all squared weights around the neuron, from
+    0, balanced, to 1. All others are files in ``measures/``: ``balance_c_mean.npz`` and ``c_min``,
+    ``c_q1``, ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the
+    relative gradient norms, ``balance_gradient_weights.npz`` and ``..._attention.npz``. ``balance_changed_weights.npz``
     and ``balance_changed_attention.npz`` contain the fractions of parameters with
 
     .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
@@ -294,12 +303,14 @@ class Balancedness(StepCallback):
         neurons: bool = False,
         changed: NonNegative = 0.05,
     ) -> None:
-        super().__init__(MeasureLog((*LAWS, *NORMS)), every_n_steps, every_n_epochs, stack=stack)
+        super().__init__(
+            MeasureLog((*LAWS, *NORMS, SHARE)), every_n_steps, every_n_epochs, stack=stack
+        )
         self.stack = stack
         self.neurons = neurons
         self.changed = changed
-        self.neuron_log = MeasureLog(NEURONS, shown=False)
-        self.change_log = MeasureLog(change_measures(changed), shown=False)
+        self.neuron_log = MeasureLog(NEURONS)
+        self.change_log = MeasureLog(change_measures(changed))
         self.change = ParameterChange()
         self._measured: tuple[Tensor, Tensor] | None = None  # waits for the end of the step
 
@@ -388,6 +399,7 @@ class Balancedness(StepCallback):
     def _read(self) -> None:
         """Read the laws and norms at the end of a backward pass, before gradients are clipped."""
         laws, norms = laws_of(self._links), norms_of(self._sets)
+        self._shares = [share(link) for link in self._links]
         if self._scaler is not None:  # c and the norms of parameters do not depend on the loss
             scale = self._scaler.scale(torch.ones((), dtype=norms.dtype, device=norms.device))
             laws[1] /= scale.to(laws.dtype)
@@ -403,10 +415,11 @@ class Balancedness(StepCallback):
         if self._links:
             of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
             values[: len(LAWS)].index_copy_(1, self._places, of_laws)
+            values[-1].index_copy_(0, self._places, torch.stack(self._shares).to(values.dtype))
         # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
-        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
+        values[len(LAWS) : -1, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
         self._measured = (values, laws)
 
     def _record(self, trainer: L.Trainer) -> None:

@@ -279,6 +279,7 @@ class Measure:
         between: True if it compares each layer with the next, and so has no value for the last.
         around_zero: Zero separates two kinds of values, as the logarithm of a factor does, or a
             balance: pictures show it white, between blue and red.
+        shown: Loggers show it; others have a file only.
     """
 
     name: str
@@ -291,6 +292,7 @@ class Measure:
     statistic: Statistic = MOMENTS
     between: bool = False
     around_zero: bool = False
+    shown: bool = True
 
     def __post_init__(self) -> None:
         assert self.log10 or not self.product, "only logarithms of products are sums"

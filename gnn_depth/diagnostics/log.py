@@ -3,7 +3,7 @@ folder."""
 
 import time
 from collections.abc import Iterable, Sequence
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.diagnostics.layer_statistics import Measure
-from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout
+from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout, with_content
 from gnn_depth.measurements import MeasureValues, save_values
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block moves to the host
@@ -78,18 +78,17 @@ class MeasureLog:
     ``min`` and ``max``. A :class:`CSVLogger` gets nothing, because each curve would be a column of
     its table. Values that are not finite are left out of the curves. TensorBoard, W&B and MLflow
     also get a heat map of each measure, and TensorBoard a page with the five summary curves of
-    every measure. The full arrays are saved as files in the folder of the run or, without one, of a
+    every measure. Of a measure without a value in most layers TensorBoard gets one line of text.
+    The full arrays are saved as files in the folder of the run or, without one, of a
     logger; if neither has a folder, no files are written. Files and heat maps are written at most
     twice a minute, and at the end.
 
     Args:
         measures: What is measured.
-        shown: False if there are only files: values of every neuron would be too many curves.
     """
 
-    def __init__(self, measures: Sequence[Measure], shown: bool = True) -> None:
+    def __init__(self, measures: Sequence[Measure]) -> None:
         self.measures = measures
-        self.shown = shown
         self._wait = SAVE_SECONDS
         self.open(())
 
@@ -118,6 +117,7 @@ class MeasureLog:
     def close(self, trainer: L.Trainer) -> None:
         """Pass on all remaining values."""
         self._show(trainer)
+        self._lay_out(trainer)  # once more: now it is known which measures have values
         self._save(trainer, growth=1)
 
     def measurements(self) -> list[MeasureValues]:
@@ -140,16 +140,22 @@ class MeasureLog:
         """Give the loggers the curves of the new steps."""
         new = self._values.measurements(self.layers, self._passed)
         self._passed = len(self._values.steps)
-        if not self.shown:
-            return
-        if trainer.is_global_zero and not self._laid_out:
-            owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
-            logs = [log for log in owners if isinstance(log, MeasureLog)]
-            # A layout replaces the one before it: the first log writes that of all.
-            if logs[0] is self:
-                log_layout(trainer.loggers, chain(*(log.measures for log in logs)))
+        if not self._laid_out:
+            self._lay_out(trainer)
         self._laid_out = True
         log_curves(trainer.loggers, self.measures, new)
+
+    def _lay_out(self, trainer: L.Trainer) -> None:
+        """Order TensorBoard's charts of all logs: a layout replaces the one before it, so the first
+        log writes it."""
+        owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
+        logs = [log for log in owners if isinstance(log, MeasureLog)]
+        if not trainer.is_global_zero or self not in logs[:1]:
+            return
+        measures: list[Measure] = []
+        for log in logs:
+            measures += [measure for measure, _ in with_content(log.measures, log.measurements())]
+        log_layout(trainer.loggers, measures)
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
@@ -158,7 +164,7 @@ class MeasureLog:
         if trainer.is_global_zero and count:
             measured = self.measurements()
             _save_arrays(trainer, measured)
-            if self.shown and count > self._drawn and count >= growth * self._drawn:
+            if count > self._drawn and count >= growth * self._drawn:
                 log_heat_maps(trainer.loggers, self.measures, measured)
                 self._drawn = count
         self._saved = time.monotonic()

@@ -2,7 +2,7 @@
 TensorBoard's layout."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,32 @@ TRAINING = {
     "accuracy": ["Multiline", [_TRAINED + r"acc(uracy)?(_step|_epoch)?$"]],
     "loss": ["Multiline", [_TRAINED + r"loss(_step|_epoch)?$"]],
 }
+#: The measures that TensorBoard shows first, each by one heat map and one chart.
+FIRST = (
+    "gradient_norm_hidden",
+    "gradient_similarity",
+    "gradient_expansion",
+    "representation_similarity",
+    "update_ratio",
+    "balance_share",
+)
 # The curves of a measure's chart, which has no legend: its title names them.
 SUMMARY = ("first", "middle", "last", "min", "max")
 SUMMARY_TITLE = "first, middle, last layer, min, max"
+
+
+def with_content(
+    measures: Sequence[Measure], measured: Sequence[MeasureValues]
+) -> Iterator[tuple[Measure, MeasureValues]]:
+    """The measures that loggers show, without those that have no value in most layers."""
+    for measure, one in zip(measures, measured, strict=True):
+        if measure.shown and 2 * _defined(one).sum() >= len(one.layers):
+            yield measure, one
+
+
+def _defined(one: MeasureValues) -> np.ndarray:
+    """A mask of the layers that have a value in some step; of all layers before the first step."""
+    return ~np.isnan(one.values).all(0) | (len(one.steps) == 0)
 
 
 def log_curves(
@@ -32,12 +55,13 @@ def log_curves(
 ) -> None:
     """Log the curves of measures in some steps; a :class:`CSVLogger` gets none, because each curve
     would be a column."""
+    shown = list(with_content(measures, measured))
     for logger in loggers:
-        if isinstance(logger, CSVLogger) or not measured:
+        if isinstance(logger, CSVLogger) or not shown:
             continue
         for place, step in enumerate(measured[0].steps.tolist()):
             row: dict[str, float] = {}
-            for measure, one in zip(measures, measured, strict=True):
+            for measure, one in shown:
                 row |= curve_points(measure, one.layers, one.values[place])
             if row:
                 logger.log_metrics(row, step)
@@ -73,24 +97,39 @@ def log_heat_maps(
     loggers: Iterable[Logger], measures: Sequence[Measure], measured: Sequence[MeasureValues]
 ) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
-    take pictures; in TensorBoard as ``~heat_map/TAG``, behind the curves of the training."""
+    take pictures.
+
+    In TensorBoard they stand behind the curves of the training: those of :data:`FIRST` as
+    ``~heat_map/TAG``, others as ``~heat_map_more/TAG``, and a line of text for each measure that
+    has no value in most layers.
+    """
     writers: list[Any] = []
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image"):
             writers.append(logger)
     if not writers:  # drawing takes time
         return
-    for measure, one in zip(measures, measured, strict=True):
+    for measure, one in with_content(measures, measured):
         if not one.values.size:  # from layer to layer, of one layer
             continue
         name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
+        group = "~heat_map" if measure.name in FIRST else "~heat_map_more"
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_image(f"~{name}", picture, step, dataformats="HWC")
+                tag = f"{group}/{measure.tag}"
+                logger.experiment.add_image(tag, picture, step, dataformats="HWC")
             elif isinstance(logger, MLFlowLogger):
                 logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
             else:  # W&B, and loggers with the same method
                 logger.log_image(name, [picture], step)
+    for measure, one in zip(measures, measured, strict=True):
+        count, of = int(_defined(one).sum()), len(one.layers)
+        if not measure.shown or 2 * count >= of:
+            continue
+        text = f"{one.unit} has no picture: {count} of {of} layers have a value."
+        for logger in writers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_text(f"no_picture/{one.name}", text, int(one.steps[-1]))
 
 
 def log_findings(
@@ -120,7 +159,7 @@ def log_findings(
 
 def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
     """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
-    measure.
+    measure, those of :data:`FIRST` first.
 
     A measure's chart has its first, middle and last layer, and the smallest and largest value of
     all layers. TensorBoard draws no legend, and shows a curve's tag only under the pointer and in
@@ -128,9 +167,9 @@ def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
     so TensorBoard merges those of several runs, even if the runs differ in depth. A layout replaces
     the one before it, so that a run needs one for all its measures.
     """
-    sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING)}
+    sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING), "layers": {}}
     for measure in measures:
-        section = measure.tag.rpartition("/")[0] or measure.tag
+        section = "layers" if measure.name in FIRST else "more measures"
         charts = sections.setdefault(section, {})
         tag = "~?" + re.escape(measure.tag)  # charts match tags by a regular expression
         value = f"log₁₀ {measure.unit}" if measure.log10 else measure.unit

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shutil
 import sys
 import time
 import warnings
@@ -131,6 +132,14 @@ class EventLogger(TensorBoardLogger):
                 values.append(Summary.Value(tag=event_tag(name), simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
+    @rank_zero_only
+    def resume(self, step: int) -> None:
+        """Take the place of what earlier event files of the folder have from a step on."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        start = Event(step=step, session_log=SessionLog(status=SessionLog.START))
+        self.experiment.file_writer.add_event(start, step)
+
     def log_result(self, result: Mapping[str, Any]) -> None:
         """Write the options of a finished run, its axes in a sweep and its final metrics."""
         axes = {name: str(label) for name, label in result.get("axes", {}).items()}
@@ -141,10 +150,14 @@ class EventLogger(TensorBoardLogger):
         self.log_hyperparams(result["hparams"] | axes, final, step=0)
 
 
-def folder_loggers(folder: Path) -> list[Logger]:
-    """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder."""
+def folder_loggers(folder: Path, resumes: Path | None = None) -> list[Logger]:
+    """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder; that of
+    a run that it resumes has earlier event files."""
     csv = CSVLogger(folder, name="", version="")
     _ = csv.experiment  # opened while the folder is empty: it warns of any file there
+    if resumes is not None and resumes != folder:
+        for events in resumes.glob("events.out.tfevents.*"):
+            shutil.copy2(events, folder)
     # With a short queue the training waits for the thread that writes.
     return [EventLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000), csv]
 

@@ -204,10 +204,12 @@ class RunRecorder(L.Callback):
         config: dict[str, Any],
         name: str,
         origin: Origin = Origin(),  # noqa: B008
+        resumes: Path | None = None,
     ) -> list[Logger]:
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
-        The config has every default, as plain values. ``name`` is used where none was given.
+        The config has every default, as plain values. ``name`` is used where none was given. The
+        curves in TensorBoard begin with those of the folder of the run that this one resumes.
         """
         self._started = time.perf_counter()
         self._options = config.get("trainer") or {}
@@ -232,7 +234,7 @@ class RunRecorder(L.Callback):
             **origin.facts,
             "hparams": hparams(config),
         }
-        loggers = folder_loggers(self.folder)
+        loggers = folder_loggers(self.folder, resumes if first else None)
         if first:
             write_atomically(self.folder / "config.yaml", config_text)
             # Held while the process lives, however it ends: ckpt_path auto looks at it.
@@ -272,6 +274,9 @@ class RunRecorder(L.Callback):
         if schema is not None and self.folder is not None and trainer.is_global_zero:
             write_atomically(self.folder / "schema.yaml", schema.text())
         resume_epoch(trainer)
+        for logger in trainer.loggers:
+            if isinstance(logger, EventLogger) and trainer.global_step:
+                logger.resume(trainer.global_step)
         # Schedules may watch the metrics of a validation before a resume.
         for name, value in self._last.items():
             trainer.callback_metrics.setdefault(name, value.to(pl_module.device))

@@ -285,7 +285,10 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
-    loggers = config.recorder.open(resolved, config.name, origin)
+    resumes = None
+    if config.checkpoint is not None:
+        resumes = config.checkpoint.resolve().parents[1]
+    loggers = config.recorder.open(resolved, config.name, origin, resumes)
     if resolved["trainer"].get("logger") is not False:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
 

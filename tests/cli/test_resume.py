@@ -18,6 +18,7 @@ from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import QUIET, SHORT
 from tests.processes import fresh_processes, start_server
 from tests.sweeps.waiting import eventually
+from tests.training.conftest import scalars
 
 RANDOM = [
     "--model.dropout",
@@ -126,6 +127,8 @@ def test_a_resumed_training_equals_the_uninterrupted_one_to_the_last_bit(
     rest = fit(*words, "--ckpt_path", str(middle))
     assert_goes_on(rest, whole, 5)
     assert json.loads((rest / "result.json").read_text())["resumed_from"] == str(middle)
+    for prefix in ("train/", "val/", "~test/", "~gradient_norm/"):  # each is one line
+        assert scalars(rest, prefix) == scalars(whole, prefix)
 
 
 EARLY = ["--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/loss"]

@@ -17,7 +17,14 @@ from torch.optim import SGD, Adam
 from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import Balancedness
-from gnn_depth.diagnostics.balance import ParameterChange, change_measures, defect, imbalance, size
+from gnn_depth.diagnostics.balance import (
+    ParameterChange,
+    change_measures,
+    defect,
+    imbalance,
+    share,
+    size,
+)
 from gnn_depth.nn.inits import DefaultInit, Xavier
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.training import NodeClassifier
@@ -140,6 +147,19 @@ def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(wa
     assert np.isnan(found["balance_gradient_attention"]).all()
     assert (found["balance_gradient_weights"][:, 1] == 0).all()
     assert np.isfinite(found["balance_gradient_weights"]).all()
+
+
+def test_loggers_get_one_measure_the_share_of_c(watch):
+    callback = watch(module := model(), max_epochs=1)
+    shown = [measure.name for measure in callback.measure_log.measures if measure.shown]
+    assert shown == ["balance_share"]
+    shares = values(callback)["balance_share"]
+    assert shares.shape == values(callback)["balance_c_mean"].shape
+    assert (np.isnan(shares) == np.isnan(values(callback)["balance_c_mean"])).all()
+    assert (shares[np.isfinite(shares)] <= 1).all()
+    link = module.stack.links()[0]
+    by_hand = (imbalance(link).abs() / size(link)).detach().median().item()
+    assert share(link).item() == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_changes_are_relative_for_weights_and_absolute_for_attention():

@@ -9,7 +9,7 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from gnn_depth.diagnostics import GradientNorms, loggers
 from gnn_depth.diagnostics.layer_statistics import Measure
-from tests.diagnostics.made import SIGNED, Made
+from tests.diagnostics.made import POSITIVE, SIGNED, Made
 from tests.training.conftest import scalars
 
 FIVE = ("first", "middle", "last", "min", "max")
@@ -43,7 +43,7 @@ def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path)
     found = pictures(tmp_path / "run")
     assert {tag: [picture.step for picture in shown] for tag, shown in found.items()} == {
         "~heat_map/gradient_norm/hidden_log10": [2],
-        "~heat_map/gradient_norm/parameters_log10": [2],
+        "~heat_map_more/gradient_norm/parameters_log10": [2],
     }
     assert all(shown[0].encoded_image_string.startswith(b"\x89PNG") for shown in found.values())
 
@@ -62,7 +62,7 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
         max_epochs=2,
     )
     tags = list(scalars(tmp_path / "run"))
-    (found,) = layouts(tmp_path / "run")
+    found = layouts(tmp_path / "run")[-1]
     shown = {
         f"{section}/{title}": [tag for tag in tags if re.match("|".join(expressions), tag)]
         for section, charts in found.items()
@@ -73,17 +73,35 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
         "training/accuracy": [],
         "training/loss": ["loss"],
         **{
-            f"made/{unit}: {named}": [f"made/{name}/{curve}" for curve in FIVE]
+            f"more measures/{unit}: {named}": [f"made/{name}/{curve}" for curve in FIVE]
             for name, unit in (("signed", SIGNED.unit), ("size_log10", "log₁₀ s"))
         },
-        "made/log₁₀ s: product of all layers": ["made/size_log10/product"],
+        "more measures/log₁₀ s: product of all layers": ["made/size_log10/product"],
         **{
-            f"gradient_norm/log₁₀ {unit}: {named}": [
+            f"{section}/log₁₀ {unit}: {named}": [
                 f"gradient_norm/{kind}_log10/{curve}" for curve in FIVE
             ]
-            for kind, unit in (("hidden", "||dLoss/dX||"), ("parameters", "||dLoss/dW||"))
+            for section, kind, unit in (
+                ("layers", "hidden", "||dLoss/dX||"),
+                ("more measures", "parameters", "||dLoss/dW||"),
+            )
         },
     }
+
+
+def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path):
+    made = np.full((2, 2, 4), np.nan)
+    made[:, 0, 0] = 1.0  # one layer of four
+    made[:, 1, 1:3] = 1.0  # half of them
+    fit(Made(made, SIGNED, POSITIVE), logger=board, max_epochs=2)
+    assert list(pictures(tmp_path / "run")) == ["~heat_map_more/made/size_log10"]
+    events = EventAccumulator(str(tmp_path / "run")).Reload()
+    (text,) = events.Tensors("no_picture/signed/text_summary")
+    assert text.tensor_proto.string_val == [b"c has no picture: 1 of 4 layers have a value."]
+    assert {tag.rpartition("/")[0] for tag in scalars(tmp_path / "run", "made/")} == {
+        "made/size_log10"
+    }
+    assert [len(layout.get("more measures", {})) for layout in layouts(tmp_path / "run")][-1] == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gnn_depth.diagnostics.balance import laws_of, size
+from gnn_depth.diagnostics.balance import laws_of, share, size
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.layer_statistics import Processes, check_edges, measures_called
@@ -200,11 +200,9 @@ def _add_balance(values: pd.DataFrame, stack: Any) -> list[str]:
         reason = str(error).partition(":")[0].rstrip(".")  # the rest is advice for the callback
     if reason:
         return [f"No balance: {reason}."]
-    # A law is NaN where a link has fewer neurons than another.
-    for link, c, delta in zip(links, *laws_of(links), strict=True):
-        sizes = size(link)
+    for link, delta in zip(links, laws_of(links)[1], strict=True):
         numbers = [state + 1 for state in link.states if state + 1 in values.index]
-        share = c.abs()[: len(sizes)] / sizes.clamp_min(1e-300)
-        values.loc[numbers, "|c|"] = share.median().item()
-        values.loc[numbers, "delta"] = delta.abs()[: len(sizes)].max().item()
+        values.loc[numbers, "|c|"] = share(link).item()
+        # Beyond its neurons it is NaN.
+        values.loc[numbers, "delta"] = delta.abs()[: len(size(link))].max().item()
     return []
