@@ -261,12 +261,13 @@ class Balancedness(StepCallback):
 
     Values of layer l are those of the l-th layer's output neurons and of its gradients; values of
     layer 0 are those of the first layer's input neurons. Neurons tied by skip connections or shared
-    layers count in the first of their layers. Loggers show one measure, ``balance/share``: the median
-    over a layer's neurons of :math:`|c|` as a share of all squared weights around the neuron, from
-    0, balanced, to 1. All others are files in ``measures/``: ``balance_c_mean.npz`` and ``c_min``,
-    ``c_q1``, ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the
-    relative gradient norms, ``balance_gradient_weights.npz`` and ``..._attention.npz``. ``balance_changed_weights.npz``
-    and ``balance_changed_attention.npz`` contain the fractions of parameters with
+    layers count in the first of their layers. Loggers show one measure, ``balance/share``: the
+    median over a layer's neurons of :math:`|c|` as a share of all squared weights around the
+    neuron, from 0, balanced, to 1. All others are files in ``measures/``: ``balance_c_mean.npz``
+    and ``c_min``, ``c_q1``, ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the
+    logarithms of the relative gradient norms, ``balance_gradient_weights.npz`` and
+    ``..._attention.npz``. ``balance_changed_weights.npz`` and ``balance_changed_attention.npz``
+    contain the fractions of parameters with
 
     .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
 

@@ -151,8 +151,8 @@ class EventLogger(TensorBoardLogger):
 
 
 def folder_loggers(folder: Path, resumes: Path | None = None) -> list[Logger]:
-    """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder; that of
-    a run that it resumes has earlier event files."""
+    """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder, and
+    copy there the event files of the run that is resumed."""
     csv = CSVLogger(folder, name="", version="")
     _ = csv.experiment  # opened while the folder is empty: it warns of any file there
     if resumes is not None and resumes != folder:
