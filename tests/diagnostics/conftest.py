@@ -12,6 +12,11 @@ from gnn_depth.diagnostics import GradientNorms
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
+QUIET = dict.fromkeys(
+    ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+)
+
+
 def is_hooked(model):
     """True if a module has hooks, or anything else that a measurement puts on it."""
     modules = list(model.modules())
@@ -75,10 +80,7 @@ def values(callback):
 @pytest.fixture
 def make_trainer(tmp_path):
     def make(callbacks, **options):
-        quiet = dict.fromkeys(
-            ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-        )
-        defaults = quiet | {
+        defaults = QUIET | {
             "accelerator": "cpu",
             "max_epochs": 1,
             "log_every_n_steps": 1,

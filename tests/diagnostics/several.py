@@ -29,7 +29,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression
 from tests.diagnostics import test_balancedness
-from tests.diagnostics.conftest import chain, rows, values
+from tests.diagnostics.conftest import QUIET, chain, rows, values
 from tests.diagnostics.test_own_stacks import TinyDouble
 
 SCENARIOS = ("rows", "shared", "nodes", "trees", "watched", "watched_shared")
@@ -45,9 +45,6 @@ CALLBACKS = (
     MeanAverageDistance, EffectiveRank,
 )  # fmt: skip
 WIDTH, STEPS = 3, 3
-QUIET = dict.fromkeys(
-    ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-)
 
 
 class Conv(GCNConv):
@@ -86,108 +83,85 @@ class Nodes(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-class Parts:
-    """A loader whose process gets one of the parts of each step, and a lone process the parts of
-    all in one graph.
+def parts_of_graphs(parts, rank):
+    """The part of a process of each step, or the parts of all in one graph for a lone process.
 
     The parts have other nodes each, the last step has fewer, and in the second step the last part
     has none.
     """
-
-    def __init__(self, parts, rank=None):
-        self.parts, self.rank = parts, rank
-
-    def __len__(self):
-        return STEPS
-
-    def __iter__(self):
-        for step in range(STEPS):
-            graphs = [self.graph(step, part) for part in range(self.parts)]
-            yield graphs[self.rank] if self.rank is not None else self.union(graphs)
-
-    def graph(self, step, part):
-        count = 0 if (step, part) == (1, self.parts - 1) else (2 if step == STEPS - 1 else 9) + part
-        draws = torch.Generator().manual_seed(100 * step + part)
-        x = torch.randn(count, WIDTH, generator=draws, dtype=torch.float64)
-        edges = torch.randint(max(count, 1), (2, count), generator=draws)
-        edges = edges[:, edges[0] != edges[1]]
-        edges = torch.cat([edges, edges.flip(0)], 1)
-        return x, edges, torch.full((count,), 1 / max(count, 1), dtype=torch.float64)
-
-    def union(self, graphs):
-        starts = torch.tensor([0, *(len(x) for x, _, _ in graphs)]).cumsum(0)
-        edges = torch.cat([edges + start for (_, edges, _), start in zip(graphs, starts)], 1)
-        return (
-            torch.cat([x for x, _, _ in graphs]),
-            edges,
-            torch.cat([w for _, _, w in graphs]) / self.parts,
-        )
+    for step in range(STEPS):
+        graphs = [graph(step, part, parts) for part in range(parts)]
+        yield union(graphs) if rank is None else graphs[rank]
 
 
-class Whole:
-    """A loader of one batch that all processes have."""
-
-    shared = True
-
-    def __iter__(self):
-        return iter([[rows(18)]])
-
-    def __len__(self):
-        return 1
+def graph(step, part, parts):
+    count = 0 if (step, part) == (1, parts - 1) else (2 if step == STEPS - 1 else 9) + part
+    draws = torch.Generator().manual_seed(100 * step + part)
+    x = torch.randn(count, WIDTH, generator=draws, dtype=torch.float64)
+    edges = torch.randint(max(count, 1), (2, count), generator=draws)
+    edges = edges[:, edges[0] != edges[1]]
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    return x, edges, torch.full((count,), 1 / max(count, 1), dtype=torch.float64)
 
 
-class Rows(Whole):
+def union(graphs):
+    x, edges, weights = zip(*graphs)
+    starts = torch.tensor([0, *map(len, x)]).cumsum(0)
+    edges = [part + start for part, start in zip(edges, starts)]
+    return torch.cat(x), torch.cat(edges, 1), torch.cat(weights) / len(graphs)
+
+
+def parts_of_rows(parts, rank):
     """Parts of the same rows, in two batches that make a step."""
-
-    shared = False
-
-    def __init__(self, parts, rank=None):
-        self.parts, self.rank = parts, rank
-
-    def __iter__(self):
-        halves = rows(36).split(18)
-        return iter(
-            [[half if self.rank is None else half[self.rank :: self.parts]] for half in halves]
-        )
-
-    def __len__(self):
-        return 2
+    for half in rows(36).split(18):
+        yield [half if rank is None else half[rank::parts]]
 
 
-class OwnClass:
+def own_rank():
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else None
+
+
+def own_class():
     """The training nodes of one class, another one in each process; of a lone process, all."""
+    batch = TinyDouble().batch
+    if own_rank() is not None:
+        own = batch.y == own_rank()
+        batch = dataclasses.replace(batch, train_mask=batch.train_mask & own)
+    return [batch]
 
-    def __iter__(self):
-        batch = TinyDouble().batch
-        if torch.distributed.is_initialized():
-            own = batch.y == torch.distributed.get_rank()
-            batch = dataclasses.replace(batch, train_mask=batch.train_mask & own)
-        return iter([batch])
 
-    def __len__(self):
-        return 1
+class Loaders(L.LightningDataModule):
+    """Makes its batches when the processes are there."""
+
+    def __init__(self, batches, shared=False):
+        super().__init__()
+        self.batches, self.shared = batches, shared
+
+    def train_dataloader(self):
+        loader = torch.utils.data.DataLoader(list(self.batches()), batch_size=None)
+        loader.shared = self.shared
+        return loader
+
+
+def trainer_of(callbacks, devices, strategy, **options):
+    return L.Trainer(
+        **QUIET,
+        callbacks=callbacks,
+        accelerator="cpu",
+        devices=devices,
+        strategy=strategy,
+        use_distributed_sampler=False,
+        limit_val_batches=0,
+        **options,
+    )
 
 
 def balanced(devices=1, strategy="auto"):
     """What Balancedness measures in a training with clipped gradients."""
     callback = Balancedness()
-    trainer = L.Trainer(
-        **QUIET, callbacks=[callback], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=3,
-        gradient_clip_val=1e-2, num_sanity_val_steps=0, use_distributed_sampler=False,
-    )  # fmt: skip
-    trainer.fit(test_balancedness.model(), OwnClass(), OwnClass())
+    trainer = trainer_of([callback], devices, strategy, max_epochs=3, gradient_clip_val=1e-2)
+    trainer.fit(test_balancedness.model(), datamodule=Loaders(own_class))
     return test_balancedness.values(callback)
-
-
-class Loaders(L.LightningDataModule):
-    def __init__(self, kind, parts):
-        super().__init__()
-        self.kind, self.parts = kind, parts
-
-    def train_dataloader(self):
-        return self.kind(
-            self.parts, self.trainer.global_rank if self.trainer.world_size > 1 else None
-        )
 
 
 def watched(shared, parts, rank):
@@ -196,7 +170,7 @@ def watched(shared, parts, rank):
     if rank is not None:
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batches = Parts(1 if shared else parts, 0 if shared else rank)
+    batches = parts_of_graphs(1, 0) if shared else parts_of_graphs(parts, rank)
     with gnn_depth.watch(model, "rounds.*", tuple(MEASURES), shared=shared) as watching:
         for batch in batches:
             model(batch).backward()
@@ -222,10 +196,8 @@ def metrics(parts, rank=None):
         return x if reduce_op == "sum" else x / parts
 
     strategy = SimpleNamespace(reduce=reduced, root_device=torch.device("cpu"))
-    size = 1 if rank is None else parts
-    trainer = SimpleNamespace(
-        world_size=size, strategy=strategy, training=True, train_dataloader=None
-    )
+    trainer = SimpleNamespace(strategy=strategy, training=True, train_dataloader=None)
+    trainer.world_size = 1 if rank is None else parts
     found = {}
     for name, make in TASKS.items():
         draws = torch.Generator().manual_seed(0)
@@ -233,69 +205,52 @@ def metrics(parts, rank=None):
         of_epoch = EpochMetrics(("val", "test"), task)
         for size in (17, 8):
             out = torch.randn(size, task.num_outputs, generator=draws)
-            classes, labels = (
-                torch.randint(most, (size, 3), generator=draws) for most in (task.num_outputs, 2)
-            )
             y = {
-                "classes": classes[:, 0],
-                "labels": labels,
+                "classes": torch.randint(task.num_outputs, (size,), generator=draws),
+                "labels": torch.randint(2, (size, 3), generator=draws),
                 "numbers": torch.randn(size, 3, generator=draws),
             }[task.targets]
             val = torch.rand(size, generator=draws) < 0.5
             part = torch.rand(size, generator=draws).sqrt().mul(parts).long()
             part[(part == parts - 1) & ~val] = 0
             own = torch.ones_like(val) if rank is None else part == rank
-            sets = NodeSets(
-                y, [val & own, ~val & own], task.num_outputs if task.counts_classes else None
-            )
+            classes = task.num_outputs if task.counts_classes else None
+            sets = NodeSets(y, [val & own, ~val & own], classes)
             count = sets.sizes[0]
             loss = task.loss(out[sets.nodes[:count]], sets.targets[:count]) if count else None
             of_epoch.add(sets, out[sets.nodes], loss)
-        found |= {
-            f"{name} {metric}": value.item() for metric, value in of_epoch.compute(trainer).items()
-        }
+        for metric, value in of_epoch.compute(trainer).items():
+            found[f"{name} {metric}"] = value.item()
     return found
 
 
 def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     """Steps and values of all callbacks in a training."""
+    parts = parts or devices
     if name.startswith("watched"):
-        return watched(
-            name == "watched_shared",
-            parts or devices,
-            torch.distributed.get_rank() if devices > 1 else None,
-        )
+        return watched(name == "watched_shared", parts, own_rank())
     pattern = "stack.blocks.*.layer" if name == "trees" else "rounds.*"
     callbacks = [kind(pattern) for kind in CALLBACKS]
     failure = FirstFailure(pattern, smoothed=0.999999, expanded=1.0001)
-    trainer = L.Trainer(
-        **QUIET, callbacks=[*callbacks, failure], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=1,
-        accumulate_grad_batches=2 if name == "rows" else 1, use_distributed_sampler=False,
-        limit_val_batches=0, limit_train_batches=4 if name == "trees" else None,
-    )  # fmt: skip
+    options = {"accumulate_grad_batches": 2} if name == "rows" else {}
+    if name == "trees":
+        options = {"limit_train_batches": 4}
     torch.manual_seed(0)
-    if name == "shared":
-        trainer.fit(chain(), Whole())
-    elif name == "trees":
-        parts = {
-            "layer": GAT,
-            "skip": Residual,
-            "num_layers": 3,
-            "hidden_channels": 4,
-            "encoder": "embedding",
-        }
+    if name == "trees":
         data = TreeNeighborsMatch(depth=2, batch_size=6, passes=1)
-        trainer.fit(
-            NodeClassifier(data.num_features, data.num_classes, **parts).double(), datamodule=data
-        )
+        parts = {"layer": GAT, "skip": Residual, "num_layers": 3, "hidden_channels": 4}
+        model = NodeClassifier(data.num_features, data.num_classes, **parts, encoder="embedding")
+    elif name == "nodes":
+        model, data = Nodes(fail), Loaders(lambda: parts_of_graphs(parts, own_rank()))
+    elif name == "rows":
+        model, data = chain(), Loaders(lambda: parts_of_rows(parts, own_rank()))
     else:
-        data = Loaders(Rows if name == "rows" else Parts, parts or devices)
-        trainer.fit(chain() if name == "rows" else Nodes(fail), datamodule=data)
+        model, data = chain(), Loaders(lambda: [[rows(18)]], shared=True)
+    trainer = trainer_of([*callbacks, failure], devices, strategy, max_epochs=1, **options)
+    trainer.fit(model.double(), datamodule=data)
     found = {"steps": values(callbacks[0])[0]}
     for callback in callbacks:
-        found |= {
-            one.name: 10**one.values if one.log10 else one.values
-            for one in callback.measure_log.measurements()
-        }
+        for one in callback.measure_log.measurements():
+            found[one.name] = 10**one.values if one.log10 else one.values
     assert failure.findings()
     return found

@@ -64,6 +64,7 @@ def test_failures_of_a_training_have_the_values_that_are_measured(measure):
         f"gradients expanded at layer {layer} in step {step}: mu"
     )
     json.dumps(found)
+    assert callback.frame().loc["expanded", "layer"] == layer
 
 
 def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
@@ -90,9 +91,3 @@ def test_what_was_found_is_in_the_result_of_a_training_that_diverges(tmp_path, m
     result = json.loads(path.read_text())
     assert result["status"] == "diverged"
     assert "smoothed" in result["findings"]["FirstFailure"]
-
-
-def test_gradients_that_are_not_finite_are_found(measure):
-    callback = measure(chain(factor=float("inf")), kind=FirstFailure, max_epochs=3)
-    found = callback.findings()["non_finite"]
-    assert (found["layer"], found["step"]) == (4, 0)

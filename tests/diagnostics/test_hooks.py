@@ -21,14 +21,6 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
     assert list(select(stack, "stack")) == ["stack"]
 
 
-def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
-    with pytest.raises(
-        ValueError,
-        match=r"'stack.layer.\*'\. Did you mean 'stack.layers.\*'\? .*stack.layers.\*.\*",
-    ):
-        select(stack, "stack.layer.*")
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

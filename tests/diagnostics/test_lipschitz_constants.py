@@ -64,6 +64,7 @@ def test_constants_are_measured_every_so_often_and_in_the_last_step_at_its_input
     measured, bounds = callback.measure_log.measurements()
     assert measured.steps.tolist() == [0, 2, 3]
     assert (measured.values <= bounds.values).all()
+    assert set(callback.frame().measure) == {"lipschitz_measured", "lipschitz_bound"}
     graph = data.batch.graph
     expected = [layer.lipschitz_bound(graph) for layer in first.stack.layers]
     assert 10 ** bounds.values[0] == pytest.approx(expected)

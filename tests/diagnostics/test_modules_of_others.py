@@ -2,7 +2,6 @@
 nothing."""
 
 import copy
-import warnings
 
 import lightning as L
 import pytest
@@ -127,20 +126,6 @@ class Adversarial(SeveralOptimizers):
         ]
 
 
-class Frozen(Automatic):
-    """All but the last layer are frozen: the first inputs have no gradient."""
-
-    def __init__(self):
-        super().__init__()
-        self.convs[:2].requires_grad_(False)
-
-    def forward(self, batch):
-        x = batch.x
-        for conv in self.convs:
-            x = conv(x, batch.edge_index).relu()
-        return self.head(x)
-
-
 def in_columns(frame):
     return frame.pivot_table(index="measure", columns="layer", values="value", dropna=False)
 
@@ -150,14 +135,11 @@ def watched(module, batch):
     with autograd."""
     with gnn_depth.watch(module, module.layers, MEASURES) as watching:
         module.loss(batch).backward()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no gradient arrives at frozen layers
-            watching.step()
+        watching.step()
     return in_columns(watching.frame())
 
 
-@pytest.mark.filterwarnings("ignore:LayerMeasures")
-@pytest.mark.parametrize("kind", [SeveralOptimizers, MiniBatches, Adversarial, Frozen])
+@pytest.mark.parametrize("kind", [SeveralOptimizers, MiniBatches, Adversarial])
 def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trained_as_alone(
     kind, make_trainer
 ):

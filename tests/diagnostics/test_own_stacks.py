@@ -1,12 +1,9 @@
 """Of this package's own model: stacks that compute states again, and the way from the command line
 to the figure."""
 
-import json
-
 import pytest
 import torch
 
-from gnn_depth.cli import main
 from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.skips import Residual
@@ -50,31 +47,3 @@ def test_the_states_of_a_reversible_stack_are_measured_whole(make_trainer):
     callback = GradientNorms()
     make_trainer([callback], max_epochs=1, num_sanity_val_steps=0).fit(model, datamodule=data)
     assert values(callback)[1][0] == pytest.approx(expected, rel=1e-10)
-
-
-def fit(root, *words, callback="GradientNorms"):
-    line = [
-        "--data.num_nodes=120",
-        "--data.num_edges=240",
-        "--data.num_features=30",
-        "--data.num_train_per_class=4",
-    ]
-    line += [
-        "--data.num_val=30",
-        "--data.num_test=30",
-        "--trainer.max_epochs=4",
-        "--trainer.accelerator=cpu",
-    ]
-    line += ["--trainer.enable_progress_bar=false", f"--run.root={root}", "--model.num_layers=3"]
-    return main(["fit", *line, f"--trainer.callbacks=gnn_depth.diagnostics.{callback}", *words])
-
-
-def test_a_name_that_no_layer_has_is_a_users_error(tmp_path, capsys):
-    assert fit(tmp_path, "--trainer.callbacks.layers=stack.layer.*") == 2
-    error = capsys.readouterr().err
-    assert (
-        "no module of NodeClassifier is called 'stack.layer.*'. Did you mean "
-        "'stack.blocks.*.layer'?" in error
-    )
-    (result,) = tmp_path.rglob("result.json")
-    assert json.loads(result.read_text())["status"] == "failed"

@@ -1,7 +1,6 @@
 """Layers and loops that are easily measured wrongly: the right value, or NaN with a note, in a watch,
 a callback and a probe."""
 
-import warnings
 from functools import partial
 
 import lightning as L
@@ -14,6 +13,7 @@ from torch_geometric.nn import GCNConv
 
 import gnn_depth
 from gnn_depth.diagnostics import LayerMeasures
+from tests.diagnostics.conftest import QUIET
 from tests.diagnostics.loops import graph
 
 WIDTH, NODES, DEPTH = 4, 12, 3
@@ -49,24 +49,34 @@ class Complex(nn.Module):
         return x + torch.fft.irfft(waves, n=len(x), dim=0)
 
 
+def residual(layer, x):
+    return x + layer(x, EDGES).relu()
+
+
+EDGES = graph(NODES)
+ADJACENCY = torch.zeros(NODES, NODES, dtype=torch.float64)
+ADJACENCY[EDGES[1], EDGES[0]] = 0.3
+PLAIN = partial(GCNConv, WIDTH, WIDTH)
+KINDS = {
+    "batch": (OfBatch, lambda layer, x: layer(Data(x, EDGES)).x),
+    "adjacency": (partial(OfAdjacency, WIDTH, WIDTH), lambda layer, x: layer(ADJACENCY, x)),
+    "complex": (Complex, lambda layer, x: layer(x)),
+    "lazy": (partial(GCNConv, -1, WIDTH), residual),
+    "clipped": (PLAIN, residual),
+    "gcn": (PLAIN, residual),
+}
+
+
 class Model(L.LightningModule):
     def __init__(self, kind):
         super().__init__()
         torch.manual_seed(0)
-        self.kind, self.enter = kind, nn.Linear(WIDTH, WIDTH)
-        make = {
-            "batch": OfBatch,
-            "adjacency": partial(OfAdjacency, WIDTH, WIDTH),
-            "complex": Complex,
-            "lazy": partial(GCNConv, -1, WIDTH),
-        }.get(kind, partial(GCNConv, WIDTH, WIDTH))
+        self.enter = nn.Linear(WIDTH, WIDTH)
+        make, self.call = KINDS[kind]
         self.layers = nn.ModuleList(make() for _ in range(DEPTH)).double()
         self.double()
         draws = torch.Generator().manual_seed(1)
         self.x = torch.randn(NODES, WIDTH, dtype=torch.float64, generator=draws)
-        self.edges = graph(NODES)
-        self.adjacency = torch.zeros(NODES, NODES, dtype=torch.float64)
-        self.adjacency[self.edges[1], self.edges[0]] = 0.3
         self.states = []
         self.automatic_optimization = kind != "clipped"
 
@@ -75,14 +85,7 @@ class Model(L.LightningModule):
         x, self.states = self.enter(self.x), []
         for layer in self.layers:
             self.states.append(x)
-            if self.kind == "batch":
-                x = layer(Data(x, self.edges)).x
-            elif self.kind == "adjacency":
-                x = layer(self.adjacency, x)
-            elif self.kind == "complex":
-                x = layer(x)
-            else:
-                x = x + layer(x, self.edges).relu()
+            x = self.call(layer, x)
         return x.square().mean()
 
     def training_step(self, batch, batch_idx):
@@ -115,32 +118,31 @@ def in_watch(model):
     with gnn_depth.watch(model, "layers.*", MEASURES) as watched:
         model().backward()
         watched.step()
-    assert watched.notes == []
-    return watched.frame()
+    return of_each(watched.frame())
 
 
 def in_callback(model):
     measures = LayerMeasures(MEASURES, "layers.*")
-    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-    options = dict.fromkeys(quiet, False) | {"accelerator": "cpu", "max_epochs": 1}
-    L.Trainer(callbacks=[measures], **options).fit(model, torch.utils.data.DataLoader([0]))
-    return measures.frame()
+    trainer = L.Trainer(**QUIET, callbacks=[measures], accelerator="cpu", max_epochs=1)
+    trainer.fit(model, torch.utils.data.DataLoader([0]))
+    return of_each(measures.frame())
 
 
-@pytest.mark.parametrize("measured", [in_watch, in_callback])
-@pytest.mark.parametrize("kind", ["batch", "adjacency", "complex", "lazy", "clipped"])
-def test_values_are_those_of_autograd_in_a_training(kind, measured):
-    frame = measured(Model(kind))
-    for name, expected in zip(MEASURES, by_autograd(kind), strict=True):
-        assert frame[frame.measure == name].value.tolist() == pytest.approx(expected, rel=1e-9)
+def of_each(frame):
+    return [frame[frame.measure == name].value for name in MEASURES]
 
 
-@pytest.mark.parametrize("kind", ["batch", "adjacency", "complex", "lazy"])
-def test_values_are_those_of_autograd_in_a_probe(kind):
-    frame = gnn_depth.probe(Model(kind), layers="layers.*").frame()
-    for symbol, expected in zip(("||X||", "||G||", "||dW||"), by_autograd(kind), strict=True):
-        assert frame[symbol].tolist() == pytest.approx(expected, rel=1e-9)
+def in_probe(model):
+    frame = gnn_depth.probe(model, layers="layers.*").frame()
     assert (frame["constant"] > 0).all()
+    return [frame[symbol] for symbol in ("||X||", "||G||", "||dW||")]
+
+
+@pytest.mark.parametrize("measured", [in_watch, in_callback, in_probe])
+@pytest.mark.parametrize("kind", ["batch", "adjacency", "complex", "lazy", "clipped"])
+def test_values_are_those_of_autograd(kind, measured):
+    for found, expected in zip(measured(Model(kind)), by_autograd(kind), strict=True):
+        assert found.tolist() == pytest.approx(expected, rel=1e-9)
 
 
 def with_steps_in_the_backward_pass(model):
@@ -160,35 +162,5 @@ def without_one_layer(model):
 )
 def test_parameters_without_a_gradient_are_nan_with_a_note(change, missing, measured):
     with pytest.warns(UserWarning, match=rf"no gradient at the end .*layers.{missing[0]}"):
-        frame = in_callback(change(Model("gcn"))) if measured is in_callback else noted(change)
-    found = frame[frame.measure == "gradient_norm_parameters"].value
+        *_, found = measured(change(Model("gcn")))
     assert np.flatnonzero(np.isnan(found)).tolist() == missing
-
-
-def noted(change):
-    model = change(Model("gcn"))
-    with gnn_depth.watch(model, "layers.*", MEASURES) as watched:
-        model().backward()
-        watched.step()
-    return watched.frame()
-
-
-def test_the_call_of_a_layer_that_has_no_gradient_is_named():
-    layer = nn.ModuleList([nn.Linear(WIDTH, WIDTH)])
-    with gnn_depth.watch(layer, "*", MEASURES) as watched, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        layer[0](layer[0](torch.ones(3, WIDTH))).sum().backward()
-        watched.step()
-    found = watched.frame().query("measure == 'gradient_norm_hidden'").value
-    assert np.isnan(found).tolist() == [True, False]
-    assert any("0 in call 1." in note for note in watched.notes)
-
-
-def test_a_probe_of_layers_without_a_tensor_says_so():
-    class OfList(nn.Linear):
-        def forward(self, given):
-            return super().forward(given["x"])
-
-    model = nn.Sequential(OfList(WIDTH, WIDTH))
-    report = gnn_depth.probe(model, {"x": torch.ones(3, WIDTH)}, loss=torch.sum, layers="*")
-    assert any("no floating-point tensor" in note for note in report.notes)
