@@ -53,12 +53,6 @@ def test_stacks_that_recompute_their_states_go_backwards_for_every_node(graph, v
         assert found.by_hop[row, : len(alone)] == pytest.approx(alone, rel=1e-9)
 
 
-def test_distances_follow_the_direction_of_edges():
-    path = torch.tensor([[0, 1, 2], [1, 2, 3]])
-    assert hops_to(3, path, 5).tolist() == [3, 2, 1, 0, -1]
-    assert hops_to(0, path, 5).tolist() == [0, -1, -1, -1, -1]
-
-
 def test_a_node_that_copies_its_fourth_neighbour_has_range_four():
     path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
     x = torch.randn(5, 2)
@@ -92,11 +86,6 @@ def test_measuring_leaves_the_modes_of_modules_and_the_running_statistics():
     assert model.norm.module.num_batches_tracked == 0
     assert model.norm.training
     assert not model.frozen.training
-
-
-def test_integer_features_are_refused():
-    with pytest.raises(ValueError, match="int64"):
-        influence(torch.add, torch.zeros(2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
 
 
 def test_nodes_that_read_nothing_are_counted_and_undefined_outputs_refused():

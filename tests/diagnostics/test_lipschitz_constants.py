@@ -12,8 +12,6 @@ from torch import nn
 from gnn_depth import measurements
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.diagnostics.states import CallArguments
-from gnn_depth.nn.functional import sparse_features
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
@@ -144,14 +142,6 @@ def test_a_resumed_training_has_the_constants_of_one_that_was_not_stopped(
     resumed = fitted(6, tmp_path / "last.ckpt")
     assert resumed.steps.tolist() == [0, 2, 4, 5]
     assert np.array_equal(resumed.values, whole.values)
-
-
-def test_sparse_features_are_measured_as_what_they_are():
-    x = torch.zeros(300, 250)
-    x[torch.arange(300), torch.arange(300) % 250] = 2.0
-    seen = sparse_features(x)
-    assert not isinstance(seen, torch.Tensor)
-    assert torch.equal(CallArguments(nn.Identity(), (seen,), {}).kept().x, x)
 
 
 def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):

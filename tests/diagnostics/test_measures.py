@@ -66,24 +66,6 @@ def test_similarity_and_norm_are_those_of_a_loop(dtype):
     assert log10_similarity(x).item() == pytest.approx(math.log10(mu), abs=1e-12)
 
 
-def test_mu_of_rows_equal_to_a_millionth_in_float32_has_nine_digits():
-    x = torch.randn(1, 16) * (1 + 1e-6 * torch.randn(1000, 16))
-    exact = x.numpy().astype(np.longdouble)
-    expected = float(np.sqrt(((exact - exact.mean(0)) ** 2).sum()))
-    assert similarity(RowMoments.of(x)).item() == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "least"), [(torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)]
-)
-def test_the_smallest_numbers_there_are_are_measured(dtype, least):
-    x = torch.tensor([[least], [-least]], dtype=dtype)
-    assert similarity(RowMoments.of(x)).item() == pytest.approx(least * math.sqrt(2), abs=least)
-    assert log10_similarity(RowMoments.of(x)).item() == pytest.approx(
-        math.log10(least) + math.log10(2) / 2, rel=1e-12
-    )
-
-
 @pytest.mark.parametrize("size", [1e-300, 1e300])
 def test_sizes_whose_squares_float64_has_no_room_for_are_measured(size):
     x = features()

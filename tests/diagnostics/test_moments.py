@@ -76,41 +76,25 @@ def test_of_equal_rows_nothing_is_left_however_many_and_in_however_many_parts(dt
 @pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e-10, 30.0), (1e15, 30.0)])
 def test_sums_in_float32_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
     rows = (torch.randn(count, max(64, FEWEST_NUMBERS // count)) + offset) * size
-    found, expected = _in_float32(rows), RowMoments._in_float64(rows)
-    assert found.count == count
+    assert _in_float32(rows) is not None
+    found, expected = RowMoments.of(rows), RowMoments.of(rows.double())
     assert_same_mu(found, expected, rtol=2e-6)
-    assert (found.mean - expected.mean).norm() <= 1e-6 * (expected.square / count).sqrt()
+    apart = found.mean * found.scale - expected.mean * expected.scale
+    assert apart.norm() <= 1e-6 * expected.scale * (expected.square / count).sqrt()
 
 
-LOST = [
-    torch.ones(300, 64),
-    torch.cat([torch.ones(4500, 64), torch.randn(4500, 64)]),
-    1e-15 * torch.randn(300, 64),
-    1e19 * torch.randn(300, 64),
-    torch.full((300, 64), math.inf),
-]
-SLOWER = [
-    torch.randn(300, 64, dtype=torch.float64),
-    torch.randn(300, 64).to(torch.bfloat16),
-    torch.randn(3000, 8),
-    torch.randn(64, 300).t(),
-    torch.randn(0, 64),
-]
-
-
-@pytest.mark.parametrize("rows", [*LOST, *SLOWER])
-def test_rows_for_which_float32_loses_digits_or_gains_nothing_are_summed_in_float64(rows):
-    assert _in_float32(rows) is None
-    assert _in_float32(torch.randn(300, 64)) is not None
-    wide = RowMoments.of(rows.double())
-    found = RowMoments.of(rows)
-    torch.testing.assert_close(
-        found.scale.square() * found.centred,
-        wide.scale.square() * wide.centred,
-        rtol=1e-9,
-        atol=0,
-        equal_nan=True,
-    )
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.ones(300, 64),
+        torch.cat([torch.ones(4500, 64), torch.randn(4500, 64)]),
+        1e-15 * torch.randn(300, 64),
+        1e19 * torch.randn(300, 64),
+        torch.full((300, 64), math.inf),
+    ],
+)
+def test_rows_for_which_float32_loses_digits_are_summed_in_float64(rows):
+    assert_same_mu(RowMoments.of(rows), RowMoments.of(rows.double()), rtol=1e-9, equal_nan=True)
 
 
 @given(

