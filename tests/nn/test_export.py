@@ -96,17 +96,6 @@ def test_several_graphs_are_an_input():
     torch.testing.assert_close(found, pooled(x, Graph(edges, 20, owner)), atol=1e-5, rtol=1e-5)
 
 
-def test_a_part_that_cannot_be_exported_is_refused_by_name():
-    class Sorted(FeatureNorm):
-        """Decides on the values."""
-
-        def forward(self, x, graph):
-            return x if x.sum() > 0 else -x
-
-    with pytest.raises(ValueError, match=r"Sorted.* cannot be exported"):
-        export(stack(layer="gcn", norm=[Sorted]), 5)
-
-
 def test_an_export_that_differs_from_the_model_is_refused():
     class Sized(FeatureNorm):
         """Keeps what it saw of the first graph as a constant."""

@@ -45,9 +45,8 @@ def results(stack, graph, x=X, forward=None):
 
 def distance(found, wanted):
     """The largest difference, over the largest number."""
-    return max(
-        float((one - other).abs().max()) for one, other in zip(found, wanted, strict=True)
-    ) / max(float(other.abs().max()) for other in wanted)
+    off = max(float((one - other).abs().max()) for one, other in zip(found, wanted, strict=True))
+    return off / max(float(other.abs().max()) for other in wanted)
 
 
 def watched(stack, x, graph):
@@ -126,20 +125,15 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
     ("options", "message"),
     [
         ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
-        ({"reversible": -2}, "not -2"),
         (
             {"reversible": 3},
             "3 groups.*hidden_channels, 8",
         ),
-        ({"encoder": "none"}, "encoder linear"),
         ({"decoder": "none"}, "decoder linear"),
         ({"skip": NoSkip}, "layer_scale or residual or rezero"),
         ({"layer": partial(GAT, heads=2)}, "split_heads"),
         ({"layer": GCNII}, "no first state"),
         ({"skip": Oscillator}, "adds to the layer's input"),
-        ({"norm_after_skip": True}, "norm_after_skip false"),
-        ({"jump": "cat"}, "no states for jump cat"),
-        ({"checkpoint_every": "sqrt"}, "checkpoint_every"),
     ],
 )
 def test_what_cannot_be_undone_is_refused(options, message):

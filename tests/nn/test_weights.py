@@ -11,7 +11,6 @@ from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm, WeightNormalisation
-from gnn_depth.nn.parts import WeightNorm
 from gnn_depth.nn.skips import Residual
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
@@ -72,25 +71,6 @@ def test_every_matrix_of_a_layer_is_normed_by_itself_and_nothing_else(layer, cou
     assert not normed(stack.decoder)
     train(stack, graph)
     assert all(parameter.grad.isfinite().all() for parameter in stack.parameters())
-
-
-def test_what_layers_share_is_normed_once():
-    stack = make(share_layers=True)
-    assert sum(isinstance(module, WeightNorm) for module in stack.modules()) == 1
-    assert stack.layers[0].lin.weight_norm.num_layers == 3
-
-
-class Foreign(GCN):
-    """Its matrix is in a linear map of torch, which has no place for a norm."""
-
-    def __init__(self, in_channels, out_channels):
-        super().__init__(in_channels, out_channels)
-        self.lin = torch.nn.Linear(in_channels, out_channels, bias=False)
-
-
-def test_a_layer_without_a_place_for_the_norm_is_refused():
-    with pytest.raises(ValueError, match=r"Foreign .*gnn_depth\.nn\.linear\.Linear"):
-        make(layer=Foreign)
 
 
 def test_two_norms_of_the_same_weights_are_refused():

@@ -44,11 +44,3 @@ def test_reference_forms_have_the_same_values_and_gradients(name, kind, monkeypa
             out = function(*inputs)
         found.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
     assert distance(*found) <= 1e-12
-
-
-def test_a_transform_of_torch_func_gives_the_gradients_of_autograd():
-    function, inputs = of_one_graph("edge_additive", "block")
-    given = tuple(value.detach() for value in inputs)
-    out, pull = torch.func.vjp(function, *given)
-    expected = torch.autograd.grad(function(*inputs).sum(), inputs)
-    assert distance(pull(torch.ones_like(out)), expected) <= 1e-12

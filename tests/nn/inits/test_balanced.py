@@ -15,7 +15,6 @@ from gnn_depth.nn.inits import (
     Orthogonal,
     Xavier,
 )
-from gnn_depth.nn.inits.balanced import log_scales
 from gnn_depth.nn.layers import GCN, GGNN, SAGE, GATv2
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.skips import Dense, Residual
@@ -80,17 +79,6 @@ def test_beta_is_the_squared_length_of_what_comes_into_the_first_neurons(beta, e
         weights = [stack.encoder.weight]
     found = sum(weight.square().sum(1) for weight in weights)
     torch.testing.assert_close(found, torch.full((6,), beta))
-
-
-def test_the_scales_of_neurons_that_feed_each_other_solve_their_equations():
-    into = torch.rand(6).double()
-    flow = torch.rand(6, 6).double() * 1e4
-    out = torch.rand(6).double() * 1e-4
-    scale = log_scales(into, flow, out).exp()
-    within = flow * (scale[:, None] / scale).square()
-    comes = into + within.sum(1)
-    leaves = out / scale.square() + within.sum(0)
-    torch.testing.assert_close(comes, leaves, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize(

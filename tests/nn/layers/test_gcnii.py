@@ -73,10 +73,6 @@ def test_layers_know_their_depth_in_any_precision():
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
-        (
-            {"encoder": "none", "first_activation": False},
-            "width 6.* layer 2, .*width 5.*encoder linear",
-        ),
         ({"skip": Dense}, "width 5.* layer 2, .*width 10"),
         ({"share_layers": True}, "share_layers false"),
     ],

@@ -80,11 +80,3 @@ def test_blocks_are_not_taken_by_what_looks_at_all_nodes(graph):
     layer.add_score_norm(LipschitzNorm(2, form="released"))
     assert LipschitzNorm(2).nodewise > layer.score_norms[0].nodewise
     assert not torch.allclose(layer(x[: block.num_sources], block), layer(x, graph)[:2])
-
-
-# tests/nn/test_conservation.py has the law of all others.
-def test_a_gated_unit_and_outputs_of_one_length_have_no_weight_chain():
-    with pytest.raises(ValueError, match="layer 'ggnn' has no weight chain"):
-        make("ggnn").weight_chain()
-    with pytest.raises(ValueError, match="layer 'sage' with normalize true has no weight chain"):
-        make("sage_of_one_length").weight_chain()

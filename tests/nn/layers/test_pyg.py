@@ -40,17 +40,9 @@ def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edg
     def make(in_channels, out_channels):
         return PyGConv(in_channels, out_channels // layer.heads, name, OPTIONS[name])
 
-    stack = gnn_depth.DeepGNN(
-        CHANNELS,
-        3,
-        layer=make,
-        hidden_channels=CHANNELS,
-        num_layers=3,
-        norm="layer",
-        skip="residual",
-    )
-    optimizer = torch.optim.Adam(stack.parameters(), lr=0.02)
-    losses = []
+    options = {"hidden_channels": CHANNELS, "norm": "layer", "skip": "residual"}
+    stack = gnn_depth.DeepGNN(CHANNELS, 3, layer=make, num_layers=3, **options)
+    optimizer, losses = torch.optim.Adam(stack.parameters(), lr=0.02), []
     for _ in range(15):
         losses.append(torch.nn.functional.cross_entropy(stack(x, edge_index), y))
         optimizer.zero_grad()
@@ -63,15 +55,11 @@ def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edg
     ("conv", "options", "words"),
     [
         ("SageConv", {}, "'SageConv'.*'SAGEConv'"),
-        ("MessagePassing", {}, "'MessagePassing'"),
         ("SAGEConv", {"agr": "max"}, "'agr'.*'aggr'"),
-        ("SAGEConv", {"in_channels": 3}, "in_channels"),
         ("ChebConv", {}, "K.*layer.options.K"),
         ("GCN2Conv", {}, "x_0"),
-        ("HGTConv", {}, "edge_index_dict"),
         ("CGConv", {}, "6.*4"),
         ("nobody.Conv", {}, "'nobody.Conv'"),
-        ("collections.OrderedDict", {}, "torch.nn.Module"),
     ],
 )
 def test_what_cannot_be_a_layer_is_refused_with_the_reason(conv, options, words):
