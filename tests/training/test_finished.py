@@ -63,7 +63,7 @@ def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
     pd.testing.assert_frame_equal(run.predict(other), found)
 
 
-def test_metrics_are_numbers_and_an_edited_result_is_refused(trained, tmp_path):
+def test_metrics_are_numbers(trained, tmp_path):
     run, _ = trained
     result = run.result
     undefined = {**result["metrics"], "val/acc": float("nan")}
@@ -72,10 +72,6 @@ def test_metrics_are_numbers_and_an_edited_result_is_refused(trained, tmp_path):
     found = gnn_depth.load(tmp_path / "copy").metrics
     assert all(isinstance(value, float) for value in found.values())
     assert np.isnan(found["val/acc"])
-    path = tmp_path / "copy" / "result.json"
-    path.write_text(path.read_text().replace('"val/loss"', '"val/lost"'))
-    with pytest.raises(ValueError, match=r"result.json' is damaged or was edited"):
-        _ = gnn_depth.load(tmp_path / "copy").metrics
 
 
 def test_the_model_takes_features_and_edges(trained):

@@ -1,8 +1,6 @@
 """What the package takes for granted about Lightning's private parts. A new Lightning that changes
 them fails here."""
 
-import signal
-import time
 from functools import partial
 
 import pytest
@@ -14,7 +12,6 @@ from lightning.pytorch.callbacks import (
     WeightAveraging,
 )
 from lightning.pytorch.cli import ReduceLROnPlateau
-from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -25,9 +22,7 @@ from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.lightning_internals import (
     evaluation_mode,
     is_between_epochs,
-    is_within_step,
     keep_order_of_gradients,
-    replace_signal_handling,
     resume_epoch,
     save_whole_epoch,
 )
@@ -90,28 +85,25 @@ def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, precision, ever
         assert torch.equal(value, plain.state_dict()[name])
 
 
+class TwoBatches(Tiny):
+    def train_dataloader(self):
+        return Several(self, 2)
+
+
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
 def test_a_run_goes_on_from_a_checkpoint_of_the_validation_as_from_lightnings(
     make_trainer, tmp_path
 ):
     def resumed(cls):
-        kinds = {
-            "monitor": "val/loss",
-            "save_top_k": -1,
-            "filename": "{epoch}",
-            "save_on_train_epoch_end": False,
-        }
+        kinds = {"monitor": "val/loss", "save_top_k": -1, "filename": "{epoch}"}
+        kinds["save_on_train_epoch_end"] = False
         save = ModelCheckpoint(tmp_path / cls.__name__, **kinds)
         fit(make_trainer, cls, epochs=4, callbacks=[save], enable_checkpointing=True)
         again, logger = ModelCheckpoint(tmp_path / f"{cls.__name__}_again", **kinds), Rows()
         trainer = make_trainer(6, enable_checkpointing=True, callbacks=[again], logger=logger)
         model = cls(4, 2, hidden_channels=8, norm=[BatchNorm], num_layers=3, dropout=0.0)
-        trainer.fit(
-            model,
-            datamodule=Tiny(),
-            ckpt_path=tmp_path / cls.__name__ / "epoch=2.ckpt",
-            weights_only=True,
-        )
+        path = tmp_path / cls.__name__ / "epoch=2.ckpt"
+        trainer.fit(model, datamodule=Tiny(), ckpt_path=path, weights_only=True)
         return trainer.global_step, trainer.current_epoch, by_step(logger)
 
     assert resumed(NodeClassifier) == resumed(Plain)
@@ -132,46 +124,6 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     with pytest.raises(ZeroDivisionError):
         evaluate()
     assert [module.training for module in model.modules()] == before
-
-
-class Moments(Callback):
-    """Which hooks are between epochs, and which within a step."""
-
-    HOOKS = (
-        "on_train_start",
-        "on_train_epoch_start",
-        "on_train_batch_start",
-        "on_before_optimizer_step",
-        "on_train_batch_end",
-        "on_validation_end",
-        "on_train_epoch_end",
-        "on_train_end",
-        "on_fit_end",
-    )
-
-    def __init__(self):
-        self.seen = {}
-        for hook in self.HOOKS:
-            setattr(self, hook, partial(self.look, hook))
-
-    def look(self, hook, trainer, *_):
-        self.seen.setdefault(hook, []).append((is_between_epochs(trainer), is_within_step(trainer)))
-
-
-@pytest.mark.parametrize("batches", [1, 3])
-def test_the_progress_of_the_loops_tells_where_a_training_is(make_trainer, model, batches):
-    class Parts(Tiny):
-        def train_dataloader(self):
-            return Several(self, batches)
-
-    moments = Moments()
-    make_trainer(2, callbacks=[moments]).fit(model, Parts())
-    between = {
-        hook for hook, seen in moments.seen.items() if all(where == (True, False) for where in seen)
-    }
-    assert between == {"on_train_start", "on_train_epoch_start", "on_train_end", "on_fit_end"}
-    assert set(moments.seen["on_before_optimizer_step"]) == {(False, True)}
-    assert set(moments.seen["on_train_batch_end"]) == {(False, False)}
 
 
 class SaveAt(Callback):
@@ -200,21 +152,14 @@ class StartWhole(Callback):
 def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(
     make_trainer, tmp_path, hook, end
 ):
-    class Parts(Tiny):
-        def train_dataloader(self):
-            return Several(self, 2)
-
     def train(callbacks, options, ckpt_path=None):
         torch.manual_seed(0)
         schedule = partial(ReduceLROnPlateau, monitor="val/loss", patience=0, threshold=1.0)
         model = NodeClassifier(4, 2, hidden_channels=8, dropout=0.5, scheduler=schedule)
         trainer = make_trainer(logger=Rows(), callbacks=callbacks, **options)
-        trainer.fit(model, Parts(), ckpt_path=ckpt_path, weights_only=True)
-        return (
-            model.state_dict(),
-            trainer.current_epoch,
-            [row for row in trainer.logger.rows if row[1]["epoch"] > 1],
-        )
+        trainer.fit(model, TwoBatches(), ckpt_path=ckpt_path, weights_only=True)
+        rows = [row for row in trainer.logger.rows if row[1]["epoch"] > 1]
+        return model.state_dict(), trainer.current_epoch, rows
 
     first = {"epochs": 2} if hook == "on_fit_end" else end
     train([SaveAt(hook, tmp_path / "saved.ckpt")], first)
@@ -222,51 +167,6 @@ def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(
     resumed, resumed_epochs, resumed_rows = train([StartWhole()], end, tmp_path / "saved.ckpt")
     assert (resumed_epochs, resumed_rows) == (epochs, rows)
     assert all(torch.equal(resumed[name], weight) for name, weight in weights.items())
-
-
-def test_lightning_asks_the_replacement_whether_a_signal_has_come_and_installs_no_handlers(
-    make_trainer, model, tiny
-):
-    class Look(Callback):
-        def on_train_batch_start(self, *_):
-            handlers.append([signal.getsignal(number) for number in signal.valid_signals()])
-
-        def on_train_epoch_end(self, trainer, pl_module):
-            stopping[:] = [trainer.current_epoch == 1]
-
-    handlers, begun, stopping = (
-        [[signal.getsignal(number) for number in signal.valid_signals()]],
-        [],
-        [False],
-    )
-    trainer = make_trainer(5, callbacks=[Look()])
-    replace_signal_handling(trainer, lambda: begun.append(trainer.model), lambda: stopping[0])
-    with pytest.raises(SystemExit) as stop:
-        trainer.fit(model, tiny)
-    assert isinstance(stop.value, SIGTERMException)
-    assert begun == [model]
-    assert trainer.global_step == 2
-    assert all(each == handlers[0] for each in handlers)
-
-
-def test_validation_by_the_clock_counts_from_the_last_one(make_trainer, model):
-    """Lightning reads ``_last_val_time``, which our loop must set."""
-    trainer = make_trainer(3, val_check_interval="00:01:00:00", check_val_every_n_epoch=None)
-    trainer.fit(model, Tiny())
-    assert "val/loss" not in trainer.callback_metrics
-    trainer = make_trainer(3, val_check_interval="00:00:00:00", check_val_every_n_epoch=None)
-    before = time.monotonic()
-    trainer.fit(model, Tiny())
-    assert trainer._last_val_time > before
-
-
-def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():
-    model = NodeClassifier((5, 5), 2, encoder="embedding", norm=[BatchNorm])
-    for kept in (model.hparams, model.hparams_initial):
-        assert kept["in_channels"] == [5, 5]
-        assert kept["encoder"] == "embedding"
-    assert "norm" not in model.hparams
-    assert model._given_as_objects == ["norm"]
 
 
 def test_three_processes_pack_their_gradients_in_the_order_of_the_first_step():
@@ -322,11 +222,7 @@ AVERAGES = {
 def test_metrics_and_the_best_weights_are_of_the_weights_that_were_validated(
     make_trainer, tmp_path, caplog, kind, batches
 ):
-    class Parts(Tiny):
-        def train_dataloader(self):
-            return Several(self, 2)
-
-    data = Tiny if batches == 1 else Parts
+    data = Tiny if batches == 1 else TwoBatches
     recorder = RunRecorder(str(tmp_path))
     recorder.open({}, "run")
     trainer = make_trainer(4, callbacks=[AVERAGES[kind](), recorder])

@@ -14,15 +14,20 @@ from gnn_depth.training.tasks import make_task
 def graph(kind: str, spread: float = 1.0) -> Data:
     """A graph whose targets follow the features, with noise."""
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(300, 5, generator=generator) * torch.tensor([1.0, 1, 1, 1, spread])
-    size = x / torch.tensor([1.0, 1, 1, 1, spread])
-    truth = size @ torch.randn(5, 3, generator=generator) + torch.randn(300, 3, generator=generator)
-    y = {"multiclass": truth.argmax(1), "multilabel": (truth > 0).float()}.get(kind)
-    if y is None:
-        y = 1e6 * truth[:, 0] + 1e9
+    x = torch.randn(300, 5, generator=generator)
+    truth = x @ torch.randn(5, 3, generator=generator) + torch.randn(300, 3, generator=generator)
+    x[:, 4] *= spread
+    y = truth.argmax(1) if kind == "multiclass" else 1e6 * truth[:, 0] + 1e9
     edges = torch.randint(300, (2, 600), generator=generator)
     masks = torch.arange(300) % 3
     return Data(x, edges, y=y, train_mask=masks == 0, val_mask=masks == 1, test_mask=masks == 2)
+
+
+def accuracy_of_scikit_learn(data: Data, x: np.ndarray) -> float:
+    train, test, y = data.train_mask.numpy(), data.test_mask.numpy(), data.y.numpy()
+    loss_of_zero = np.log(3)
+    theirs = LogisticRegression(C=1 / loss_of_zero, max_iter=1000, tol=1e-8).fit(x[train], y[train])
+    return theirs.score(x[test], y[test])
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e6])
@@ -30,15 +35,12 @@ def test_classes_are_those_of_scikit_learn(spread):
     data = graph("multiclass", spread)
     task = make_task(None, "multiclass", 3)
     found = linear_metrics(task, GraphSource(data))[ALONE]
-    train, test = data.train_mask.numpy(), data.test_mask.numpy()
-    x, y = data.x.numpy(), data.y.numpy()
+    train, x = data.train_mask.numpy(), data.x.numpy()
     if spread == 1:
         x = x / np.sqrt(x[train].var(0).mean())
     else:  # columns that differ by orders are scaled one by one
         x = (x - x[train].mean(0)) / x[train].std(0)
-    loss_of_zero = np.log(3)
-    theirs = LogisticRegression(C=1 / loss_of_zero, max_iter=1000, tol=1e-8).fit(x[train], y[train])
-    accuracy = theirs.score(x[test], y[test])
+    accuracy = accuracy_of_scikit_learn(data, x)
     assert accuracy > 0.7
     assert found["test/acc"] == pytest.approx(accuracy, abs=0.011), "at most one node differs"
 
@@ -52,15 +54,11 @@ def test_means_over_neighbours_are_features_of_the_second_model():
     # Classes that the neighbours' features decide, and not a node's own.
     data.y = (means @ means @ data.x)[:, :3].argmax(1)
     found = linear_metrics(make_task(None, "multiclass", 3), GraphSource(data))
-    train, test = data.train_mask.numpy(), data.test_mask.numpy()
-    blocks = []
-    x = data.x
+    blocks, x = [], data.x
     for _ in range(3):
         blocks.append(x / x[data.train_mask].var(0, correction=0).mean().sqrt())
         x = means @ x
-    z, y = torch.cat(blocks, 1).numpy(), data.y.numpy()
-    theirs = LogisticRegression(C=1 / np.log(3), max_iter=1000, tol=1e-8).fit(z[train], y[train])
-    accuracy = theirs.score(z[test], y[test])
+    accuracy = accuracy_of_scikit_learn(data, torch.cat(blocks, 1).numpy())
     assert found[ALONE]["test/acc"] < 0.6 < accuracy
     assert found[WITH_MEANS]["test/acc"] == pytest.approx(accuracy, abs=0.021)
 

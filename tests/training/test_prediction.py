@@ -50,16 +50,10 @@ OTHER_ARRAYS = {
     "no y": ({"y": None}, ""),
     "other classes": ({"y": torch.full((12,), 7)}, ""),
     "another width": ({"x": torch.ones(12, 2)}, "the model needs 3 features in x, and here are 2"),
-    "features of edges": (
-        {"edge_attr": torch.ones(30, 2)},
-        "0 features in edge_attr, and here are 2",
-    ),
     "weights of edges": (
         {"edge_weight": torch.ones(30)},
         "one has edge_weight, the other has none",
     ),
-    "no x": ({"x": None, "num_nodes": 12}, "the model needs 3 features in x, and here are 1"),
-    "integers": ({"x": torch.arange(12)}, "the model needs 3 features in x, and here are 1"),
     "an infinite feature": ({"x": torch.full((12, 3), torch.inf)}, "is inf: features"),
 }
 
@@ -155,11 +149,6 @@ def test_data_sets_around_a_table_are_read_for_a_model():
     expected = predictions_of(model, data)
     for wrapped in (MissingFeatures(data, rate=0.0), MiniBatches(data, parts=2)):
         pd.testing.assert_frame_equal(predictions_of(model, wrapped), expected, rtol=1e-5)
-
-
-def test_a_model_without_a_schema_says_what_is_missing():
-    with pytest.raises(ValueError, match="knows nothing of the data"):
-        predictions_of(gnn_depth.NodeClassifier(3, 2), arrays())
 
 
 def test_a_node_whose_output_is_nan_has_no_prediction_and_is_counted(caplog):

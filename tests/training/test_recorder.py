@@ -46,10 +46,8 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
     config = yaml.safe_load((recorder.folder / "config.yaml").read_text())
     assert config == {"model": {"layer": "gcn"}, "seed_everything": 0}
-    assert {path.name for path in (recorder.folder / "checkpoints").iterdir()} == {
-        "best.ckpt",
-        "last.ckpt",
-    }
+    names = {path.name for path in (recorder.folder / "checkpoints").iterdir()}
+    assert names == {"best.ckpt", "last.ckpt"}
     result = result_of(recorder)
     assert result["status"] == "finished"
     assert result["epochs"] == result["steps"] == 4
@@ -64,13 +62,8 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
         assert [step for step, _ in curve] == [0, 1, 2, 3], name
         written = [float(row[name]) for row in rows if row[name]]
         assert written == pytest.approx([value for _, value in curve])
-    assert f"test accuracy {100 * recorder.best.metrics['test/acc']:.1f}%" in report(
-        recorder, model
-    )
-    classes = tiny.batch.y[tiny.batch.test_mask]
-    assert model.chance("acc") == pytest.approx(classes.bincount().max().item() / len(classes)), (
-        "the most frequent class"
-    )
+    chance = tiny.batch.y[tiny.batch.test_mask].bincount() / tiny.batch.test_mask.sum()
+    assert model.chance("acc") == pytest.approx(chance.max().item()), "the most frequent class"
 
 
 def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
@@ -140,10 +133,6 @@ def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
     assert "train/loss" in kept
     assert not [name for name in kept if name.startswith(("val/", "test/"))]
     assert recorder.best.epoch % 2 == 1
-    (shown,) = (
-        line for line in report(recorder, model).splitlines() if "  validation loss" in line
-    )
-    assert len(shown.split()) == 3, "nothing stands below epoch 7"
 
 
 @pytest.mark.parametrize(

@@ -41,21 +41,19 @@ def test_chance_is_the_best_constant_prediction_by_scikit_learn_in_every_metric(
 @pytest.mark.parametrize(
     ("best_metric", "rows", "is_guess"),
     [
-        ("acc", {0: [57, 9, 10], 1: [1, 3, 0], 2: [4, 0, 16]}, False),  # 76% of 76%
-        ("acc", {0: [76, 0, 0], 1: [4, 0, 0], 2: [20, 0, 0]}, True),
-        ("bacc", {0: [0, 76, 0], 1: [0, 4, 0], 2: [0, 20, 0]}, True),
+        ("acc", [[57, 9, 10, 0], [1, 3, 0, 0], [4, 0, 16, 0]], False),  # 76% of 76%
+        ("acc", [[76, 0, 0, 0], [4, 0, 0, 0], [20, 0, 0, 0]], True),
+        ("bacc", [[0, 76, 0, 0], [0, 4, 0, 0], [0, 20, 0, 0]], True),
     ],
 )
 def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
     best_metric, rows, is_guess
 ):
     model = NodeClassifier(4, 3, hidden_channels=8, best_metric=best_metric)
-    matrix = torch.tensor([[*row, 0] for row in rows.values()])
-    model.eval_metrics.counts = torch.stack([matrix, matrix])
+    model.eval_metrics.counts = torch.tensor([rows, rows])
     found = model.task.of_counts(model.eval_metrics.counts)
     shown = {f"test/{name}": float(values[-1]) for name, values in found.items()}
-    said = _guess(f"test/{best_metric}", shown, model)
-    assert bool(said) == is_guess, said
+    assert bool(_guess(f"test/{best_metric}", shown, model)) == is_guess
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,6 @@ def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
     [
         ("binary", "multiclass", "binary .*3.*multiclass"),
         ("regression", "multiclass", "numbers.*classes.*multiclass"),
-        ("regresion", "regression", "'regresion'.*'regression'"),
     ],
 )
 def test_a_task_that_does_not_exist_or_fit_is_refused(task, default, words):
@@ -140,15 +137,6 @@ def test_scaled_targets_are_learned_scaled_and_measured_in_their_own_units(shift
     assert mae.compute().item() <= 1e-9 * (abs(shift) + 5 * spread)
 
 
-def test_a_positive_class_may_be_named_and_one_that_is_none_is_refused():
-    schema = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97))
-    assert Binary(2).read_schema(schema).positive == "fraud"
-    assert Binary(2, "ok").read_schema(schema).positive == "ok"
-    with pytest.raises(ValueError, match="positive class 'frued'.*'fraud'"):
-        Binary(2, "frued").read_schema(schema)
-    assert Binary(2, 1).read_schema(Schema(4, "multiclass", ("0", "1"))).positive == "1"
-
-
 def rare_fraud(names=("fraud", "ok")):
     """A graph of which a class that comes first by name is rare, and hard to find."""
     generator = torch.Generator().manual_seed(0)
@@ -162,13 +150,9 @@ def rare_fraud(names=("fraud", "ok")):
 
 def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
     options = {"num_layers": 2, "hidden_channels": 8, "best_metric": "ap"}
-    for positive, task in (
-        ("fraud", "binary"),
-        ("ok", {"name": "binary", "positive": "ok"}),
-    ):
-        run = gnn_depth.fit(
-            {**options, "task": task}, rare_fraud(), epochs=4, root=str(tmp_path), progress=False
-        )
+    for positive, task in (("fraud", "binary"), ("ok", {"name": "binary", "positive": "ok"})):
+        options["task"] = task
+        run = gnn_depth.fit(options, rare_fraud(), 4, root=str(tmp_path), progress=False)
         table = run.predict()
         test = run.data.batch.test_mask.numpy()
         true = rare_fraud()["y"][test] == positive
@@ -184,17 +168,16 @@ def test_average_precision_and_f1_are_those_of_the_positive_class(tmp_path):
 
 def test_a_model_keeps_its_positive_class_where_other_data_has_other_shares():
     schema = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97))
-    model = NodeClassifier(4, 2, task="binary")
+    assert Binary(2, "ok").read_schema(schema).positive == "ok"
+    with pytest.raises(ValueError, match="positive class 'frued'.*'fraud'"):
+        Binary(2, "frued").read_schema(schema)
+    model, other = NodeClassifier(4, 2, task="binary"), NodeClassifier(4, 2, task="binary")
     model.adopt(schema)
     remembered = Schema.from_dict(model.schema.as_dict())
-    other = NodeClassifier(4, 2, task="binary")
     other.adopt(Schema(4, "multiclass", ("fraud", "ok"), train_counts=(97, 3)))  # of a resume
     assert other.schema.positive == "ok"
     other.read_schema({"schema": remembered.as_dict()})
-    assert other.schema.positive == "fraud"
-    assert other.task.number == 0
-    chosen = Schema(4, "multiclass", ("fraud", "ok"), train_counts=(3, 97), positive="ok")
-    assert Binary(2).read_schema(chosen).positive == "ok", "what is remembered comes first"
+    assert (other.schema.positive, other.task.number) == ("fraud", 0)
     # So does a measurement of data in which the other class is the rarer one.
     data = GraphSource(rare_fraud(("ok", "fraud"))).conform_to(remembered)
     assert data.schema.positive == "fraud"
