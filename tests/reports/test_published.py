@@ -64,11 +64,8 @@ def test_a_number_that_yaml_has_shortened_has_the_digits_of_its_entry():
         ({"sourc": "x"}, "'sourc'.*'source'"),
         ({"interval": "sdt"}, "'sdt'.*'std'"),
         ({"values": {2: "about 80"}}, "value of 2 .*not 'about 80'"),
-        ({"values": {2: True}}, "value of 2 .*not True"),
-        ({"values": [82.1]}, r"'values' .*not \[82.1\]"),
         ({"over": None}, r"'over'"),
         ({"runs": 0}, "'runs'.*not 0"),
-        ({"runs": "5"}, "'runs'.*not '5'"),
         ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' .*std"),
     ],
 )

@@ -15,31 +15,17 @@ from tools.benchmark import definition, measuring, page, records, running
 from tools.benchmark.__main__ import PAGE, RECORDS
 from tools.benchmark.definition import METHODS, SETS, SPLITS, BenchmarkSet, settings, split_nodes
 
-SMALL = BenchmarkSet(
-    {
-        "class_path": "SyntheticCitation",
-        "init_args": {
-            "num_nodes": 100,
-            "num_edges": 200,
-            "num_features": 12,
-            "num_classes": 3,
-            "num_train_per_class": 5,
-            "num_val": 15,
-            "num_test": 15,
-        },
-    },
-    "made up",
-)
+SIZES = {"nodes": 100, "edges": 200, "features": 12, "classes": 3, "val": 15, "test": 15}
+OPTIONS = {f"num_{name}": size for name, size in SIZES.items()} | {"num_train_per_class": 5}
+SMALL = BenchmarkSet({"class_path": "SyntheticCitation", "init_args": OPTIONS}, "made up")
 
 
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setitem(SETS, "small", SMALL)
-    monkeypatch.setattr(running, "ROUNDS", ((3, 2), (2, 4)))
-    monkeypatch.setattr(running, "SETTINGS", 3)
-    monkeypatch.setattr(running, "EPOCHS", 4)
-    monkeypatch.setattr(running, "SPLITS", 2)
-    monkeypatch.setattr(running, "VALIDATE_EVERY", 2)
+    sizes = {"SETTINGS": 3, "EPOCHS": 4, "SPLITS": 2, "VALIDATE_EVERY": 2}
+    for name, value in {"ROUNDS": ((3, 2), (2, 4)), **sizes}.items():
+        monkeypatch.setattr(running, name, value)
     monkeypatch.setattr(measuring, "LOSS_EVERY", 1)
 
 
@@ -77,17 +63,6 @@ def test_a_stopped_benchmark_continues_and_trains_nothing_twice(small, tmp_path)
     path.write_text(path.read_text() + "final,small")  # what a killed process leaves
     assert running.Benchmark(path).run_cell("small", "residual", 2)
     pd.testing.assert_frame_equal(records.read(path), first)
-
-
-def test_a_cell_in_which_nothing_learned_tries_all_settings_for_the_whole_budget(
-    small, tmp_path, monkeypatch
-):
-    path = tmp_path / "records.csv"
-    monkeypatch.setattr(running, "LEARNED", 0.0)
-    running.Benchmark(path).run_cell("small", "plain", 2)
-    tuned = records.read(path)
-    whole = tuned[(tuned.stage == "tune") & (tuned.epochs == 4)]
-    assert sorted(whole.setting) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("method", ["plain", "residual_batch"])

@@ -128,19 +128,6 @@ def test_finished_runs_take_the_place_of_an_older_claim_unless_it_has_more_seeds
     assert load(tmp_path / "results")[0].claims[0].values == [0.81, 0.79]
 
 
-def test_options_that_change_the_config_are_part_of_a_claim_but_no_absolute_path(tmp_path):
-    at = {"data": "PubMed", "depth": 2}
-    made(tmp_path / "results", [])
-    options = ["--trainer.max_epochs=60", "--run.root", "runs"]
-    finished(tmp_path / "here", at, (0, 0.4), options=[*options, "--data.root", str(tmp_path)])
-    (line,) = take(tmp_path / "here", tmp_path / "results")
-    assert "left out" in line
-    finished(tmp_path / "runs", at, (0, 0.5), options=options)
-    assert list(take(tmp_path / "runs", tmp_path / "results"))
-    (claim,) = load(tmp_path / "results")[0].claims
-    assert claim.data["options"] == ["--trainer.max_epochs", "60"]
-
-
 @pytest.mark.parametrize("first", ["short", "whole"])
 def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tmp_path, first):
     at = {"data": "Cora", "depth": 2}

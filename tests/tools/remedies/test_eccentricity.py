@@ -1,5 +1,6 @@
 """The planar graph's edges, features and labels against plain loops."""
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -9,34 +10,20 @@ from gnn_depth_remedies.eccentricity import road_features
 from gnn_depth.data.draws import Draws
 
 
-def shortest_roads(count, roads):
-    """The shortest path between all pairs of nodes, by Floyd and Warshall."""
-    length = [[0.0 if a == b else float("inf") for b in range(count)] for a in range(count)]
-    for (a, b), road in roads.items():
-        length[a][b] = road
-    for middle in range(count):
-        for a in range(count):
-            for b in range(count):
-                length[a][b] = min(length[a][b], length[a][middle] + length[middle][b])
-    return length
-
-
 @pytest.mark.parametrize("hops", [1, 2, 9])
 def test_a_label_is_the_group_of_the_longest_shortest_path_inside_the_ball(hops):
     count, classes = 18, 3
     batch = KHopEccentricity(count, hops, num_classes=classes).batch
     points = Draws(0, "points").uniform(2 * count).reshape(count, 2)
-    pairs = [tuple(pair) for pair in batch.graph.edge_index.T.tolist()]
-    steps = shortest_roads(count, dict.fromkeys(pairs, 1.0))
+    roads = nx.Graph()
+    roads.add_nodes_from(range(count))
+    for a, b in batch.graph.edge_index.T.tolist():
+        roads.add_edge(a, b, weight=float(np.hypot(*(points[a] - points[b]))))
     far = []
     for node in range(count):
-        ball = {other for other in range(count) if steps[node][other] <= hops}
-        roads = {}
-        for a, b in pairs:
-            if a in ball and b in ball:
-                roads[a, b] = float(np.hypot(*(points[a] - points[b])))
-        inside = shortest_roads(count, roads)[node]
-        far.append(max(inside[other] for other in ball))
+        ball = nx.single_source_shortest_path_length(roads, node, cutoff=hops)
+        inside = nx.single_source_dijkstra_path_length(roads.subgraph(ball), node)
+        far.append(max(inside.values()))
     order = sorted(range(count), key=lambda node: far[node])
     expected = torch.zeros(count, dtype=torch.long)
     for place, node in enumerate(order):

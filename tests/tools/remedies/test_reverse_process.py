@@ -96,13 +96,9 @@ def test_it_trains_as_the_stack_of_a_classifier_and_is_not_exported(tiny, tmp_pa
 @pytest.mark.parametrize(
     "options",
     [
-        {"encoder": "none"},
         {"skip": "none"},
-        {"norm": "layer"},
         {"last_activation": False},
         {"dropout": 0.5},
-        {"jump": "max"},
-        {"checkpoint_every": 1},
     ],
 )
 def test_a_stack_without_an_inverse_is_refused_with_the_way_out(options):
