@@ -434,7 +434,8 @@ def check_complete(chosen: Any, where: Where) -> None:
     part, key = chosen.part, dotted(where)
     for name, option in part.options.items():
         value = chosen.options.get(name)
-        if option.is_required and value is None:
+        is_given = part.kind == "module" and name in GIVEN_BY_DATA
+        if option.is_required and value is None and not is_given:
             section = next(key for key, kind in SECTIONS.items() if kind == part.kind)
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
             about = f"--{section}.help {part.shown} explains its options."

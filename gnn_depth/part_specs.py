@@ -24,7 +24,8 @@ from gnn_depth.registry import as_written
 # to optimizers and schedules (parameters, the optimizer): they are not options.
 GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
 GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0, "transform": 0}
-NOT_OF_MODEL = ("data", "callback", "logger", "transform")
+GIVEN["module"] = 0  # a LightningModule of the user's
+NOT_OF_MODEL = ("data", "callback", "logger", "transform", "module")
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
 SECTIONS = {
     **{f"model.{kind}": kind for kind in GIVEN if kind not in NOT_OF_MODEL},
@@ -32,6 +33,7 @@ SECTIONS = {
     "trainer.logger": "logger",
     "data": "data",
     "data.transforms": "transform",
+    "model": "module",
 }
 # Options of the model that the data set determines, and the attributes of a data set that they are.
 GIVEN_BY_DATA = {

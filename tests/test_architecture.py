@@ -178,12 +178,12 @@ def test_every_import_is_a_declared_dependency():
 BUDGETS = {
     "nn": 54_200,
     "data": 28_400,
-    "training": 29_900,
+    "training": 30_100,
     "diagnostics": 32_400,
     "testing": 7_400,
     "sweeps": 8_900,
     "reports": 13_900,
-    "cli": 19_000,
+    "cli": 19_300,
     "the files beside the rooms": 18_700,
 }
 NO_CODE = {

@@ -21,7 +21,7 @@ def test_what_the_stack_gives_is_no_option():
     options = describe("norm", "lipschitz", LipschitzNorm).options
     assert list(options) == ["scale", "form", "per_head"]
     assert "in_channels" not in describe("layer", "gat", GAT).options
-    assert set(GIVEN) == {*registry.KINDS, *LIBRARIES}
+    assert set(GIVEN) == {*registry.KINDS, *LIBRARIES, "module"}
 
 
 def test_an_option_has_type_range_default_and_choices_of_its_signature():

@@ -104,12 +104,11 @@ def _dispatch(argv: list[str]) -> int:
         code: int = import_module(f"gnn_depth.cli.{module}").main(rest)
         return code
 
-    from gnn_depth.cli.catalogue import catalogue
-    from gnn_depth.cli.config import check_early, files_as_flags, read_arguments
+    from gnn_depth.cli.config import check_early, files_as_flags, index_of, read_arguments
     from gnn_depth.part_specs import SECTIONS
 
     arguments = read_arguments(files_as_flags(rest))
-    known = catalogue(arguments.plugins, command)
+    known = index_of(command, arguments)
     for key, value in arguments.flags:
         section, _, last = f".{key}".rpartition(".")
         if last == "help" and section[1:] in ("", *SECTIONS):

@@ -12,14 +12,20 @@ import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
 from gnn_depth.builder import check, instantiate
 from gnn_depth.cli import checkpoints, trust
-from gnn_depth.cli.catalogue import CommandIndex, catalogue
-from gnn_depth.cli.config import Arguments, merge, resolved_config, section
+from gnn_depth.cli.catalogue import CommandIndex
+from gnn_depth.cli.config import (
+    SYNONYMS,
+    Arguments,
+    index_of,
+    merge,
+    resolved_config,
+    section,
+)
 from gnn_depth.cli.errors import explained
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
-from gnn_depth.training import NodeClassifier
 from gnn_depth.training.finished import take_weights
-from gnn_depth.training.models import build_model, trainer_objects
+from gnn_depth.training.models import build_model, build_module, trainer_objects
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import RunConfig, make_trainer, name_of_parts
@@ -51,25 +57,26 @@ class CommandLineInterface:
     """
 
     datamodule: GraphDataModule
-    model: NodeClassifier
+    model: Any  # a NodeClassifier, or a LightningModule of the user's
     trainer: L.Trainer
 
     def __init__(self, command: str, arguments: Arguments) -> None:
         self.command = command
         self.arguments = arguments
-        self.known = catalogue(arguments.plugins, command)
+        self.known = index_of(command, arguments)
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._started_in = Path.cwd()
         self.ckpt_path_asked = arguments.value_of("ckpt_path")
         base: dict[str, Any] = {}
         trains = command == "fit"
-        if self.ckpt_path_asked:
+        self._is_own = "model" in self.known.options  # a class of the user's
+        if self.ckpt_path_asked and not self._is_own:
             self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
             trust.check_checkpoint(self.checkpoint, arguments, self.known)
             base = self.checkpoint.config(with_seed=trains)
         self._options = _merged(arguments, self.known, base)
-        if command != "inspect":
+        if command != "inspect" and not self._is_own:
             # For last, auto and a folder, the file that was found.
             self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
         self.resolved = resolved_config(self._options, self.known)
@@ -109,7 +116,10 @@ class CommandLineInterface:
                     self.checkpoint.schema, targets=targets
                 )
             self.recorder = RunRecorder(**self.resolved["run"])
-            self.model = build_model(section(self._options, "model"), self.datamodule)
+            if self._is_own:
+                self.model = build_module(self._options["model"], self.datamodule)
+            else:
+                self.model = build_model(section(self._options, "model"), self.datamodule)
             if "init_from" in self.resolved:
                 take_weights(self.model, self.resolved["init_from"])
             objects = trainer_objects(section(self._options, "trainer"))
@@ -141,6 +151,8 @@ class CommandLineInterface:
         checkpoint = None
         if self.checkpoint:
             checkpoint = self.checkpoint.path
+        elif self._is_own and self.ckpt_path_asked:
+            checkpoint = Path(str(self.ckpt_path_asked))
         return RunConfig(
             self.model,
             self.trainer,
@@ -164,7 +176,8 @@ class CommandLineInterface:
             key = flag.removesuffix("+")
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
-            if top in ("model", "data") and option not in named and not self._is_path(key):
+            is_shown = key != "model" and top in ("model", "data", *SYNONYMS)
+            if is_shown and option not in named and not self._is_path(key):
                 if key != flag:  # stands beside what was there, and does not replace it
                     key += f" {value}"
                 changed[key] = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")

@@ -25,14 +25,16 @@ from gnn_depth.builder import (
     with_length,
 )
 from gnn_depth.cli import trust
-from gnn_depth.cli.catalogue import CommandIndex
+from gnn_depth.cli.catalogue import CommandIndex, catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import PREDICTIONS, check_output
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
-from gnn_depth.part_specs import GROUPS, Where, items_of
+from gnn_depth.part_specs import GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 SHORT = {"-c": "--config", "-h": "--help"}
+#: Sections of LightningCLI, and ours.
+SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
 SWITCH = {"true": True, "false": False}
@@ -69,11 +71,36 @@ class Arguments:
         return found
 
 
+def index_of(command: str, arguments: Arguments) -> CommandIndex:
+    """The parts and options of a command; if ``model`` names a class of the user's, it is a single
+    option."""
+    known = catalogue(arguments.plugins, command)
+    model = arguments.value_of("model") or {}
+    if isinstance(model, dict):
+        model = model.get("class_path", "")
+    if "." not in str(model):
+        return known
+    if command != "fit":
+        raise UsageError(
+            f"{command} takes no class as --model: fit trains it, and its load_from_checkpoint "
+            "reads the checkpoint."
+        )
+    if "" not in sys.path:
+        sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
+    options = {"model": Option("model", kind="module")}
+    for name, option in known.options.items():
+        if not name.startswith("model."):
+            options[name] = option
+    return replace(known, options=options)
+
+
 def read_arguments(argv: list[str]) -> Arguments:
     """Separate configs and plugins from the other command-line arguments, and read the configs."""
     sources, of_flags, rest = [], [], []
     switches: dict[str, bool] = {}
     for key, value in flags_of(argv):
+        if key == "model.class_path":  # as LightningCLI's users name it
+            key = "model"
         if key == "config":
             sources += [read_config(str(text)) for text in items_of(value)]
         elif key == "plugins":
@@ -158,7 +185,7 @@ def merge(
     # The base has no lines: a checkpoint may name a class of a plugin that is not here.
     for source in [Source("", base or {}), *arguments.sources, *of_flags]:
         try:
-            for where, value in _entries(source.data):
+            for where, value in _entries(source.data, known):
                 _set(options, where, value, known)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
@@ -185,7 +212,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return {steps[0]: value}
 
 
-def _entries(config: dict[str, Any]) -> Iterator[tuple[Where, Any]]:
+def _entries(config: dict[str, Any], known: CommandIndex) -> Iterator[tuple[Where, Any]]:
     """The options in a config, each with its keys."""
     # Its place among the others would be unclear: which overrides which?
     if "config" in config:
@@ -194,7 +221,7 @@ def _entries(config: dict[str, Any]) -> Iterator[tuple[Where, Any]]:
     for key, value in config.items():
         if value is None and key in (*GROUPS, "data"):
             continue  # all keys of the section are commented out
-        if key not in GROUPS:
+        if key not in GROUPS or key in known.options:
             yield (key,), value
         elif isinstance(value, dict):
             for option, inner in value.items():
@@ -205,7 +232,8 @@ def _entries(config: dict[str, Any]) -> Iterator[tuple[Where, Any]]:
 
 def _set(options: dict[str, Any], where: Where, value: Any, known: CommandIndex) -> None:
     """Merge the value at a place of a config; one whose key ends with ``+`` is added to a list."""
-    full = ".".join(map(str, where))
+    top, *rest = map(str, where)
+    full = ".".join([SYNONYMS.get(top, top), *rest])
     name = full.removesuffix("+")
     if name not in known.options:
         raise PartError(unknown_option(name, known.options, known.parts), where)

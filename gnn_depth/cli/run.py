@@ -13,8 +13,7 @@ from torch import Tensor, distributed
 
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
-from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import Arguments
+from gnn_depth.cli.config import Arguments, index_of
 from gnn_depth.cli.errors import explained
 from gnn_depth.cli.process import prepare_for_training
 from gnn_depth.config_file import to_yaml
@@ -38,7 +37,7 @@ def run_command(command: str, arguments: Arguments) -> int:
     with quiet():
         if arguments.prints_config:
             # Before a checkpoint is looked for: what is printed is what was asked for.
-            print(to_yaml(resolve(arguments, catalogue(arguments.plugins, command))), end="")
+            print(to_yaml(resolve(arguments, index_of(command, arguments))), end="")
             return 0
         cli = CommandLineInterface(command, arguments)
         if command == "inspect":
@@ -101,9 +100,10 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
         SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
         Stopped: A signal ended it at once.
     """
-    stack = cli.model.stack
+    stack = getattr(cli.model, "stack", None)  # a user's class has none
     # A user who recomputes activations is short of memory, so freed pages go back to the system.
-    prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
+    recomputes = stack is not None and (stack.segment_length or stack.reversible)
+    prepare_for_training(keep_memory=not recomputes)
 
     def folder() -> Path | str | None:
         """The run's folder as messages name it; None before the training has begun."""

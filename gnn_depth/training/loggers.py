@@ -187,10 +187,11 @@ class EpochProgress(ProgressBar):
         if not (self._enabled and is_due):
             return
         self._printed = time.monotonic()
-        task: Any = pl_module.task
+        # A class of the user's has no task.
+        best = getattr(getattr(pl_module, "task", None), "best", "acc")
         words = []
         # Not of the test set: who watches it chooses by it.
-        for name in ("train/loss", "val/loss", f"val/{task.best}"):
+        for name in ("train/loss", "val/loss", f"val/{best}"):
             if name in trainer.callback_metrics:
                 words.append(f"{name} {in_digits(trainer.callback_metrics[name].item())}")
         print(f"epoch {done}/{total}: {', '.join(words)}", file=sys.stderr, flush=True)

@@ -6,13 +6,14 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from lightning import Trainer
+from lightning import LightningModule, Trainer
 
 from gnn_depth.builder import (
     LIVE,
     PartChoice,
     PartError,
     check_complete,
+    instantiate,
     instantiate_options,
     options_to_config,
     unknown_option,
@@ -79,6 +80,23 @@ def build_model(
     # In checkpoints, parts stand as a config writes them.
     model.keep_options(of_data | options_to_config(known, selected), DeepGNN, NodeClassifier)
     model.adopt(data.schema)
+    return model
+
+
+def build_module(chosen: PartChoice, data: GraphDataModule) -> LightningModule:
+    """Build a LightningModule of the user's; ``in_channels``, ``num_classes`` and so on are taken
+    from the data where it takes them and they are not given.
+
+    Raises:
+        ValueError: It is another class.
+    """
+    options = dict(chosen.options)
+    for name, attribute in GIVEN_BY_DATA.items():
+        if name in chosen.part.options:
+            options.setdefault(name, getattr(data, attribute))
+    model = instantiate(PartChoice(chosen.part, options))
+    if not isinstance(model, LightningModule):
+        raise ValueError(f"model {chosen.part.path} is no LightningModule of lightning.")
     return model
 
 

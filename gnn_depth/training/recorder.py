@@ -254,12 +254,13 @@ class RunRecorder(L.Callback):
         # Another list: Lightning goes through the old one now.
         trainer.callbacks = [_SaveFirst(self), *trainer.callbacks]  # type: ignore[attr-defined]
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        task: Any = pl_module.task
-        self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
+        task: Any = getattr(pl_module, "task", None)
+        if task is not None:  # a class of the user's has none, and may log val/acc
+            self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
         device = trainer.strategy.root_device
         self.result |= {
             "monitor": self.best.monitor,
-            "metric": type(task).best,  # whatever chooses the best epoch
+            "metric": getattr(type(task), "best", "acc"),  # whatever chooses the best epoch
             "num_parameters": sum(p.numel() for p in pl_module.parameters()),
             "device": device.type,
         }
@@ -357,7 +358,7 @@ class RunRecorder(L.Callback):
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
             "metrics": metrics,
-            "kernels": module.kernel_path.key,
+            "kernels": getattr(getattr(module, "kernel_path", None), "key", None),
         }
         findings = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]

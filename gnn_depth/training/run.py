@@ -105,7 +105,8 @@ class RunConfig:
     """Everything that a run consists of, except the data.
 
     Attributes:
-        model: The model, with its initial weights.
+        model: The model, with its initial weights: a :class:`NodeClassifier`, or any
+            LightningModule that takes the batches of the data; it is trained without checks.
         trainer: Made by :func:`make_trainer` with this recorder.
         recorder: The callback that keeps the run's folder.
         resolved: The config with every default, as plain values: its sections ``model``, ``data``,
@@ -115,7 +116,7 @@ class RunConfig:
         origin: The sweep that the run belongs to, if any.
     """
 
-    model: NodeClassifier
+    model: Any
     trainer: L.Trainer
     recorder: RunRecorder
     resolved: Mapping[str, Any]
@@ -183,10 +184,12 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
     model.configure_optimizers()  # fails now rather than in the run
 
 
-def title(model: NodeClassifier, data: GraphDataModule) -> str:
+def title(model: L.LightningModule, data: GraphDataModule) -> str:
     """A title for a model and its data: ``30 layers of GAT on Cora``."""
-    layers = model.stack.layers
     name = getattr(data, "name", None) or getattr(data, "dataset", None) or type(data).__name__
+    if not isinstance(model, NodeClassifier):
+        return f"{type(model).__name__} on {name}"
+    layers = model.stack.layers
     return f"{len(layers)} layers of {type(layers[0]).__name__} on {name}"
 
 
@@ -201,7 +204,9 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         Diverged: The loss became NaN or infinite; the run's folder says so too.
     """
     trainer, model, recorder = config.trainer, config.model, config.recorder
-    _check(config, data)
+    is_own = not isinstance(model, NodeClassifier)
+    if not is_own:
+        _check(config, data)
     if not trainer.fast_dev_run:  # type: ignore[attr-defined]
         _open_folder(config, data)
     if trainer.progress_bar_callback is not None:
@@ -212,8 +217,8 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
     finally:
         native.use(before)
-    if recorder.folder is None:  # a run of fast_dev_run
-        return Run(None, model, data)
+    if recorder.folder is None or is_own:  # of fast_dev_run, or of a class of the user's
+        return Run(recorder.folder, model, data)
 
     @cache
     def make_report() -> str:
@@ -425,6 +430,8 @@ def name_of_parts(model: Mapping[str, Any]) -> str:
     Args:
         model: The section ``model`` of its config.
     """
+    if "class_path" in model:
+        return str(model["class_path"]).rpartition(".")[2]
     words = []
     for part in [model.get("layer"), *(model.get("norm") or [])]:
         name = part

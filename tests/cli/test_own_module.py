@@ -1,0 +1,127 @@
+"""``fit --model a_users_module.MyModule``: a LightningModule of the user's, as LightningCLI takes it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gnn_depth import measurements
+from tests.cli.conftest import QUIET, SMALL
+
+MODULE = """
+import lightning as L
+import torch
+from torch_geometric.nn import GCN
+
+
+class Mine(L.LightningModule):
+    def __init__(self, in_channels, num_classes, hidden=8, lr=0.1):
+        super().__init__()
+        self.save_hyperparameters()
+        self.net = GCN(in_channels, hidden, num_layers=4, out_channels=num_classes)
+
+    def forward(self, batch):
+        return self.net(batch.x, batch.graph.edge_index)
+
+    def training_step(self, batch, batch_idx):
+        train = batch.train_mask
+        loss = torch.nn.functional.cross_entropy(self(batch)[train], batch.y[train])
+        self.log("train/loss", loss, batch_size=1)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        hits = (self(batch).argmax(-1) == batch.y).float()
+        self.log("val/acc", hits[batch.val_mask].mean(), batch_size=1)
+        self.log("test/acc", hits[batch.test_mask].mean(), batch_size=1)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=self.hparams.lr)
+
+
+class Other:
+    pass
+"""
+WORDS = ["--model", "a_users_module.Mine", *SMALL, *QUIET, "--trainer.accelerator", "cpu"]
+
+
+@pytest.fixture
+def fit(gnn_depth, monkeypatch):
+    Path("a_users_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(Path.cwd())
+    monkeypatch.delitem(sys.modules, "a_users_module", raising=False)
+    return lambda *words: gnn_depth("fit", *words)
+
+
+def test_it_gets_a_run_folder_with_curves_measures_checkpoints_and_result(fit):
+    layers = [
+        "--trainer.callbacks",
+        "GradientNorms",
+        "--trainer.callbacks.layers",
+        "net.convs.[1-3]",
+    ]
+    answer = fit(*WORDS, *layers, "--model.lr", "0.2", "--trainer.max_epochs", "3")
+    assert answer.code == 0, answer.err
+    (folder,) = Path("runs").glob("Mine-*/*")
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["status"], result["epochs"]) == ("finished", 3)
+    assert result["hparams"]["model"] == "a_users_module.Mine"
+    assert {"test_acc_at_best_val", "train/loss"} <= result["metrics"].keys()
+    assert f"{result['metrics']['train/loss']:.4f}" in answer.out
+    assert measurements.load_values(folder, "gradient_norm_hidden").values.shape == (3, 3)
+    again = yaml.safe_load((folder / "config.yaml").read_text())["model"]
+    assert again == {"class_path": "a_users_module.Mine", "init_args": {"hidden": 8, "lr": 0.2}}
+
+
+def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
+    file = {"model": {"class_path": "a_users_module.Mine", "init_args": {"hidden": 4}}}
+    Path("cli.yaml").write_text(yaml.safe_dump(file))
+    words = ["-c", "cli.yaml", *WORDS[2:]]
+    assert fit(*words, "--trainer.max_epochs", "4", "--run.name", "whole").code == 0
+    assert fit(*words, "--trainer.max_epochs", "2", "--run.name", "half").code == 0
+    (half,) = Path("runs/half").iterdir()
+    last = str(half / "checkpoints/last.ckpt")
+    words += ["--trainer.max_epochs", "4", "--run.name", "rest", "--ckpt_path", last]
+    assert fit(*words).code == 0
+    found = []
+    for name in ("whole", "rest"):
+        (folder,) = Path("runs", name).iterdir()
+        found.append(json.loads((folder / "result.json").read_text())["metrics"]["train/loss"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", *WORDS, "--model.hiden", "3"], "module 'Mine' has no option 'hiden'. Did you"),
+        (["fit", *WORDS, "--model.norm", "pair"], "module 'Mine' has no option 'norm'"),
+        (
+            ["fit", "--model", "a_users_module.Mien"],
+            "'a_users_module.Mien' cannot be imported as a class",
+        ),
+        (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
+        (["test", *WORDS], "test takes no class as --model"),
+        (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
+    ],
+)
+def test_what_does_not_fit_is_refused(fit, gnn_depth, words, message):
+    answer = gnn_depth(*words)
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_a_run_of_it_is_no_model_of_ours(fit, gnn_depth):
+    assert fit(*WORDS, "--trainer.max_epochs", "1", "--run.name", "mine").code == 0
+    answer = gnn_depth("range", "runs/mine")
+    assert answer.code != 0
+    assert "a class of your own: load it with CLASS.load_from_checkpoint" in answer.err
+
+
+def test_optimizer_and_schedule_have_the_names_of_lightning_cli_too(gnn_depth):
+    Path("cli.yaml").write_text("lr_scheduler: {class_path: CosineAnnealingLR}\n")
+    words = ["-c", "cli.yaml", "--optimizer", "SGD", "--optimizer.lr", "0.3", "--print_config"]
+    model = gnn_depth("fit", *words).config["model"]
+    assert model["optimizer"]["class_path"] == "torch.optim.SGD"
+    assert model["optimizer"]["init_args"]["lr"] == 0.3
+    assert model["scheduler"]["init_args"]["T_max"] == 200
