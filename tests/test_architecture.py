@@ -179,7 +179,7 @@ BUDGETS = {
     "nn": 54_200,
     "data": 28_400,
     "training": 30_100,
-    "diagnostics": 32_400,
+    "diagnostics": 32_600,
     "testing": 7_400,
     "sweeps": 8_900,
     "reports": 13_900,

@@ -14,7 +14,7 @@ from gnn_depth.diagnostics.callbacks import (
 )
 from gnn_depth.diagnostics.first_failure import FirstFailure
 from gnn_depth.diagnostics.jacobian import Influence, influence
-from gnn_depth.diagnostics.layer_statistics import MEASURES
+from gnn_depth.diagnostics.layer_statistics import MEASURES, add_measure
 from gnn_depth.diagnostics.lipschitz import LipschitzConstants
 
 __all__ = [
@@ -31,5 +31,6 @@ __all__ = [
     "LipschitzConstants",
     "MeanAverageDistance",
     "RepresentationSimilarity",
+    "add_measure",
     "influence",
 ]

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +18,10 @@ from gnn_depth.diagnostics import measures as pure
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.states import CallArguments
 from gnn_depth.graph import Graph
-from gnn_depth.measurements import MeasureValues
+from gnn_depth.measurements import NAME, MeasureValues
 from gnn_depth.registry import unknown
 
+Totalled = TypeVar("Totalled", bound=Callable[..., tuple[Any, Any]])
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
 
 
@@ -497,8 +498,57 @@ _ALL = (
     _update("update_ratio", "update_ratio/log10", "||update|| / ||W||", compute=torch.stack),
 )
 
-#: Every measure, by name.
+#: Every measure, by name; :func:`add_measure` adds others.
 MEASURES = {measure.name: measure for measure in _ALL}
+
+
+def add_measure(
+    name: str,
+    unit: str,
+    reads: Literal["states", "gradients"] = "states",
+    log10: bool = False,
+    edges: bool = False,
+) -> Callable[[Totalled], Totalled]:
+    """Decorator: make a measure of a function, which callbacks and ``watch`` then know by name.
+
+    The function gets the states that enter a layer, a row for each node, before dropout. It returns
+    a numerator and a denominator, both sums over the rows. They are added up over batches and
+    processes, and the measure is their ratio, as a mean is.
+
+    Args:
+        name: Its name, and that of its file.
+        unit: Label of its axis.
+        reads: What the function gets: the states, or their gradients. Then the ratio must not
+            depend on the gradients' scale, as it includes that of mixed precision.
+        log10: Keep and show the logarithm to base 10.
+        edges: Also give the function the ``edge_index`` that the layer is called with; not of
+            gradients.
+
+    Raises:
+        ValueError: A built-in measure has this name, it cannot be that of a file, or gradients are
+            asked for with edges.
+    """
+    if MEASURES.get(name) in _ALL or not NAME.fullmatch(name) or (edges and reads == "gradients"):
+        raise ValueError(
+            f"measure {name!r}: choose another name than a built-in one, of letters, digits, '_', "
+            "'-' and '.'; edges go with states."
+        )
+
+    def add(function: Totalled) -> Totalled:
+        def totals(x: Tensor, around: Around) -> tuple[Tensor, Tensor | int]:
+            if not edges:
+                return function(x)
+            assert around.edges is not None
+            return function(around.sources, around.edges[0])
+
+        tag = f"{name}/log10" if log10 else f"{name}/value"
+        statistic = Totals(totals, needs_edges=edges)
+        MEASURES[name] = Measure(
+            name, tag, unit, log10=log10, reads=reads, compute=_ratio, statistic=statistic
+        )
+        return function
+
+    return add
 
 
 def measures_called(names: Sequence[str]) -> list[Measure]:
