@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -45,9 +44,15 @@ trainer: {max_epochs: 2}
 """
 NUMBER = re.compile(r"[-+]?\d[\d.,e+:_-]*")
 LAUNCHERS = ("torchrun", "srun")
-SHELL = ("ls", "cat", "python")  # run as they are
+# Run as they are.
+SHELL = {
+    "ls": ["ls"],
+    "cat": ["cat"],
+    "python": [sys.executable],  # this one, which a reader has on the path
+    "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+}
 # Of the user's own machine: not run.
-UNRUN = (
+UNRUN = [
     "source",
     "export",
     "module",
@@ -59,7 +64,8 @@ UNRUN = (
     "git",
     "tensorboard",
     "sbatch",
-)
+    "pip",
+]
 
 
 @dataclass(frozen=True)
@@ -160,18 +166,15 @@ class Folder:
             assert "gnn-depth" in words, f"{words[0]} starts something else than gnn-depth"
             check(words[words.index("gnn-depth") + 1 :])
         elif words[0] in SHELL and run:
-            if words[0] == "python":  # this one, which a reader has on the path
-                expanded[0] = sys.executable
-            done = subprocess.run(expanded, capture_output=True, text=True, check=False)
-            assert done.returncode == block.exit_code, done.stderr
-            self.printed = done.stdout
-        elif words[0] == "python":
-            check_python(words[1:])
-        elif words[0] not in (*SHELL, *UNRUN):
-            assert words[0] in SEEN, (
-                f"nothing is known of the command {words[0]!r}: see tests/pages.py"
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            line = [*SHELL[words[0]], *expanded[1:]]
+            done = subprocess.run(
+                line, capture_output=True, text=True, check=False, env=environment
             )
-            SEEN[words[0]](expanded[1:], run)
+            assert done.returncode == block.exit_code, done.stdout + done.stderr
+            self.printed = done.stdout
+        else:
+            assert words[0] in (*SHELL, *UNRUN), f"{words[0]}: see UNRUN in tests/pages.py"
 
     _console = _bash
 
@@ -198,17 +201,12 @@ class Folder:
         assert code == expected, f"gnn-depth {shlex.join(words)}: exit code {code}\n{self.printed}"
 
     def _python(self, block: Block, run: bool) -> None:
-        tree = ast.parse(
-            "\n" * block.line + block.text, str(block.page)
-        )  # a traceback has the line of the page
         if block.title:
             return  # a file that later blocks import or run
+        tree = ast.parse("\n" * block.line + block.text)  # a traceback has the line of the page
         if not run:
-            tree.body = [
-                statement
-                for statement in tree.body
-                if isinstance(statement, ast.Import | ast.ImportFrom)
-            ]
+            kept = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+            tree.body = kept
         out = io.StringIO()
         with redirect_stdout(out), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of what others' packages import
@@ -248,9 +246,8 @@ def check(words: list[str]) -> None:
             if option in rest and not Path(rest[rest.index(option) + 1]).exists():
                 at = rest.index(option)
                 rest = rest[:at] + rest[at + 2 :]
-        rest = ["cpu" if word == "gpu" else word for word in rest if word != "--print_config"] + [
-            "--print_config"
-        ]
+        rest = ["cpu" if word == "gpu" else word for word in rest if word != "--print_config"]
+        rest.append("--print_config")
     elif command in REPORTS and "--help" not in rest:
         check_report(command, rest)
         return
@@ -273,14 +270,6 @@ def check_report(command: str, words: list[str]) -> None:
         assert options.item in reproduce.item_files(), f"there is no item {options.item!r}"
         grid = reproduce.load_item(options.item).grid
         chosen_part(load_grid(str(grid), True), options)
-
-
-def check_python(words: list[str]) -> None:
-    """Whether the module or the file that Python is to run exists."""
-    if words[:1] == ["-m"]:
-        assert find_spec(words[1]), f"there is no module {words[1]!r}"
-    elif words and words[0].endswith(".py"):
-        assert Path(words[0]).is_file(), f"there is no file {words[0]!r}"
 
 
 def check_grid(data: dict[str, Any]) -> None:
@@ -307,28 +296,3 @@ def _logged(out: io.StringIO) -> Iterator[None]:
 
 def _outline(line: str) -> str:
     return " ".join(NUMBER.sub("#", line).split())
-
-
-def _pip(words: list[str], run: bool) -> None:
-    pyproject = (ROOT / "pyproject.toml").read_text()
-    for extra in re.findall(r"gnn-depth\[([\w,]+)\]", " ".join(words)):
-        for name in extra.split(","):
-            assert re.search(rf"^{name} = \[", pyproject, re.MULTILINE), (
-                f"there is no extra {name!r}"
-            )
-
-
-def _pytest(words: list[str], run: bool) -> None:
-    if run:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        assert done.returncode == 0, done.stdout
-
-
-# Commands that are not run here, or in a process of their own, and what of them is looked at.
-SEEN = {"pip": _pip, "pytest": _pytest}

@@ -15,67 +15,60 @@ from tests.cli.test_resume import assert_goes_on
 from tests.processes import call_in_fresh_process, in_processes
 
 GRAPH = [
-    *(
-        "--data.num_nodes=120",
-        "--data.num_edges=240",
-        "--data.num_features=30",
-        "--data.num_train_per_class=5",
-    ),
-    *("--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=3"),
+    "--data.num_nodes=120",
+    "--data.num_edges=240",
+    "--data.num_features=30",
+    "--data.num_train_per_class=5",
+    "--data.num_val=30",
+    "--data.num_test=30",
+    "--trainer.max_epochs=3",
 ]
 PARTS = [
-    *(
-        "--data=MiniBatches",
-        "--data.source=SyntheticCitation",
-        "--data.parts=4",
-        "--data.method=partition",
-    ),
-    *(word.replace("--data.", "--data.source.") for word in GRAPH),
-    *("--data.chunks=2", "--model.hidden_channels=8"),
+    "--data=MiniBatches",
+    "--data.source=SyntheticCitation",
+    "--data.parts=4",
+    "--data.method=partition",
+    "--data.chunks=2",
+    "--model.hidden_channels=8",
 ]
+PARTS += [word.replace("--data.", "--data.source.") for word in GRAPH]
 TREES = [
-    *("--data=TreeNeighborsMatch", "--data.depth=2", "--data.batch_size=6", "--data.passes=1"),
-    *(
-        "--trainer.max_epochs=2",
-        "--model.encoder=embedding",
-        "--model.layer=gat",
-        "--model.num_layers=3",
-    ),
-    *(
-        "--model.hidden_channels=8",
-        "--model.skip=residual",
-        "--model.norm=layer",
-        "--model.norm_after_skip=true",
-    ),
-    *("--model.optimizer=Adam", "--model.optimizer.lr=0.0005"),
+    "--data=TreeNeighborsMatch",
+    "--data.depth=2",
+    "--data.batch_size=6",
+    "--data.passes=1",
+    "--trainer.max_epochs=2",
+    "--model.encoder=embedding",
+    "--model.layer=gat",
+    "--model.num_layers=3",
+    "--model.hidden_channels=8",
+    "--model.skip=residual",
+    "--model.norm=layer",
+    "--model.norm_after_skip=true",
+    "--model.optimizer=Adam",
+    "--model.optimizer.lr=0.0005",
 ]
 RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.graph_dropout.p=0.3"]
 SHORT_OF_TIME = [*PARTS, *RANDOM, "--run.save_every_epochs=2"]
 SCHEDULE = [
-    *(
-        "--model.scheduler=ReduceLROnPlateau",
-        "--model.scheduler.monitor=train/loss",
-        "--model.scheduler.patience=0",
-    ),
-    *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=6"),
-    *("--plugins=plug_same.py", "--trainer.callbacks=plug_same.Same"),
+    "--model.scheduler=ReduceLROnPlateau",
+    "--model.scheduler.monitor=train/loss",
+    "--model.scheduler.patience=0",
+    "--model.scheduler.threshold=0.01",
+    "--model.dropout=0.8",
+    "--trainer.max_epochs=6",
+    "--plugins=plug_same.py",
+    "--trainer.callbacks=plug_same.Same",
 ]
 # Connected components reach into other processes.
 ON_SHARDS = [name for name, measure in MEASURES.items() if measure.statistic.side is None]
-DIVIDED = [
-    *GRAPH,
-    *RANDOM,
-    *("--trainer.max_epochs=2", "--trainer.precision=64", "--model.hidden_channels=8"),
-    *("--model.layer=gat", "--model.layer.dropout=0.3", "--model.norm=lipschitz"),
-    *(
-        "--trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures",
-        f"--trainer.callbacks.measures=[{','.join(ON_SHARDS)}]",
-    ),
-    *(
-        "--trainer.callbacks+=gnn_depth.diagnostics.LipschitzConstants",
-        "--trainer.callbacks.every_n_epochs=2",
-    ),
-]
+DIVIDED = """--trainer.max_epochs=2 --trainer.precision=64 --model.hidden_channels=8
+    --model.layer=gat --model.layer.dropout=0.3 --model.norm=lipschitz
+    --trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures --trainer.callbacks.measures=NAMES
+    --trainer.callbacks+=gnn_depth.diagnostics.LipschitzConstants
+    --trainer.callbacks.every_n_epochs=2""".replace("NAMES", f"[{','.join(ON_SHARDS)}]").split()
+DIVIDED = [*GRAPH, *RANDOM, *DIVIDED]
+ALONE = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
 STOPPED = [*GRAPH, *RANDOM, "--plugins=plug_same.py", "--trainer.callbacks=plug_same.Stop"]
 #: The options of each training of two processes, and whether it goes on from the second epoch of
 #: another.
@@ -164,11 +157,7 @@ def read(root):
     ],
 )
 def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, steps):
-    words = [
-        "--trainer.accelerator=cpu",
-        "--trainer.enable_progress_bar=false",
-        f"--run.root={tmp_path}",
-    ]
+    words = [*ALONE, f"--run.root={tmp_path}"]
     assert main(["fit", *TRAININGS[name], *words, *alone]) == 0
     one, rows_of_one = read(tmp_path)
     two, rows_of_two = read(trained / name)
@@ -187,26 +176,23 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does(
 ):
     # To draw the measures takes longer than to train.
     monkeypatch.setattr("gnn_depth.diagnostics.log.log_heat_maps", lambda *_: None)
-    alone = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
-    assert main(["fit", *DIVIDED, *alone, f"--run.root={tmp_path}/one"]) == 0
+    assert main(["fit", *DIVIDED, *ALONE, f"--run.root={tmp_path}/one"]) == 0
     one, rows_of_one = read(tmp_path / "one")
     two, rows_of_two = read(trained / "divided")
     assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-9)
     for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9)
-    measures = {
-        path.name: np.load(path)["values"] for path in (tmp_path / "one").rglob("measures/*.npz")
-    }
+    arrays = (tmp_path / "one").rglob("measures/*.npz")
+    measures = {path.name: np.load(path)["values"] for path in arrays}
     assert len(measures) == len(ON_SHARDS) + 2
     for name, values in measures.items():
         (path,) = (trained / "divided").rglob(f"measures/{name}")
         assert np.isfinite(values).any(), name
-        np.testing.assert_allclose(
-            np.load(path)["values"], values, rtol=1e-6, atol=1e-12, err_msg=name
-        )
+        found = np.load(path)["values"]
+        np.testing.assert_allclose(found, values, rtol=1e-6, atol=1e-12, err_msg=name)
 
     (checkpoint,) = (trained / "divided").rglob("last.ckpt")
-    longer = [*DIVIDED, *alone, "--trainer.max_epochs=3"]
+    longer = [*DIVIDED, *ALONE, "--trainer.max_epochs=3"]
     assert main(["fit", *longer, f"--run.root={tmp_path}/rest", f"--ckpt_path={checkpoint}"]) == 0
     assert main(["fit", *longer, f"--run.root={tmp_path}/whole"]) == 0
     rest, whole = (read(tmp_path / name)[0]["metrics"] for name in ("rest", "whole"))

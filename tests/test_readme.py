@@ -2,12 +2,7 @@
 
 import re
 
-import yaml
-
 from gnn_depth.cli import COMMANDS
-from gnn_depth.cli.config import read_arguments
-from gnn_depth.cli.grid_runs import Resolver, line_of
-from gnn_depth.sweeps.grid import read_grid
 from tests.pages import ROOT, SMALL, blocks
 
 README = ROOT / "README.md"
@@ -16,19 +11,6 @@ BEGIN, END = (
     TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Papers\n")
 )
 RUN = [block for block in blocks(README) if BEGIN < block.line < END]
-
-
-def test_the_rules_of_the_guide_s_grid_do_what_it_says_of_them(tmp_path):
-    files = {block.title: block.text for block in blocks(ROOT / "docs/howto/grids.md")}
-    (tmp_path / "small.yaml").write_text(files["small.yaml"])
-    grid, resolver = read_grid(yaml.safe_load(files["grid.yaml"]), "grid"), Resolver([])
-    combinations = list(grid.combinations())
-    assert len(combinations) == 3 * 3 * 2 - 3
-    for combination in combinations[::4]:
-        config = resolver.resolve(line_of(combination, grid.base, tmp_path, read_arguments([])))
-        assert config["trainer"]["max_epochs"] == (
-            10 if combination.labels["depth"] in (10, 30) else 5
-        )
 
 
 def test_every_command_option_and_name_exists(readers_folder):
