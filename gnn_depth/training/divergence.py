@@ -92,6 +92,8 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
             f"returns {type(output).__name__} of shape {returned} for an input of "
             f"{tuple(given.shape)}; it must be one tensor of shape {shape}."
         )
+    if output.dtype != given.dtype:
+        return f"returns {output.dtype} for {given.dtype}: end with .to(x.dtype)."
     # A large input may overflow in a part without a fault.
     if not output.isfinite().all() and given.abs().max() < LARGE:
         return (

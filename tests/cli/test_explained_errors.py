@@ -46,6 +46,7 @@ SKIP = "def forward(self, update, states, graph):\n        return update[:1]"
     [
         (norm("return x.mean(-1, keepdim=True)"), ["plug_own.py:4", "[5, 1]", "(5, 8)"]),
         (norm("return x, x"), ["plug_own.py:4", "returns tuple", "(5, 8)"]),
+        (norm("return x.double()"), ["plug_own.py:4", "returns torch.float64 for torch.float32"]),
         (norm("return 0 * x / 0"), ["plug_own.py:4", "returns NaN or infinity", "clamp_min"]),
         (norm("return y"), ["NameError: name 'y'", "plug_own.py:10"]),
         (NORM.replace("(self, x, graph)", "(self, x)"), ["forward() takes 2 positional"]),
