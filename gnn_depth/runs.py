@@ -77,11 +77,6 @@ def on_test_set(monitor: str, metric: str = "acc") -> str:
     return f"test_{name}_at_best_val"
 
 
-def lower_is_better(metric: str) -> bool:
-    """True for losses and errors."""
-    return re.search(r"(^|[/_])(loss|mae|rmse)([/_]|$)", metric) is not None
-
-
 def new_run_folder(root: str | Path, name: str) -> Path:
     """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the
     same second.

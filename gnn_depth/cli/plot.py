@@ -14,12 +14,12 @@ def main(argv: list[str]) -> int:
     outputs = [check_output(output, figures.FORMATS) for output in options.output]
     # Options of the kinds, each with its own defaults: what is not given is not there.
     chosen = vars(options)
-    common = ("kind", "folders", "where", "title", "log", "output")
-    kind, folders, where, title, log, _ = map(chosen.pop, common)
+    common = ("kind", "folders", "where", "title", "output")
+    kind, folders, where, title, _ = map(chosen.pop, common)
     # Before the runs are read, which takes long.
     figures.check_options(kind, chosen)
     picture = figures.draw(kind, load_runs(folders, where), **chosen)
-    picture.finish(title, log)
+    picture.finish(title)
     for output in outputs:
         write_whole(output, picture.save)
         print(output)
@@ -39,7 +39,6 @@ def parser() -> Options:
     add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
     options.add_choice_of_values("--where", "which runs")
     add("--title", default="", help="heading of the figure")
-    add("--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y, both, or none")
     formats = ", ".join(figures.FORMATS)
     add("--output", nargs="+", required=True, metavar="FILE", help=f"files: {formats}")
     own = options.add_argument_group("of some kinds", argument_default=SUPPRESS).add_argument

@@ -136,8 +136,7 @@ def _show(item: Item, plan: Plan, subset: list[str]) -> None:
     print(f"\n{item.title}\n{item.source}\n")
     words = [*runs, *_flags(item.table)]
     table.main([*words, *published])
-    for suffix in ("md", "tex"):
-        table.main([*words, *published, "--output", f"{folder}/table.{suffix}"])
+    table.main([*words, *published, "--output", f"{folder}/table.md"])
     table.main([*words, "--output", f"{folder}/runs.csv"])
     if item.figure:
         figure = {"kind": "depth", **item.figure}

@@ -15,15 +15,14 @@ from gnn_depth.reports.settings import full_name
 from gnn_depth.reports.sheets import (
     agreement_sheet,
     comparison_sheet,
-    latex,
     markdown,
     table_sheet,
     terminal,
 )
 from gnn_depth.reports.table import SPREADS, arrange, tabulate
 
-FORMATS = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
-WRITERS = {"terminal": terminal, "markdown": markdown, "latex": latex}
+FORMATS = {".txt": "terminal", ".md": "markdown", ".csv": "csv"}
+WRITERS = {"terminal": terminal, "markdown": markdown}
 
 
 def main(argv: list[str]) -> int:

@@ -154,17 +154,9 @@ class Picture:
         bar = self.figure.colorbar(drawn, ax=list(self.panels.values()))
         bar.set_label(filled(label, self.figure.get_figheight()))
 
-    def finish(self, title: str = "", log: Collection[str] | None = None) -> None:
-        """Add the heading, the legend and the caption, once.
-
-        Args:
-            title: Heading.
-            log: The logarithmic axes, ``x`` and ``y``; None leaves both as they are.
-        """
+    def finish(self, title: str = "") -> None:
+        """Add the heading, the legend and the caption, once."""
         with matplotlib.rc_context(RC):
-            if log is not None:
-                scales = ("linear", "log")
-                self.first.set(xscale=scales["x" in log], yscale=scales["y" in log])
             width = self.figure.get_figwidth()
             self.figure.suptitle(filled(title, width))
             handles: dict[str, Any] = {}
@@ -360,8 +352,8 @@ def measured(
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
     notes = [f"Over seeds, {settings.n_of(counts)}."]
     for what, count in (
-        ("Exactly zero", zero.sum()),
-        ("Not finite", lost.sum()),
+        ("Exactly zero (in heat maps black)", zero.sum()),
+        ("Not finite (grey)", lost.sum()),
         ("Ended earlier than other seeds", early),
         ("Without this measure", len(results) - sum(counts)),
     ):
@@ -397,13 +389,10 @@ def heatmap(
         lost, zero = lost_and_zero(cells.to_numpy(), values.attrs["log10"])
         # A zero is drawn as something below the scale.
         shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
-        axes = picture.panels[title]
         x, y = edges(cells.columns.to_numpy()), edges(cells.index.to_numpy())
         # Thousands of cells would make a PDF slow.
-        mesh = axes.pcolormesh(x, y, shown, cmap=colours, vmin=low, vmax=high, rasterized=True)
-        for where, colour, text in ((zero, "black", "exactly zero"), (lost, "0.6", "not finite")):
-            if where.any():
-                axes.scatter([], [], marker="s", color=colour, label=text)
+        look: dict[str, Any] = {"cmap": colours, "vmin": low, "vmax": high, "rasterized": True}
+        mesh = picture.panels[title].pcolormesh(x, y, shown, **look)
     picture.colour_bar(mesh, axis_label(values))
     return picture
 

@@ -1,12 +1,11 @@
-"""Tables of runs as text, for the terminal, Markdown and LaTeX."""
+"""Tables of runs as text, for the terminal and Markdown."""
 
 import math
 import shutil
 import textwrap
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, product
 from typing import get_args
 
 import pandas as pd
@@ -16,32 +15,15 @@ from gnn_depth.registry import first_of
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
-    Labels,
     counted,
     is_percent,
-    last_part,
     metric_words,
     n_of,
-    number,
     short_words,
     tally,
 )
 from gnn_depth.reports.table import SPREADS, Cell, ResultTable
-from gnn_depth.runs import lower_is_better
 
-LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "±": r"$\pm$",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"$<$",
-        ">": r"$>$",
-        "|": r"\textbar{}",  # a dash in LaTeX's own fonts
-        "[": "{[}",  # at the start of a line it would be an option of the line break before
-        **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    }
-)
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
 
@@ -54,15 +36,6 @@ class Sheet:
     labels: int  # how many
     notes: Sequence[str] = ()  # sentences below the table
     title: str = ""
-    best: Sequence[tuple[int, int]] = ()  # row and column of the fields in bold
-    label: str | None = None  # what LaTeX refers to it by
-
-    def escaped(self, escape: Mapping[int, str], bold: str) -> pd.DataFrame:
-        """The table for a format with special characters, given its template of bold text."""
-        frame = self.frame.map(lambda text: text.translate(escape))
-        for place in self.best:
-            frame.iloc[place] = bold.format(frame.iloc[place])
-        return frame.set_axis([name.translate(escape) for name in frame], axis="columns")
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None) -> str:
@@ -88,33 +61,19 @@ def terminal(sheets: Sequence[Sheet], width: int | None = None) -> str:
 
 
 def markdown(sheets: Sequence[Sheet]) -> str:
-    """Sheets as tables of GitHub's Markdown: the best in bold, notes as a list."""
+    """Sheets as tables of GitHub's Markdown, notes as a list."""
     parts = []
     for sheet in sheets:
         if sheet.title:
             parts.append(f"**{sheet.title.translate(MARKDOWN)}**")
-        frame = sheet.escaped(MARKDOWN, "**{}**")
-        rule = ["---"] * sheet.labels + ["---:"] * (frame.shape[1] - sheet.labels)
-        lines = [list(frame), rule, *frame.to_numpy()]
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        lines = []
+        for line in [list(sheet.frame), *sheet.frame.to_numpy()]:
+            lines.append(f"| {' | '.join(field.translate(MARKDOWN) for field in line)} |")
+        numbers = sheet.frame.shape[1] - sheet.labels
+        lines.insert(1, "|" + "---|" * sheet.labels + "---:|" * numbers)
+        parts.append("\n".join(lines))
         parts.append("\n".join(f"- {note.translate(MARKDOWN)}" for note in sheet.notes))
     return "\n\n".join(parts) + "\n"
-
-
-def latex(sheets: Sequence[Sheet]) -> str:
-    """Sheets as ``table`` environments for booktabs, with the notes in the caption."""
-    parts = []
-    for sheet in sheets:
-        frame = sheet.escaped(LATEX, r"\textbf{{{}}}")
-        caption = " ".join([*filter(None, [sheet.title]), *sheet.notes])
-        text = frame.to_latex(
-            index=False,
-            column_format="l" * sheet.labels + "r" * (frame.shape[1] - sheet.labels),
-            caption=caption.translate(LATEX),
-            label=sheet.label,
-        )
-        parts.append(text)
-    return "\n".join(parts)
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
@@ -135,11 +94,7 @@ def format_mean(mean: float, half: float | None, metric: str, sign: str = "") ->
 
 
 def table_sheet(table: ResultTable) -> Sheet:
-    """The means themselves, with notes on the runs that do not count.
-
-    The best mean of each row is bold, or of each column if the column labels are numbers, such as
-    depths, and the row labels are not.
-    """
+    """The means themselves, with notes on the runs that do not count."""
     counts = [cell.n for cell in table.cells.values() if cell.n] or [0]
     rows = []
     for row in table.rows:
@@ -159,8 +114,7 @@ def table_sheet(table: ResultTable) -> Sheet:
         note += f"; columns: {', '.join(names[labels:])}"
     frame = pd.DataFrame(rows, columns=[*names[:labels], *columns])
     notes = [f"{note}.", *tally(table.runs["status"])]
-    reference = "tab:" + "-".join(map(last_part, table.names))
-    return Sheet(frame, labels, notes, best=_best(table), label=reference)
+    return Sheet(frame, labels, notes)
 
 
 def _note(cell: Cell, most: int) -> str:
@@ -175,31 +129,6 @@ def _note(cell: Cell, most: int) -> str:
     if cell.statuses["diverged"]:
         parts.append(f"{cell.statuses['diverged']} diverged")
     return f"({', '.join(filter(None, parts))})".replace("()", "")
-
-
-def _best(table: ResultTable) -> list[tuple[int, int]]:
-    """Place of each best mean among at least two, including all that print the same."""
-    by_column = _are_numbers(table.columns) and not _are_numbers(table.rows)
-    rivals = defaultdict(list)
-    for row, column in product(table.rows, table.columns):
-        cell = table.cells[row, column]
-        if cell.n:
-            place = table.rows.index(row), len(row) + table.columns.index(column)
-            rivals[column if by_column else row].append((cell.mean, place))
-    pick = min if lower_is_better(table.metric) else max
-    found = []
-    for means in rivals.values():
-        # Compared as printed: of two equal numbers one in bold would seem an error.
-        winner = format_value(pick(means)[0], table.metric)
-        for mean, place in means:
-            if len(means) > 1 and format_value(mean, table.metric) == winner:
-                found.append(place)
-    return found
-
-
-def _are_numbers(labels: Sequence[Labels]) -> bool:
-    texts = set(chain.from_iterable(labels)) - {ABSENT}
-    return None not in map(number, texts)
 
 
 def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet:

@@ -63,7 +63,6 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     written = {path.name for path in folder.iterdir()}
     assert written == {
         "table.md",
-        "table.tex",
         "runs.csv",
         "figure.png",
         "figure.pdf",

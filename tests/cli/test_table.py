@@ -121,7 +121,7 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs, said
         ("made --compare norm=none --ratio -1", "a finite number at least 0, not '-1'"),
         ("made --published missing.yaml", "'missing.yaml' cannot be read"),
         ("made --output table.doc", "with suffix .txt or .md"),
-        ("made --output table.md --format latex", "does not agree"),
+        ("made --output table.md --format csv", "does not agree"),
         ("", "FOLDER"),
     ],
 )

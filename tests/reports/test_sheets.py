@@ -10,7 +10,6 @@ from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
     format_value,
-    latex,
     markdown,
     table_sheet,
     terminal,
@@ -30,28 +29,6 @@ from tests.reports.made import METRIC
 def test_fractions_are_in_percent_and_other_metrics_have_four_digits(metric, value, text):
     assert is_percent(metric) == (text == "81.2")
     assert format_value(value, metric) == text
-
-
-def bold(table):
-    sheet = table_sheet(table)
-    return {sheet.frame.iloc[place].partition(" ")[0] for place in sheet.best}
-
-
-def test_the_bold_number_is_the_best_of_the_norms_at_each_depth(run, runs):
-    values = {("a", 2): 0.1, ("a", 10): 0.9, ("b", 2): 0.2, ("b", 10): 0.3}
-    for (norm, depth), value in values.items():
-        run(value, norm=norm, depth=depth)
-    frame = read_runs(runs)
-    assert bold(tabulate(frame, "depth", "norm")) == {"20.0", "90.0"}
-    assert bold(tabulate(frame, "norm", "depth")) == {"20.0", "90.0"}
-
-
-@pytest.mark.parametrize(("metric", "best"), [(METRIC, {"80.0"}), ("val/loss", {"0.5"})])
-def test_the_best_is_the_larger_mean_and_of_losses_the_smaller(run, runs, metric, best):
-    for norm, value in {"none": 0.5, "pair": 0.8001, "layer": 0.8002, "batch": "nan"}.items():
-        run(norm=norm, depth=2, result={"metrics": {metric: value}})
-    run(norm="none", depth=3, result={"metrics": {metric: 0.1}})  # without competitors
-    assert bold(tabulate(read_runs(runs), "depth", "norm", metric)) == best
 
 
 def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs):
@@ -76,18 +53,18 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs
 
 
 def sheet(*columns):
-    """Two rows of equal numbers, the first number of the first row in bold."""
+    """Two rows of equal numbers."""
     lines = [[str(line), *["79.3 ± 1.2"] * len(columns)] for line in range(2)]
     frame = pd.DataFrame(lines, columns=["depth", *columns])
-    return Sheet(frame, 1, ["a note"], "A title", [(0, 1)])
+    return Sheet(frame, 1, ["a note"], "A title")
 
 
 def read_markdown(text):
-    """The fields of a Markdown table, without their escapes and bold."""
+    """The fields of a Markdown table, without their escapes."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     fields = [[field.strip() for field in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
     assert set("".join(fields.pop(1))) == {"-", ":"}
-    return [[re.sub(r"\\(.)", r"\1", field.replace("**", "")) for field in row] for row in fields]
+    return [[re.sub(r"\\(.)", r"\1", field) for field in row] for row in fields]
 
 
 def test_markdown_reads_back_as_the_same_table(table):
@@ -102,19 +79,8 @@ def test_markdown_reads_back_as_the_same_table(table):
             assert half == pytest.approx(100 * cell.half_width("std"), abs=0.05001)
     text = markdown([sheet("none", "pair")]).splitlines()
     assert text[0] == "**A title**"
-    assert text[4] == "| 0 | **79.3 ± 1.2** | 79.3 ± 1.2 |"
+    assert text[4] == "| 0 | 79.3 ± 1.2 | 79.3 ± 1.2 |"
     assert text[-1] == "- a note"
-
-
-def test_latex_has_equally_many_fields_in_every_line_and_no_bare_sign(table):
-    text = latex([table_sheet(table), sheet("2", "[a_b] ~^\\|")])
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
-    assert r"0 & \textbf{79.3 $\pm$ 1.2} & 79.3 $\pm$ 1.2" in text
-    assert r"{[}a\_b] \textasciitilde{}\textasciicircum{}\textbackslash{}\textbar{}" in text
-    bare = re.sub(r"\\[&%$#_{}]", "", text)
-    assert not re.search("%|_", bare)
-    lines = [line.count("&") for line in bare.splitlines() if line.endswith(r"\\")]
-    assert lines == [2] * 6
 
 
 @pytest.mark.parametrize(("columns", "width"), [(4, 40), (12, 80)])
