@@ -9,7 +9,6 @@ import json
 import math
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Sequence

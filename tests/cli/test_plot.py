@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        "depth --x model.num_layers --line norm --spread ci --log x y",
+        "depth --x model.num_layers --line norm --spread ci",
         "heatmap --measure gradients --where norm=gat num_layers=3",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
