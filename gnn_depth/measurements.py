@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gnn_depth.registry import printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -104,13 +106,6 @@ def _check(values: MeasureValues) -> None:
         raise ValueError("layers are not whole numbers")
     if values.values.dtype.kind not in "fiu":
         raise ValueError("values are not numbers")
-
-
-def printable(text: str) -> str:
-    """Text whose control characters, which a terminal would obey, are written out."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def measure_names(folder: Path) -> list[str]:

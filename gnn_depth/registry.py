@@ -146,6 +146,13 @@ def as_written(value: Any) -> str:
     return str(value)
 
 
+def printable(text: str) -> str:
+    """Text whose control characters, which a terminal would obey, are written out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def load_entry_points() -> list[str]:
     """Import the plugins of installed packages: their entry points ``gnn_depth.plugins``.
 

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "graph": {"csr", "torch_internals"},
     "runs": set(),
     "signals": set(),
-    "measurements": set(),
+    "measurements": BASE,
     "part_specs": BASE,
     "builder": BUILDER,
     "config_file": {"registry", "part_specs", "yaml_limits"},

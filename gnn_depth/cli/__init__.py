@@ -98,7 +98,9 @@ def _dispatch(argv: list[str]) -> int:
         print(usage())
         return 0
     if command not in COMMANDS:
-        raise UsageError(_no_command(argv))
+        if not argv:
+            raise UsageError(f"a command is missing.\n\n{usage()}")
+        raise UsageError(registry.unknown("command", command, COMMANDS, also=["help"]))
     if command not in RUNS:
         module = "listing" if command == "list" else command
         code: int = import_module(f"gnn_depth.cli.{module}").main(rest)
@@ -121,16 +123,6 @@ def _dispatch(argv: list[str]) -> int:
     from gnn_depth.cli.run import run_command
 
     return run_command(command, arguments)
-
-
-def _no_command(argv: list[str]) -> str:
-    if not argv:
-        return f"a command is missing.\n\n{usage()}"
-    if not argv[0].startswith("-"):
-        return registry.unknown("command", argv[0], COMMANDS, also=["help"])
-    meant = next((word for word in argv if word in COMMANDS), "COMMAND")
-    first = f"the command comes first: gnn-depth {meant} {argv[0]} ..."
-    return f"{first} Available: {', '.join(COMMANDS)}."
 
 
 def usage() -> str:

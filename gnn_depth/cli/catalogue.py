@@ -18,7 +18,7 @@ from gnn_depth import registry
 from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.errors import LIBRARIES, UsageError
-from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, meanings, options_of
+from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, options_of
 from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
 
@@ -101,26 +101,19 @@ def options_of_run(command: str) -> dict[str, Option]:
     from gnn_depth.training.models import model_options, trainer_options
     from gnn_depth.training.recorder import RunRecorder
 
-    own = _documented(OwnOptions)
+    own, _ = options_of(OwnOptions)
     found = {name: own.pop(name) for name in ("seed_everything", "plugins")}
     for section, options in (
         ("trainer", trainer_options()),
         ("model", model_options()),
         ("", {"data": own.pop("data")}),
-        ("run", _documented(RunRecorder)),
+        ("run", options_of(RunRecorder)[0]),
         ("", own),
     ):
         for name, option in options.items():
             if command in COMMANDS.get(name, RUNS) or section:
                 found[f"{section}.{name}".lstrip(".")] = option
     return {name: replace(option, name=name) for name, option in found.items()}
-
-
-def _documented(cls: type) -> dict[str, Option]:
-    """The options of a class, each with its description."""
-    about = meanings(cls.__doc__)
-    options, _ = options_of(cls)
-    return {name: replace(one, about=about.get(name, "")) for name, one in options.items()}
 
 
 def load_plugins(plugins: Iterable[str]) -> None:

@@ -192,12 +192,7 @@ class Checkpoint:
         lines = [f"{self.path} is of another run than the one asked for:"]
         for name in dict.fromkeys([*there, *here]):
             old, new = there.get(name), here.get(name)
-            part, _, option = name.rpartition(".")
-            # Of a part in the place of another, its name says enough.
-            is_replaced = there.get(f"{part}.name") != here.get(f"{part}.name")
-            if old == new or not name.startswith(tuple(sections)):
-                continue
-            if option == "name" or not is_replaced:
+            if old != new and name.startswith(tuple(sections)):
                 shown = name.removesuffix(".name")
                 lines.append(f"  {shown}: {old} in the checkpoint, {new} requested")
         if len(lines) > 1:

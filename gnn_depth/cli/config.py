@@ -214,10 +214,6 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 def _entries(config: dict[str, Any], known: CommandIndex) -> Iterator[tuple[Where, Any]]:
     """The options in a config, each with its keys."""
-    # Its place among the others would be unclear: which overrides which?
-    if "config" in config:
-        message = "a config file cannot include another; repeat --config instead."
-        raise PartError(message, ("config",))
     for key, value in config.items():
         if value is None and key in (*GROUPS, "data"):
             continue  # all keys of the section are commented out

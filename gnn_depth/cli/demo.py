@@ -8,7 +8,6 @@ import shlex
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.runs import new_run_folder
 
@@ -29,11 +28,7 @@ NETWORKS = {
 def main(argv: list[str]) -> int:
     """Train four networks, and show how they compare."""
     output = parser().parse_args(argv).output
-    try:
-        folder = str(new_run_folder(output, ""))
-    except ValueError as error:
-        reason = error.__cause__
-        raise UsageError(f"--output {output}: no folder can be made there ({reason}).") from error
+    folder = str(new_run_folder(output, ""))
     for name, (text, options) in NETWORKS.items():
         run = ("fit", *options, "--run.root", folder, "--run.name", name)
         report = _run(text, run, shows=False)

@@ -35,8 +35,6 @@ PASSING = ("cli", "training", OURS.name)
 MEMORY = re.compile("allocate|Storage size|Overflow when unpacking")
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 CALLS = f"{TRACEBACK}=1 shows all calls that led to it."
-# Characters of a line, and lines of a message: both may hold what somebody else wrote.
-WIDEST, LONGEST = 600, 22
 
 
 class UsageError(Exception):
@@ -49,21 +47,8 @@ class RunError(Exception):
 
 
 def on_screen(message: str) -> str:
-    """A message that fits one screen, with control characters shown instead of sent to the
-    terminal."""
-    lines = []
-    for line in message.split("\n"):
-        shown = ""
-        for character in line:
-            if not character.isprintable() and character != "\t":
-                character = repr(character)[1:-1]
-            shown += character
-        if len(shown) > WIDEST:
-            shown = f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
-        lines.append(shown)
-    if len(lines) > LONGEST:
-        lines = [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
-    return "\n".join(lines)
+    """A message with control characters shown instead of sent to the terminal."""
+    return "\n".join(map(registry.printable, message.split("\n")))
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -112,7 +97,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         if names & USAGE or (deepest == "ours" and isinstance(cause, ValueError)):
             return UsageError(str(cause))
         if isinstance(cause, OSError):
-            return RunError(_of_the_system(cause, folder))
+            return RunError(f"stopped: {cause}; what was saved before is intact.")
         if folder and ("gloo" in str(cause) or type(cause).__module__ == "torch.distributed"):
             return RunError(LOST)
     part = _users_part(cause, calls)
@@ -130,17 +115,6 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if folder is None:
         return UsageError(f"{message}\n{CALLS}")
     return RunError(f"stopped: {message}\n{CALLS}")
-
-
-def _of_the_system(error: OSError, folder: Path | str | None) -> str:
-    """The message for a full disk, a folder that was removed or a connection that was lost."""
-    place = error.filename or folder
-    reason = str(error)
-    if error.strerror and place:
-        reason = f"{error.strerror} ({place})"
-    if error.strerror and folder:
-        reason += "; what was saved before is intact."
-    return f"stopped: {reason}"
 
 
 def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:

@@ -14,7 +14,7 @@ from gnn_depth.cli.config import OWN_HELP
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.config_file import full_plugin_paths
-from gnn_depth.part_specs import LIBRARIES, SECTIONS, meanings
+from gnn_depth.part_specs import LIBRARIES, SECTIONS
 
 #: The options of the trainer that `--help` shows; `--help all` shows the others.
 SHOWN = ("max_epochs", "max_time", "accelerator", "devices", "precision", "callbacks", "logger")
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
     if options.kinds:
-        print(listing([_kind(word, known) for word in options.kinds], known))
+        print(listing([_kind(word) for word in options.kinds], known))
     else:
         print(listing(registry.KINDS, known, only_registered=True))
     return 0
@@ -47,16 +47,11 @@ def parser() -> Options:
     return options
 
 
-def _kind(word: str, known: CommandIndex) -> str:
+def _kind(word: str) -> str:
     """A kind, in the singular or the plural."""
     if word.removesuffix("s") in KINDS:
         return word.removesuffix("s")
-    message = registry.unknown("kind", word, KINDS)
-    for section, kind in SECTIONS.items():
-        if any(word in (each.name, each.shown) for each in known.parts[kind].values()):
-            message += f" gnn-depth fit --{section}.help {word} explains the {kind} {word}."
-            break
-    raise UsageError(message)
+    raise UsageError(registry.unknown("kind", word, KINDS))
 
 
 def listing(kinds: Iterable[str], known: CommandIndex, only_registered: bool = False) -> str:
@@ -94,9 +89,8 @@ def help_of(command: str, key: str, word: Any, known: CommandIndex) -> str:
     part = known.find(kind, word)
     about = part.doc.partition("\nArgs:")[0].strip()
     lines = [f"{kind} {part.name} ({part.path})", "", about, ""]
-    meaning = meanings(part.doc)
-    for name, option in part.options.items():
-        lines += [f"  --{section}.{option}", f"      {meaning.get(name, '')}"]
+    for option in part.options.values():
+        lines += [f"  --{section}.{option}", f"      {option.about}"]
     return "\n".join(lines).rstrip()
 
 

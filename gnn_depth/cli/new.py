@@ -82,9 +82,7 @@ def names_of(word: str) -> tuple[str, str]:
 
 
 def _check_free(kind: str, *files: Path) -> None:
-    folder, name = files[0].parent, files[0].stem
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--output {folder} is a file, not a folder.")
+    name = files[0].stem
     part = catalogue([]).parts[kind].get(name)
     if part:
         raise UsageError(f"{kind} {name!r} already exists: {part.path}. Choose another name.")

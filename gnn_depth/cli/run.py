@@ -11,11 +11,10 @@ from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, distributed
 
-from gnn_depth.cli import checkpoints, predictions
+from gnn_depth.cli import checkpoints, predictions, process
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.config import Arguments, index_of
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.process import prepare_for_training
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
@@ -102,8 +101,8 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     """
     stack = getattr(cli.model, "stack", None)  # a user's class has none
     # A user who recomputes activations is short of memory, so freed pages go back to the system.
-    recomputes = stack is not None and (stack.segment_length or stack.reversible)
-    prepare_for_training(keep_memory=not recomputes)
+    if not (stack.segment_length or stack.reversible):
+        process.keep_freed_memory()
 
     def folder() -> Path | str | None:
         """The run's folder as messages name it; None before the training has begun."""

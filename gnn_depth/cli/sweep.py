@@ -29,9 +29,6 @@ PRELOAD = ("gnn_depth.cli.grid_runs",)
 def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, words = split_overrides(argv)
-    if "--sbatch" in words[:-1]:  # argparse takes a value that begins with a dash for an option
-        place = words.index("--sbatch")
-        words[place : place + 2] = [f"--sbatch={words[place + 1]}"]
     options, arguments = parser().parse_args(words), read_arguments(overrides)
     grid = chosen_part(load_grid(options.file, arguments.trusted), options)
     is_here = not options.dry_run and options.engine != "slurm"
@@ -51,8 +48,8 @@ def main(argv: list[str]) -> int:
             return run_plan(plan, pool, options.force)
         if not options.sbatch:
             raise UsageError(
-                "--engine slurm submits a job array, whose options --sbatch gives: --sbatch "
-                "'--array=1-8 --cpus-per-task=4 --time=4:00:00'."
+                "--engine slurm submits a job array, whose options --sbatch gives: "
+                "--sbatch='--array=1-8 --cpus-per-task=4 --time=4:00:00'."
             )
         _begin(plan, options.force)
         print(submit(plan.store, options.sbatch, argv))
@@ -70,7 +67,7 @@ def parser() -> Options:
     add = parser.add_argument
     add("file", help="the grid: a YAML file with base, axes, rules and seeds")
     add("--dry-run", action="store_true", help="print the runs and their state; run nothing")
-    add("--sbatch", help="options of a SLURM job array: '--array=1-8 --cpus-per-task=4'")
+    add("--sbatch", help="options of a SLURM job array: --sbatch='--array=1-8 --cpus-per-task=4'")
     add_options(parser, ["local", "dask", "slurm"])
     return parser
 

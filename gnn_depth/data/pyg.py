@@ -9,9 +9,8 @@ import numpy as np
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
-from gnn_depth.data.transforms import Transforms, seeded_everywhere
+from gnn_depth.data.transforms import seeded_everywhere
 from gnn_depth.data.union import Arrays, graphs_in
-from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register, unknown
 
 
@@ -32,17 +31,7 @@ class PyG(CheckedGraphs):
         name: Its argument ``name``, if it has one: MUTAG for TUDataset.
         options: Its other arguments. ``root``, the folder for its files, is by default a folder of
             its name in $GNN_DEPTH_DATA, else in ``~/.cache/gnn_depth``.
-        split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``; the number of a
-            column of the masks, where these have several; or shares to train and validate on, such
-            as [0.6, 0.2].
-        batch_size: The most graphs in a training batch, over all processes; by default 64.
-        seed: Determines a random split, the batches, and a data set that is generated.
-        edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
-            that cannot read it.
-        standardize: Scale every feature of the nodes to mean 0 and deviation 1.
-        scale_target: The same for numbers to predict; metrics stay in the units of the data.
-        transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
-            names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+        **common: ``split``, ``standardize`` and the other options of :class:`CheckedGraphs`.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -55,17 +44,9 @@ class PyG(CheckedGraphs):
         dataset: str,
         name: str | None = None,
         options: dict[str, Any] | None = None,
-        split: dict[str, Any] | Natural | list[float] | None = None,
-        batch_size: Count | None = None,
-        seed: Natural = 0,
-        edge_features: bool = True,
-        standardize: bool = False,
-        scale_target: bool = False,
-        transforms: Transforms = (),
+        **common: Any,
     ) -> None:
-        super().__init__(
-            split, batch_size, seed, edge_features, standardize, scale_target, transforms
-        )
+        super().__init__(**common)
         self.dataset = dataset
         self.name = name
         self._cls = _class(dataset)

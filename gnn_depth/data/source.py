@@ -91,7 +91,7 @@ class CheckedGraphs(GraphSet):
     @in_range
     def __init__(
         self,
-        split: Any = None,
+        split: dict[str, Any] | Natural | list[float] | None = None,
         batch_size: Count | None = None,
         seed: Natural = 0,
         edge_features: bool = True,
@@ -101,7 +101,7 @@ class CheckedGraphs(GraphSet):
         node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
-        self.split = split
+        self.split: Any = split
         self.edge_features: Any = edge_features
         self.standardize = standardize
         self.scale_target = scale_target
@@ -311,12 +311,11 @@ class GraphSource(CheckedGraphs):
 
     Args:
         data: The graph or graphs.
-        *args: The options of :class:`CheckedGraphs`: ``split``, ``batch_size`` and so on.
-        **options: The same by name.
+        **options: The options of :class:`CheckedGraphs`: ``split``, ``batch_size`` and so on.
     """
 
-    def __init__(self, data: Any, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, data: Any, **options: Any) -> None:
+        super().__init__(**options)
         # Kept as it is, and read on first use: a run that ends at a wrong option has read nothing.
         self.data = data
         if isinstance(data, str | os.PathLike):
@@ -335,7 +334,7 @@ class GraphSource(CheckedGraphs):
             ValueError: The data set of this package is given with options of other data.
         """
         if not isinstance(data, GraphDataModule):
-            return GraphSource(data, split, batch_size, seed)
+            return GraphSource(data, split=split, batch_size=batch_size, seed=seed)
         if split is not None or batch_size is not None:
             raise ValueError(
                 f"split and batch_size are for Data objects: {type(data).__name__} has its own."
@@ -343,15 +342,20 @@ class GraphSource(CheckedGraphs):
         return data
 
     def raw(self) -> RawGraphs:
-        found = RawGraphs([])
-        found.graphs = graphs_in(self.data, found.notes)
-        if len(found.graphs) == 1:
-            found.node_ids = found.graphs[0].get("node_ids")
-        return found
+        return raw_graphs(self.data)
+
+
+def raw_graphs(data: Any) -> RawGraphs:
+    """The arrays of each graph in a container or file."""
+    found = RawGraphs([])
+    found.graphs = graphs_in(data, found.notes)
+    if len(found.graphs) == 1:
+        found.node_ids = found.graphs[0].get("node_ids")
+    return found
 
 
 @register("data", "UserGraph")
-class UserGraph(GraphSource):
+class UserGraph(CheckedGraphs):
     """Your own graph in one file of arrays: ``gnn-depth fit graph.npz``.
 
     An ``.npz`` has ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges), and
@@ -361,40 +365,19 @@ class UserGraph(GraphSource):
 
     Args:
         path: The file.
-        split: How rows are divided: the number of a column of the masks, where these have several;
-            shares to train and validate on, such as [0.6, 0.2]; or numbers of the rows under
-            ``train``, ``val`` and ``test``. By default the masks of the file, or the shares.
-        batch_size: The most graphs in a training batch, where graphs have targets; by default 64.
-        seed: Determines a random split, and the batches.
-        edge_features: Read ``edge_attr``; false leaves it out, for layers that cannot read it.
-        standardize: Scale every feature of the nodes to mean 0 and deviation 1.
-        scale_target: The same for numbers to predict; metrics stay in the units of the data.
-        transforms: Transforms of PyTorch Geometric, by name, applied after the file is read.
-        node_order: Order of the nodes in memory: ``auto``, ``given`` or ``rcm``.
+        **common: ``split``, ``standardize`` and the other options of :class:`CheckedGraphs`.
 
     Raises:
         ValueError: The file does not exist, or a number is out of its range.
     """
 
-    def __init__(
-        self,
-        path: FilePath,
-        split: dict[str, Any] | Natural | list[float] | None = None,
-        batch_size: Count | None = None,
-        seed: Natural = 0,
-        edge_features: bool = True,
-        standardize: bool = False,
-        scale_target: bool = False,
-        transforms: Transforms = (),
-        node_order: NodeOrder = "auto",
-    ) -> None:
-        super().__init__(
-            path,
-            *(split, batch_size, seed, edge_features),
-            *(standardize, scale_target, transforms, node_order),
-        )
-        self.path = path
+    def __init__(self, path: FilePath, **common: Any) -> None:
+        super().__init__(**common)
+        self.path = self.origin = path
         existing_file("graph file", path)
+
+    def raw(self) -> RawGraphs:
+        return raw_graphs(self.path)
 
 
 def complete_masks(

@@ -10,8 +10,7 @@ from typing import get_args
 
 import pandas as pd
 
-from gnn_depth.measurements import printable
-from gnn_depth.registry import first_of
+from gnn_depth.registry import first_of, printable
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,

@@ -22,7 +22,7 @@ from gnn_depth.builder import (
 )
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, meanings, options_of
+from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, options_of
 from gnn_depth.ranges import Range
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.monitors import with_modes
@@ -129,20 +129,17 @@ def select_section(
 def model_options() -> dict[str, Option]:
     """The options of the section ``model``, by name."""
     own = options_of(NodeClassifier)[0]
-    about = meanings(DeepGNN.__doc__) | meanings(NodeClassifier.__doc__)
     found = {}
     # Twice its own: they come first, and their defaults count.
     for name, option in {**own, **options_of(DeepGNN)[0], **own}.items():
         if name not in GIVEN_BY_DATA and name != "out_channels":
-            kind = SECTIONS.get(f"model.{name}")
-            found[name] = replace(option, kind=kind, about=about.get(name, ""))
+            found[name] = replace(option, kind=SECTIONS.get(f"model.{name}"))
     return found
 
 
 @cache
 def trainer_options() -> dict[str, Option]:
     """The options of the section ``trainer``, by name: Lightning's, with our defaults."""
-    about = meanings(Trainer.__doc__, Trainer.__init__.__doc__)
     found = {}
     for name, option in options_of(Trainer)[0].items():
         found[name] = replace(
@@ -150,7 +147,6 @@ def trainer_options() -> dict[str, Option]:
             default=TRAINER_DEFAULTS.get(name, option.default),
             range=RANGES.get(name),
             kind=SECTIONS.get(f"trainer.{name}"),
-            about=about.get(name, ""),
         )
     return found
 

@@ -78,11 +78,6 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
     ("words", "nearest"),
     [
         (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
-        (
-            ["list", "data", "UserGraph"],
-            "gnn-depth fit --data.help UserGraph explains the data UserGraph",
-        ),
-        (["list", "gat"], "gnn-depth fit --model.layer.help gat explains the layer gat"),
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )

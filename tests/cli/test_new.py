@@ -47,7 +47,6 @@ def test_an_existing_file_stays_as_it_is(refused: Callable):
         ("norm My-Own", "'My-Own' cannot be the name of a class"),
         ("norm Pair", "norm 'pair' already exists: gnn_depth.nn.norms.pair.PairNorm"),
         ("layer MyOwn --kind-of score", "--kind-of score"),
-        ("norm MyOwn --output file", "--output file is a file"),
         (
             "norm MyOwn --output file/below",
             "file/below/my_own.py cannot be written: Not a directory",

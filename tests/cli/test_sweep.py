@@ -272,7 +272,7 @@ def test_an_array_of_jobs_does_every_run_once(gnn_depth, grid, tmp_path, monkeyp
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     name = grid(axes={"model.num_layers": [2, 3]}, seeds=2)
-    words = ["--engine=slurm", "--sbatch", "--array=1-2", "--workers=1"]
+    words = ["--engine=slurm", "--sbatch=--array=1-2", "--workers=1"]
     answer = gnn_depth("sweep", name, *words)
     assert answer.code == 0, answer.err
     assert "Submitted batch job 7" in answer.out

@@ -93,7 +93,7 @@ def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(grap
 )
 def test_a_batch_has_at_most_the_asked_number_of_graphs_and_64_by_default(count, batch_size, sizes):
     graphs = [drawn(number, torch.tensor([number % 2]), nodes=2) for number in range(count)]
-    data = GraphSource(graphs, [1.0, 0.0], batch_size=batch_size)
+    data = GraphSource(graphs, split=[1.0, 0.0], batch_size=batch_size)
     assert [int(batch.train_mask.sum()) for batch in data.train_dataloader()] == sizes
 
 

@@ -89,5 +89,5 @@ def test_weights_that_a_transform_gives_to_some_graphs_are_refused():
         graphs.append(Data(x=x, edge_index=pair, y=torch.tensor([number % 2])))
     with pytest.raises(DataError, match="graph 3 has no edge_weight, and graph 0 has one"):
         _ = GraphSource(graphs, transforms=[WeightByFeature()]).batch
-    graph = GraphSource(graphs[4:], [0.5, 0], transforms=[WeightByFeature()]).batch.graph
+    graph = GraphSource(graphs[4:], split=[0.5, 0], transforms=[WeightByFeature()]).batch.graph
     torch.testing.assert_close(graph.edge_weight, torch.tensor([5.0, 4, 6, 5]))
