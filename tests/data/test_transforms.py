@@ -38,7 +38,7 @@ def test_nodes_that_a_transform_drops_take_their_ids_targets_and_masks_along():
     given = {"x": torch.arange(12.0).view(6, 2), "edge_index": edges, "y": y}
     given["node_ids"] = np.array(list("uvwxyz"), object)
     split = {"train": [0, 3], "val": [1, 4], "test": [2]}
-    data = GraphSource(given, split, transforms=["LargestConnectedComponents"])
+    data = GraphSource(given, split=split, transforms=["LargestConnectedComponents"])
     assert data.batch.x.tolist() == [[6.0, 7.0], [8.0, 9.0], [10.0, 11.0]]
     assert data.node_ids.tolist() == ["x", "y", "z"]
     assert data.batch.y.tolist() == [1, 0, 0]
