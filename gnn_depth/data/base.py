@@ -45,13 +45,6 @@ class Repeated(NamedTuple):
     read: int  # how many of the first nodes are read out
 
 
-class KeptNodes(NamedTuple):
-    """The nodes that transforms have kept of a graph."""
-
-    ids: np.ndarray  # of all nodes of the data: names, or numbers from 0 on
-    rows: np.ndarray  # the places in ids of the nodes of the batch, in its order
-
-
 class FullBatch:
     """A loader whose single batch is the whole graph, without the workers, collation and sampler of
     a DataLoader.
@@ -121,12 +114,8 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     def node_ids(self) -> np.ndarray | None:
-        """Names of the nodes, integers or text; None if they have no names."""
-        return None
-
-    @property
-    def kept_nodes(self) -> KeptNodes | None:
-        """The nodes that transforms have kept; None if those of the batch are those of the data."""
+        """Names of the nodes, integers or text; of nodes without names that transforms have kept,
+        their numbers before; None if the batch numbers them."""
         return None
 
     @property
@@ -271,7 +260,6 @@ class NodeDataModule(FullBatches, GraphDataModule):
         self.transforms: list[object] = resolved("transform", items_of(transforms))
         self._transforms: list[Any] = build("transform", self.transforms)
         self.kept: Tensor | None = None
-        self._num_given = 0  # nodes before transforms
 
     @abstractmethod
     def load(self) -> NodeBatch:
@@ -299,7 +287,6 @@ class NodeDataModule(FullBatches, GraphDataModule):
         with torch.inference_mode(False):
             batch = self.load()
             notes: list[str] = []
-            self._num_given = batch.graph.num_nodes
             if self._transforms:
                 with self.naming_origin():
                     batch, self.kept, notes = transformed(
@@ -319,16 +306,6 @@ class NodeDataModule(FullBatches, GraphDataModule):
         return batch
 
     @property
-    def kept_nodes(self) -> KeptNodes | None:
-        _ = self.loaded
-        every_row = np.arange(self._num_given)
-        if self.kept is None or np.array_equal(self.kept, every_row):
-            return None
-        if self.all_ids is not None:
-            return KeptNodes(self.all_ids, self.kept.numpy())
-        return KeptNodes(every_row, self.kept.numpy())
-
-    @property
     def all_ids(self) -> np.ndarray | None:
         """Names of the nodes before any transform; None if they have none."""
         return None
@@ -336,9 +313,10 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def node_ids(self) -> np.ndarray | None:
         ids = self.all_ids
-        if ids is None or self.kept is None:
+        if self.kept is None:
             return ids
-        return ids[self.kept.numpy()]
+        kept = self.kept.numpy()
+        return kept if ids is None else ids[kept]
 
     @property
     def labelled(self) -> Tensor | None:
@@ -438,7 +416,6 @@ class WrapsSource:
     num_edge_features: int = of_source("num_edge_features")
     class_names: list[str] = of_source("class_names")
     node_ids: np.ndarray | None = of_source("node_ids")
-    kept_nodes: KeptNodes | None = of_source("kept_nodes")
     node_order: NodeOrder = of_source("node_order")
     task: str = of_source("task")
     notes: list[str] = of_source("notes")

@@ -101,6 +101,9 @@ def transformed(
             f"the transforms add {added:,} nodes, which have no target: splits, metrics and "
             f"predictions use the {read:,} others, measures of hidden states all."
         )
+    lost = batch.graph.num_nodes - int((number > 0).sum())
+    if lost:
+        notes.append(f"the transforms leave out {lost:,} nodes, which get no prediction.")
     # A split that a transform draws may have rows that have no target.
     masks = {name: (arrays[name].bool() & arrays[LABELLED])[:read] for name in MASKS}
     made = replace(batch, x=arrays["x"], y=arrays["y"][:read], graph=graph, **masks)

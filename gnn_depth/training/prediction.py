@@ -134,17 +134,7 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
         columns[f"{word}_{name}"] = numbers[:, column].numpy()
     table = pd.DataFrame(columns)
     ids = data.node_ids
-    kept = None if data.per_graph else data.kept_nodes
-    if kept is not None:
-        ids = kept.ids
-        # In the order of the data, and empty where there is no prediction.
-        table = table.set_axis(kept.rows).reindex(range(len(ids)))
-        if len(kept.rows) < len(ids):
-            rank_zero_only(log.warning)(
-                "nodes that the transforms leave out have no prediction, and an empty row: "
-                f"{len(ids) - len(kept.rows):,} of {len(ids):,}."
-            )
-    if ids is None:
+    if ids is None or data.per_graph:
         ids = table.index
     table.insert(0, row, ids)
     return table
