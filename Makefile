@@ -19,7 +19,7 @@ help:
 
 # Four networks on a generated citation graph: no download.
 demo: $(INSTALLED)
-	@$(BIN)/gnn-depth demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long" $(PYTEST_ARGS)

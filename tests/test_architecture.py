@@ -177,13 +177,13 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 54_200,
-    "data": 28_400,
-    "training": 30_100,
-    "diagnostics": 32_600,
+    "data": 27_800,
+    "training": 29_900,
+    "diagnostics": 32_400,
     "testing": 7_400,
-    "sweeps": 8_900,
-    "reports": 13_900,
-    "cli": 19_300,
+    "sweeps": 6_800,
+    "reports": 12_900,
+    "cli": 17_300,
     "the files beside the rooms": 18_700,
 }
 NO_CODE = {

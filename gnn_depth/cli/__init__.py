@@ -29,10 +29,6 @@ REPORTS = {
     "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth "
     "reproduce ITEM.",
     "range": "Show from how far the nodes of a trained model read: gnn-depth range RUN.",
-    "export": "Write a trained model as a file that PyTorch runs without this package: gnn-depth "
-    "export RUN --output model.pt2.",
-    "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
-    "helps; one minute.",
 }
 COMMANDS = {
     **RUNS,

@@ -176,8 +176,7 @@ class CommandLineInterface:
             key = flag.removesuffix("+")
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
-            is_shown = key != "model" and top in ("model", "data", *SYNONYMS)
-            if is_shown and option not in named and not self._is_path(key):
+            if top in ("model", "data") and option not in named and "/" not in str(value):
                 if key != flag:  # stands beside what was there, and does not replace it
                     key += f" {value}"
                 changed[key] = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
@@ -185,11 +184,3 @@ class CommandLineInterface:
         if len(name) > MAX_NAME:  # the digest tells apart what is cut off
             name = f"{name[:MAX_NAME]}-{digest(name)[:8]}"
         return name
-
-    def _is_path(self, key: str) -> bool:
-        """True for an option of a data set that names a file or folder."""
-        last = key.rpartition(".")[2]
-        for part in self.known.parts["data"].values():
-            if key.startswith("data.") and last in part.options and part.options[last].is_path:
-                return True
-        return False

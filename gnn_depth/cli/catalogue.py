@@ -57,8 +57,7 @@ class OwnOptions:
         init_from: Folder of a run: a new training begins with its weights, where name and shape fit
             this model.
         force: Use a checkpoint of a model that has diverged.
-        output: File for the predictions; .csv or .npz (arrays `nodes` or `graphs`, `classes`,
-            `probabilities` or `values`) by its suffix.
+        output: File for the predictions, a .csv.
         scales: Factors by which to scale each layer's input for further measurements of its
             Lipschitz constant.
         layers: Layers to show in the table, `some` or `all`; every layer is measured.

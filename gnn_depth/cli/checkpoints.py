@@ -199,13 +199,6 @@ class Checkpoint:
             lines.append("An option that is left out is the checkpoint's.")
             raise UsageError("\n".join(lines))
 
-    @property
-    def age(self) -> str:
-        """How long the model was trained, as text."""
-        if self.resumable:
-            return f"after {self.epochs} epochs"
-        return "the weights of its best epoch"
-
 
 def read(path: Path) -> Checkpoint:
     """Read a checkpoint's facts about its run."""
@@ -271,7 +264,7 @@ def find(
     if usable:
         # By name the newest run need not be the furthest: a clock may have been set back.
         found = max(usable, key=lambda checkpoint: checkpoint.steps)
-        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
+        warn(f"--ckpt_path {word} is {found.path}, of epoch {found.epochs}", "")
         return found
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")

@@ -27,7 +27,7 @@ from gnn_depth.builder import (
 from gnn_depth.cli import trust
 from gnn_depth.cli.catalogue import CommandIndex, catalogue
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.outputs import PREDICTIONS, check_output
+from gnn_depth.cli.outputs import check_output
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
 from gnn_depth.part_specs import GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
@@ -274,7 +274,7 @@ def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None
                 "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
             )
     if command == "predict":
-        check_output(arguments.value_of("output") or "", PREDICTIONS)
+        check_output(arguments.value_of("output") or "", [".csv"])
 
 
 # What ran

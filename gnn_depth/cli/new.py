@@ -68,17 +68,11 @@ def parser() -> Options:
 
 
 def names_of(word: str) -> tuple[str, str]:
-    """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``."""
+    """The names of the class and of the part: ``MyNorm`` and ``my_norm``."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
-    class_name = word
-    if not word[:1].isupper():
-        class_name = "".join(piece.capitalize() for piece in word.split("_"))
-    if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(name):
-        raise UsageError(
-            f"{word!r} cannot be the name of a class: use letters, digits and underscores, as in "
-            "MyNorm."
-        )
-    return class_name, name
+    if not re.fullmatch(r"[A-Z]\w*", word, re.ASCII) or keyword.iskeyword(name):
+        raise UsageError(f"{word!r} cannot be the name of a class: name one such as MyNorm.")
+    return word, name
 
 
 def _check_free(kind: str, *files: Path) -> None:

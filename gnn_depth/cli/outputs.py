@@ -10,9 +10,6 @@ from typing import Any
 
 from gnn_depth.cli.errors import UsageError, on_screen
 
-# Here and not in predictions.py, which imports torch.
-PREDICTIONS = (".csv", ".npz")
-
 
 def check_output(output: str, suffixes: Sequence[str]) -> Path:
     """Raise a UsageError for an ``--output`` that cannot be written; called before any work."""

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
 def parser() -> Options:
     options = Options(
         "plot",
-        "Figures of runs: a metric against depth or over epochs (convergence), and a measure over "
+        "Figures of runs: a metric against depth, and a measure over "
         "layers, over steps (history, heatmap) or against another one (scatter).",
         f"KIND FOLDER... --output FILE{'|'.join(figures.FORMATS)} [--OPTION VALUE]...",
     )
@@ -50,7 +50,6 @@ def parser() -> Options:
     own("--published", metavar="FILE", help="depth: YAML file of published numbers")
     own("--metric", help="depth, scatter: test_METRIC_at_best_val of the task by default")
     own("--spread", help="depth: bars; std by default", choices=tuple(SPREADS))
-    own("--tag", help="convergence: the metric; by default the one that chose the best epoch")
     own("--measure", help="the measure, or two for a scatter", nargs="+", metavar="NAME")
     layers = "history: at most six by default"
     own("--layers", nargs="+", type=non_negative_int, help=layers)

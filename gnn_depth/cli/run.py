@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, distributed
 
-from gnn_depth.cli import checkpoints, predictions, process
+from gnn_depth.cli import checkpoints, process
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.config import Arguments, index_of
 from gnn_depth.cli.errors import explained
+from gnn_depth.cli.outputs import write_whole
 from gnn_depth.config_file import to_yaml
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
@@ -23,7 +25,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.loggers import quiet
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.prediction import predictions_of
+from gnn_depth.training.prediction import WORDS, predictions_of
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import rows
@@ -136,7 +138,11 @@ def _predict(cli: CommandLineInterface) -> str:
     if not cli.trainer.is_global_zero:
         return ""
     output = cli.resolved["output"]
-    return f"{predictions.write(table, cli.model.task, output)}: {output}\n"
+    # Nine significant digits restore every float32.
+    look: dict[str, Any] = {"index": False, "float_format": "%.9g", "lineterminator": "\n"}
+    write_whole(Path(output), partial(table.to_csv, **look))
+    words = WORDS[cli.model.task.targets][0]
+    return f"{words} of {len(table)} {table.columns[0]}s: {output}\n"
 
 
 def _measure(command: str, cli: CommandLineInterface) -> str:

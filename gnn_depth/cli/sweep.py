@@ -20,7 +20,6 @@ from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
 from gnn_depth.sweeps.store import ResultWarning
 
-RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only|init_from)([.=]|$)")
 # Resolves and trains runs; it brings torch, so commands import it while workers do.
 PRELOAD = ("gnn_depth.cli.grid_runs",)
@@ -106,11 +105,6 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
 def load_grid(name: str, trusted: bool | None = None) -> Grid:
     """Read a grid file, with the value of ``--trusted-only``."""
     config = read_config(name, labels=True)
-    if set(config.data) <= RUN_KEYS:
-        raise UsageError(
-            f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and "
-            "axes."
-        )
     if trusted:
         trust.refuse_unknown([config])
     try:

@@ -1,6 +1,5 @@
 """Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -26,23 +25,20 @@ from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
 
-Method: TypeAlias = Literal["random", "partition", "neighbor"]
+Method: TypeAlias = Literal["random", "partition"]
 
 
 @register("data", "MiniBatches")
 class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     r"""Mini-batches: train on subgraphs of another data set, evaluate on its whole graph.
 
-    Every method gives the same number of batches in an epoch and trains on each training node once.
-    A batch contains
+    Both methods give the same number of batches in an epoch and train on each training node once. A
+    batch contains
 
     - ``random``: a random subset of the nodes and the edges between them;
     - ``partition``: a few densely connected chunks made by METIS, combined anew in every epoch, and
       the edges between their nodes (Chiang et al., *Cluster-GCN*, KDD 2019); it needs the package
-      pymetis;
-    - ``neighbor``: a random subset of the training nodes, a sample of their neighbours, a sample of
-      the neighbours of these, and so on (Hamilton et al., *Inductive Representation Learning on
-      Large Graphs*, NeurIPS 2017).
+      pymetis.
 
     The loss is the mean over the batch's training nodes. Layers and norms see only the batch: a
     node's degree, for example in GCN's weights :math:`1 / \sqrt{d_i d_j}`, is the number of its
@@ -53,12 +49,9 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
 
     Args:
         source: The data set.
-        method: How batches are made: ``random``, ``partition`` or ``neighbor``.
+        method: How batches are made: ``random`` or ``partition``.
         parts: Batches in an epoch, over all processes.
         chunks: With ``partition``, the number of chunks in a batch.
-        neighbors: With ``neighbor``, the maximal number of neighbours sampled per node: first for
-            the training nodes, then for their sampled neighbours, and so on. Every layer uses all
-            sampled edges, however many numbers there are.
         seed: Determines the batches of each epoch; the same on any machine.
 
     Raises:
@@ -78,7 +71,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         method: Method = "random",
         parts: Count = 10,
         chunks: Count = 8,
-        neighbors: list[Count] = [10, 10],  # noqa: B006  (read only)
         seed: Natural = 0,
     ) -> None:
         super().__init__()
@@ -86,7 +78,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         self.method = method
         self.parts = parts
         self.chunks = chunks
-        self.neighbors = neighbors
         self.seed = seed
 
     @property
@@ -116,8 +107,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
                 f"parts is {self.parts}, but there are only {len(trained)} groups with training "
                 f"nodes, and every batch needs one: use {len(trained)} parts or fewer."
             )
-        if self.method == "neighbor":
-            others = others[:0]  # other nodes enter a batch only as sampled neighbours
         return Groups(torch.argsort(group_of_node, stable=True), ptr, trained, others)
 
     def train_dataloader(self) -> EpochLoader[tuple[int, int]]:
@@ -143,19 +132,13 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     def make_batch(self, place: tuple[int, int]) -> NodeBatch:
         """Make a batch of an epoch: training nodes come first, and only they have targets."""
         whole, groups = self.batch, self.dealt(*place)
-        if self.method == "neighbor":
-            draws = Draws(self.seed, "neighbors {} {}".format(*place))
-            seeds = groups.sort().values  # each group is one training node
-            trained = len(seeds)
-            nodes, graph = sample_neighbors(whole.graph, seeds, self.neighbors, draws)
-        else:
-            entries, _ = row_entries(self.groups.ptr, groups)
-            # In the order of the data, in which neighbours may lie close together.
-            nodes = self.groups.nodes[entries].sort().values
-            is_trained = whole.train_mask[nodes]
-            trained = int(is_trained.sum())
-            nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
-            graph = induced_subgraph(whole.graph, nodes)
+        entries, _ = row_entries(self.groups.ptr, groups)
+        # In the order of the data, in which neighbours may lie close together.
+        nodes = self.groups.nodes[entries].sort().values
+        is_trained = whole.train_mask[nodes]
+        trained = int(is_trained.sum())
+        nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
+        graph = induced_subgraph(whole.graph, nodes)
         return NodeBatch(
             whole.x[nodes], whole.y[nodes[:trained]], graph, *masks_of("train", trained)
         )
@@ -167,49 +150,20 @@ class Groups(NamedTuple):
     nodes: Int[Tensor, "nodes"]  # group by group
     ptr: Int[Tensor, "_"]  # the nodes of group g are nodes[ptr[g]:ptr[g + 1]]
     trained: Int[Tensor, "trained"]  # the groups with training nodes
-    others: Int[Tensor, "others"]  # the groups without; empty with method ``neighbor``
+    others: Int[Tensor, "others"]  # the groups without
 
 
 def induced_subgraph(
     graph: Graph, nodes: Int[Tensor, "part"], node_to_graph: Int[Tensor, "part"] | None = None
 ) -> Graph:
     """The graph of some distinct nodes, numbered in the given order, and all edges among them."""
-    position = _positions(graph, nodes)
+    position = torch.full((graph.num_nodes,), -1)
+    position[nodes] = torch.arange(len(nodes))
     edge, target = row_entries(graph.ptr, nodes)
     source = position[graph.source[edge]]
     inside = source >= 0
     ends = torch.stack([source[inside], target[inside]])
     return Graph(ends, len(nodes), node_to_graph, **graph.of_edges(edge[inside]))
-
-
-def sample_neighbors(
-    graph: Graph, seeds: Int[Tensor, "seeds"], sizes: Sequence[int], draws: Draws
-) -> tuple[Int[Tensor, "part"], Graph]:
-    """Sample neighbours of some distinct nodes, then neighbours of those, and so on.
-
-    ``sizes`` are maximal numbers of sampled edges into one node: first into each seed, then into
-    each node reached from the seeds, and so on. The edges into a node are sampled once, without
-    replacement, after the node is first reached. No edges are sampled into the nodes reached last.
-
-    Returns:
-        The nodes in the order in which they are reached, seeds first, and the sampled edges between
-        them.
-    """
-    position = _positions(graph, seeds)  # of each reached node in the result; -1 for others
-    reached, total = [seeds], 0  # the nodes by their distance from the seeds
-    ends, edges = [], []
-    for size in sizes:
-        # Edges are kept by their target, so those into some nodes are rows of a matrix.
-        edge, target = row_entries(graph.ptr, reached[-1])
-        kept = _sample_each_group(target, size, draws)
-        source, target = graph.source[edge[kept]], target[kept] + total
-        total += len(reached[-1])
-        reached.append(torch.unique(source[position[source] < 0]))
-        position[reached[-1]] = total + torch.arange(len(reached[-1]))
-        ends.append(torch.stack([position[source], target]))
-        edges.append(edge[kept])
-    nodes = torch.cat(reached)
-    return nodes, Graph(torch.cat(ends, 1), len(nodes), **graph.of_edges(torch.cat(edges)))
 
 
 def row_entries(
@@ -225,25 +179,3 @@ def row_entries(
     # Both begin a row: ptr in the matrix, the cumulative count in the result.
     shift = ptr[rows] - (count.cumsum(0) - count)
     return torch.arange(len(row)) + shift[row], row
-
-
-def _sample_each_group(
-    group: Int[Tensor, "members"], size: int, draws: Draws
-) -> Int[Tensor, "kept"]:
-    """Choose up to ``size`` random members of each group.
-
-    ``group`` is the group of each member, in ascending order. Members are positions in it.
-    """
-    # Groups are whole numbers and the random numbers are below 1, so that sorting the sums shuffles
-    # the members of each group and keeps the groups in order.
-    order = torch.argsort(group + torch.from_numpy(draws.uniform(len(group))), stable=True)
-    count = torch.bincount(group)
-    rank = torch.arange(len(group)) - (count.cumsum(0) - count)[group]  # within the group
-    return order[rank < size]
-
-
-def _positions(graph: Graph, nodes: Int[Tensor, "part"]) -> Int[Tensor, "nodes"]:
-    """The position of each node of the graph in ``nodes``, or -1."""
-    position = torch.full((graph.num_nodes,), -1)
-    position[nodes] = torch.arange(len(nodes))
-    return position

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
-from gnn_depth.reports.load import ReportError, at_edge, read_curves, read_measures
+from gnn_depth.reports.load import ReportError, at_edge, read_measures
 from gnn_depth.reports.published import Published, compare_published, read_published
 from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
@@ -124,7 +124,7 @@ class Picture:
         self.figure.supxlabel(xlabel, size="medium")
         self.figure.supylabel(filled(ylabel, height), size="medium", ha="center")
         self.first: Axes = grid[0]
-        if xlabel in ("step", "layer", "epoch"):
+        if xlabel in ("step", "layer"):
             self.first.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         self.styles: dict[str, int] = {}  # of the lines by label
         self.notes: list[str] = []
@@ -278,40 +278,6 @@ def depth(
 def over_seeds(counts: Collection[int], spread: Spread) -> str:
     """The sentence of the caption about means of these numbers of runs."""
     return f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."
-
-
-def convergence(
-    frame: pd.DataFrame,
-    tag: str | None = None,
-    line: Sequence[str] | None = None,
-    panel: Sequence[str] = (),
-) -> Picture:
-    """Mean over seeds of a column of ``metrics.csv`` in every epoch; the band is the deviation.
-
-    A line ends where the first of its runs finished, because a mean jumps where a run drops out. A
-    diverged run counts up to the epoch in which it diverged.
-    """
-    results = with_result(frame)
-    tag = tag or settings.monitor(results)
-    values = read_curves(results, tag)
-    values["value"] = scale(tag) * values["value"].where(np.isfinite(values["value"]))
-    groups = of_groups(group(results, panel, line), values)
-    picture = Picture(groups, "epoch", metric_words(tag))
-    counts = []
-    for title, name, mine in groups:
-        table = mine.pivot(index="epoch", columns="run", values="value")
-        last = table.apply(pd.Series.last_valid_index).dropna()
-        finished = last[results["status"].reindex(last.index) == "finished"]
-        # The run that finished first ends the line; where none finished, that diverged first.
-        if len(finished):
-            last = finished
-        table = table.loc[: last.min()]
-        counts.append(table.shape[1])
-        mean, half = table.mean(axis=1), table.std(axis=1)
-        picture.line(title, name, mean)
-        picture.band(title, name, mean - half, mean + half)
-    picture.notes = [over_seeds(counts, "std")]
-    return picture
 
 
 def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:
@@ -512,6 +478,5 @@ KINDS: dict[str, Callable[..., Picture]] = {
     "heatmap": heatmap,
     "layers": layers,
     "history": history,
-    "convergence": convergence,
     "scatter": scatter,
 }

@@ -149,6 +149,8 @@ def covers(name: str, option: str) -> bool:
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
     section = _section("a grid", content, KEYS)
+    if not section:
+        raise GridError("the grid is empty.")
     axes = {}
     for key, values in _checked(dict, section.get("axes"), "axes").items():
         axes[key] = _axis(key, values)

@@ -40,7 +40,6 @@ def runs(tmp_path_factory):
         "heatmap --measure gradients --where norm=gat num_layers=3",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
-        "convergence --tag val/loss --panel num_layers",
         "scatter --measure hidden gradients --line norm",
     ],
 )

@@ -164,7 +164,7 @@ def test_runs_that_were_trained_otherwise_are_not_averaged(gnn_depth, grid):
 
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
-    assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")
+    assert "unknown key of a grid" in refused("sweep", "base.yaml")
     assert "gnn-depth sweep" in refused("fit", "--config", name)
     Path("empty.yaml").write_text("# later\n")
     assert "empty.yaml" in refused("sweep", "empty.yaml", "--dry-run")

@@ -71,7 +71,7 @@ def listen(data, path, epochs=3, resume=False, stop_before=None, save_after=None
 
 SETS = {
     "trees": lambda: TreeNeighborsMatch(depth=2, batch_size=16),
-    "mini-batches": lambda: MiniBatches(Ring(), "neighbor", 5, neighbors=[3, 2]),
+    "mini-batches": lambda: MiniBatches(Ring(), "random", 5),
 }
 
 

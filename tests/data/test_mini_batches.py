@@ -8,15 +8,13 @@ import lightning as L
 import pytest
 import torch
 
-from gnn_depth import DeepGNN
 from gnn_depth.data import MiniBatches, NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.mini_batches import induced_subgraph, sample_neighbors
+from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.graph import Graph
-from gnn_depth.nn.layers import SAGE
 
 NODES, TRAINED, PARTS = 60, 23, 4
-METHODS = ("random", "partition", "neighbor")
+METHODS = ("random", "partition")
 
 
 class Ring(NodeDataModule):
@@ -44,15 +42,8 @@ class Ring(NodeDataModule):
         )
 
 
-def mini(method="random", parts=PARTS, **options):
-    options |= (
-        {"chunks": 2}
-        if method == "partition"
-        else {"neighbors": [3, 2]}
-        if method == "neighbor"
-        else {}
-    )
-    return MiniBatches(Ring(), method, parts, **options)
+def mini(method="random", parts=PARTS):
+    return MiniBatches(Ring(), method, parts, chunks=2)
 
 
 def batches(data, epoch=0):
@@ -94,7 +85,7 @@ def test_an_epoch_trains_once_on_every_training_node_and_these_come_first_with_t
             assert len(batch.x) == batch.graph.num_nodes == len(set(nodes_of(batch).tolist()))
 
 
-@pytest.mark.parametrize("method", ["random", "partition"])
+@pytest.mark.parametrize("method", METHODS)
 def test_parts_share_out_all_nodes_and_have_all_edges_inside(method):
     data = mini(method)
     whole = data.source.batch.graph.edge_index
@@ -106,30 +97,6 @@ def test_parts_share_out_all_nodes_and_have_all_edges_inside(method):
         nodes = nodes_of(batch)
         inside = whole[:, torch.isin(whole, nodes).all(0)]
         assert sorted(nodes[batch.graph.edge_index].T.tolist()) == sorted(inside.T.tolist())
-
-
-def test_drawn_edges_are_of_the_graph_as_many_as_asked_for_and_none_twice():
-    graph = Ring().batch.graph
-    seeds, sizes = torch.tensor([5, 17, 40]), [3, 2]
-    nodes, part = sample_neighbors(graph, seeds, sizes, Draws(0, "test"))
-    assert nodes[:3].tolist() == seeds.tolist()
-    assert len(set(nodes.tolist())) == len(nodes) == part.num_nodes
-    known, drawn = graph.edge_index.T.tolist(), nodes[part.edge_index].T.tolist()
-    assert all(drawn.count(edge) <= known.count(edge) for edge in drawn)
-    first = len(set(nodes[part.source[part.target < 3]].tolist()) - set(seeds.tolist()))
-    degree = graph.in_degree[nodes]
-    assert part.in_degree[:3].tolist() == degree[:3].clamp_max(3).tolist()
-    assert part.in_degree[3 : 3 + first].tolist() == degree[3 : 3 + first].clamp_max(2).tolist()
-    assert not part.in_degree[3 + first :].any()
-
-
-def test_a_sample_of_all_neighbours_gives_the_training_nodes_what_the_whole_graph_gives():
-    graph = Ring().batch.graph
-    seeds = torch.tensor([3, 30])
-    nodes, part = sample_neighbors(graph, seeds, [NODES, NODES], Draws(0, "test"))
-    assert len(nodes) < NODES
-    x, model = torch.randn(NODES, 5).double(), DeepGNN(5, 3, SAGE, 2, 8).double().eval()
-    torch.testing.assert_close(model(x[nodes], part, 2), model(x, graph)[seeds])
 
 
 def test_an_induced_subgraph_keeps_repeated_edges_and_loops(graph):

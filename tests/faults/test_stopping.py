@@ -62,7 +62,7 @@ AVERAGING = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.dec
     [
         (SMALL, ["--trainer.check_val_every_n_epoch", "3"], 3),
         ([*PARTS, "random"], [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
-        pytest.param([*PARTS, "neighbor"], [], 9, marks=pytest.mark.slow),
+        pytest.param([*PARTS, "random"], [], 9, marks=pytest.mark.slow),
         (
             [*PARTS, "random"],
             [*PLATEAU, *OPEN_WINDOW],

@@ -180,22 +180,6 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         draw_measured("history", read_runs(tmp_path), layers=[9])
 
 
-def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
-    made = [[0.1, 0.4, 0.6, 0.7], [0.3, 0.5, 0.8], [0.2, math.nan]]
-    for seed, values in enumerate(made):
-        status = "diverged" if seed == 2 else "finished"
-        make_run(tmp_path, {"depth": 2}, seed, 0.5, status, {"val/acc": values})
-    (axes,) = draw("convergence", read_runs(tmp_path)).panels.values()
-    (line,) = axes.lines
-    assert line.get_xdata().tolist() == [0, 1, 2]
-    for epoch in range(3):
-        there = [100 * one[epoch] for one in made if epoch < len(one)]
-        there = [value for value in there if not math.isnan(value)]
-        mean, deviation = statistics.fmean(there), statistics.stdev(there)
-        assert line.get_ydata()[epoch] == pytest.approx(mean)
-        assert band(axes)[epoch] == pytest.approx((mean - deviation, mean + deviation))
-
-
 def dots(picture):
     (axes,) = picture.panels.values()
     return next(part for part in axes.collections if isinstance(part, PathCollection))

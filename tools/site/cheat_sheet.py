@@ -24,7 +24,7 @@ LAYERS = """
 - **scores**: the kind of attention score, which score norms act on.
 - **divided**: one graph can be divided among processes (`--trainer.strategy graph`).
 - **bound**: an upper bound of the Lipschitz constant is known.
-- **export**: `gnn-depth export` writes the model.
+- **export**: `run.export` writes the model.
 
 | layer | edge weights | edge features | scores | divided | bound | export |
 |---|---|---|---|---|---|---|
