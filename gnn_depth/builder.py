@@ -260,12 +260,7 @@ def select(
         *others, last = current
     if changes or not _is_named(value):
         return [*others, _select_one(kind, value, known, where, last)]
-    chosen = _select_one(kind, value, known, where)
-    for old in items_of(current or []):  # a part that is named replaces the whole list
-        if isinstance(old, PartChoice) and old.options and known.dropped is not None:
-            lost = ", ".join(old.options)
-            known.dropped.append(f"{dotted(where)} replaces {old.part.shown} with its {lost}")
-    return [chosen]
+    return [_select_one(kind, value, known, where)]  # it replaces the whole list
 
 
 def _is_named(value: Any) -> bool:

@@ -178,12 +178,12 @@ def test_every_import_is_a_declared_dependency():
 BUDGETS = {
     "nn": 54_200,
     "data": 27_800,
-    "training": 29_900,
-    "diagnostics": 32_400,
+    "training": 30_100,
+    "diagnostics": 32_600,
     "testing": 7_400,
     "sweeps": 6_800,
     "reports": 12_900,
-    "cli": 17_300,
+    "cli": 17_500,
     "the files beside the rooms": 18_700,
 }
 NO_CODE = {

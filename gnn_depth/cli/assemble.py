@@ -176,7 +176,8 @@ class CommandLineInterface:
             key = flag.removesuffix("+")
             top, _, option = key.partition(".")
             last = key.rpartition(".")[2]
-            if top in ("model", "data") and option not in named and "/" not in str(value):
+            is_shown = key != "model" and top in ("model", "data", *SYNONYMS)
+            if is_shown and option not in named and "/" not in str(value):
                 if key != flag:  # stands beside what was there, and does not replace it
                     key += f" {value}"
                 changed[key] = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")

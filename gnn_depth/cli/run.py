@@ -103,7 +103,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     """
     stack = getattr(cli.model, "stack", None)  # a user's class has none
     # A user who recomputes activations is short of memory, so freed pages go back to the system.
-    if not (stack.segment_length or stack.reversible):
+    if stack is None or not (stack.segment_length or stack.reversible):
         process.keep_freed_memory()
 
     def folder() -> Path | str | None:

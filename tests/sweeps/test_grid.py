@@ -76,7 +76,7 @@ def test_seeds_without_options_of_their_own_are_refused():
 
 def test_a_group_has_the_last_word_of_each_axis_and_a_parts_options():
     assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
-    assert next(grid("{}").combinations()).group == "all"
+    assert next(grid("{seeds: 1}").combinations()).group == "all"
     part = "{name: lipschitz, scale: 4, a: null, b: true}"
     text = f"axes: {{model.norm: [none, {part}, [pair, layer], null]}}"
     labels = [as_written(c.labels["model.norm"]) for c in grid(text).combinations()]
