@@ -1,6 +1,7 @@
 """Every shipped config trains, on a tiny graph."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,8 @@ from gnn_depth.reports.published import parse_published
 FOLDER = Path(__file__).parent.parent / "configs"
 GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
 CONFIGS = sorted({*FOLDER.rglob("*.yaml")} - {*GRIDS, *ITEMS})
-SIZES = [
-    "num_nodes=120",
-    "num_edges=240",
-    "num_features=30",
-    "num_train_per_class=4",
-    "num_val=30",
-    "num_test=30",
-]
+SIZES = shlex.split("""num_nodes=120 num_edges=240 num_features=30 num_train_per_class=4
+    num_val=30 num_test=30""")
 SMALL = [
     "--trainer.max_epochs=1",
     "--trainer.accelerator=cpu",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -14,52 +15,21 @@ from gnn_depth.diagnostics import MEASURES
 from tests.cli.test_resume import assert_goes_on
 from tests.processes import call_in_fresh_process, in_processes
 
-GRAPH = [
-    "--data.num_nodes=120",
-    "--data.num_edges=240",
-    "--data.num_features=30",
-    "--data.num_train_per_class=5",
-    "--data.num_val=30",
-    "--data.num_test=30",
-    "--trainer.max_epochs=3",
-]
-PARTS = [
-    "--data=MiniBatches",
-    "--data.source=SyntheticCitation",
-    "--data.parts=4",
-    "--data.method=partition",
-    "--data.chunks=2",
-    "--model.hidden_channels=8",
-]
+GRAPH = shlex.split("""--data.num_nodes=120 --data.num_edges=240 --data.num_features=30
+    --data.num_train_per_class=5 --data.num_val=30 --data.num_test=30 --trainer.max_epochs=3""")
+PARTS = shlex.split("""--data=MiniBatches --data.source=SyntheticCitation --data.parts=4
+    --data.method=partition --data.chunks=2 --model.hidden_channels=8""")
 PARTS += [word.replace("--data.", "--data.source.") for word in GRAPH]
-TREES = [
-    "--data=TreeNeighborsMatch",
-    "--data.depth=2",
-    "--data.batch_size=6",
-    "--data.passes=1",
-    "--trainer.max_epochs=2",
-    "--model.encoder=embedding",
-    "--model.layer=gat",
-    "--model.num_layers=3",
-    "--model.hidden_channels=8",
-    "--model.skip=residual",
-    "--model.norm=layer",
-    "--model.norm_after_skip=true",
-    "--model.optimizer=Adam",
-    "--model.optimizer.lr=0.0005",
-]
+TREES = shlex.split("""--data=TreeNeighborsMatch --data.depth=2 --data.batch_size=6
+    --data.passes=1 --trainer.max_epochs=2 --model.encoder=embedding --model.layer=gat
+    --model.num_layers=3 --model.hidden_channels=8 --model.skip=residual --model.norm=layer
+    --model.norm_after_skip=true --model.optimizer=Adam --model.optimizer.lr=0.0005""")
 RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.graph_dropout.p=0.3"]
 SHORT_OF_TIME = [*PARTS, *RANDOM, "--run.save_every_epochs=2"]
-SCHEDULE = [
-    "--model.scheduler=ReduceLROnPlateau",
-    "--model.scheduler.monitor=train/loss",
-    "--model.scheduler.patience=0",
-    "--model.scheduler.threshold=0.01",
-    "--model.dropout=0.8",
-    "--trainer.max_epochs=6",
-    "--plugins=plug_same.py",
-    "--trainer.callbacks=plug_same.Same",
-]
+SCHEDULE = shlex.split("""--model.scheduler=ReduceLROnPlateau
+    --model.scheduler.monitor=train/loss --model.scheduler.patience=0
+    --model.scheduler.threshold=0.01 --model.dropout=0.8 --trainer.max_epochs=6
+    --plugins=plug_same.py --trainer.callbacks=plug_same.Same""")
 # Connected components reach into other processes.
 ON_SHARDS = [name for name, measure in MEASURES.items() if measure.statistic.side is None]
 DIVIDED = """--trainer.max_epochs=2 --trainer.precision=64 --model.hidden_channels=8

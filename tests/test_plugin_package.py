@@ -3,6 +3,7 @@ the checkout."""
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,13 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLUGIN = Path(__file__).parent / "plugin_package"
 REMEDIES = ROOT / "tools" / "remedies"
-OFFLINE = [
-    "--no-deps",
-    "--no-build-isolation",
-    "--no-index",
-    "--quiet",
-    "--disable-pip-version-check",
-]
+OFFLINE = shlex.split("""--no-deps --no-build-isolation --no-index --quiet
+    --disable-pip-version-check""")
 
 #: In one process, which costs one import of torch: what a user does with an installed plugin.
 SESSION = """
@@ -61,24 +57,11 @@ strict = ["-q", "-p", "no:cacheprovider", "-W", "error"]
 assert pytest.main(["test_plugin.py", "-k", "not compiled", *strict]) == 0
 """
 
-SMALL = [
-    "--data.num_nodes=60",
-    "--data.num_edges=120",
-    "--data.num_train_per_class=5",
-    "--data.num_val=10",
-    "--data.num_test=10",
-    "--model.num_layers=4",
-    "--trainer.accelerator=cpu",
-    "--model.compile=off",
-]
-RUN = [
-    "--model.layer=lazy_gcn",
-    "--model.norm=band",
-    "--model.norm.bound=2",
-    "--model.skip=oscillator",
-    "--model.init=balanced",
-    "--model.init.base=depth_scaled",
-]
+SMALL = shlex.split("""--data.num_nodes=60 --data.num_edges=120 --data.num_train_per_class=5
+    --data.num_val=10 --data.num_test=10 --model.num_layers=4 --trainer.accelerator=cpu
+    --model.compile=off""")
+RUN = shlex.split("""--model.layer=lazy_gcn --model.norm=band --model.norm.bound=2
+    --model.skip=oscillator --model.init=balanced --model.init.base=depth_scaled""")
 # torch.compile reads the gradient of every tensor.
 STRICT = ["-W", "error", "-W", "ignore:The .grad attribute:UserWarning"]
 STRICT += ["-p", "no:cacheprovider", "-W", "ignore:`torch.jit.script:DeprecationWarning"]

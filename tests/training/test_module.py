@@ -1,5 +1,6 @@
 import copy
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -224,27 +225,13 @@ def test_own_steps_and_optimizers_of_a_subclass_are_the_plain_loop(tiny, make_tr
 @pytest.mark.filterwarnings("ignore")  # Lightning's calls of jsonargparse
 def test_lightnings_command_line_takes_the_classes_and_their_parts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = [
-        "fit",
-        "--seed_everything=0",
-        "--trainer.max_epochs=1",
-        "--trainer.accelerator=cpu",
-        "--trainer.enable_progress_bar=false",
-        "--trainer.log_every_n_steps=1",
-        "--data.num_nodes=60",
-        "--data.num_edges=120",
-        "--data.num_features=16",
-        "--data.num_classes=3",
-        "--data.num_val=10",
-        "--data.num_train_per_class=5",
-        "--data.num_test=10",
-        "--model.in_channels=16",
-        "--model.num_classes=3",
-        "--model.layer=gnn_depth.nn.layers.GAT",
-        "--model.layer.heads=2",
-        "--model.optimizer=torch.optim.SGD",
-        "--model.optimizer.lr=0.1",
-    ]
+    words = shlex.split("""fit --seed_everything=0 --trainer.max_epochs=1
+        --trainer.accelerator=cpu --trainer.enable_progress_bar=false
+        --trainer.log_every_n_steps=1 --data.num_nodes=60 --data.num_edges=120
+        --data.num_features=16 --data.num_classes=3 --data.num_val=10
+        --data.num_train_per_class=5 --data.num_test=10 --model.in_channels=16
+        --model.num_classes=3 --model.layer=gnn_depth.nn.layers.GAT --model.layer.heads=2
+        --model.optimizer=torch.optim.SGD --model.optimizer.lr=0.1""")
     monkeypatch.setattr(sys, "argv", ["cli.py", *words])
     cli = LightningCLI(NodeClassifier, SyntheticCitation)
     (saved,) = tmp_path.rglob("*.ckpt")
