@@ -28,39 +28,35 @@ SLOPE = 0.3
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs are drawn for (graph, heads); ours and the loop take them and the graph."""
+    """Inputs are drawn for (graph, heads, channels); ours and the loop take them and the graph."""
 
     ours: Callable
     loop: Callable
     draw: Callable
 
-    def inputs(self, graph, heads, dtype=torch.float64):
-        return tuple(value.to(dtype).requires_grad_() for value in self.draw(graph, heads))
+    def inputs(self, graph, heads, dtype=torch.float64, channels=3):
+        drawn = self.draw(graph, heads, channels)
+        return tuple(value.to(dtype).requires_grad_() for value in drawn)
 
 
 def randn(*shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def on_nodes(graph, heads):
-    return randn(graph.num_nodes, heads, 3)
-
-
-def on_sources(graph, heads):
-    return randn(graph.num_sources, heads, 3)
-
-
-def on_edges(graph, heads):
+def on_edges(graph, heads, channels):
     return (randn(graph.num_edges, heads),)
 
 
-def seeded_dropout(x, graph):
-    torch.manual_seed(5)
-    return dropout(x, 0.4)
+def on_sources(graph, heads, channels):
+    return (randn(graph.num_sources, heads, channels),)
 
 
-def dropout_of_ones(x, graph):
-    return x * seeded_dropout(torch.ones_like(x.detach()), graph)
+def edges_and_sources(graph, heads, channels):
+    return *on_edges(graph, heads, channels), *on_sources(graph, heads, channels)
+
+
+def nodes_and_sources(graph, heads, channels):
+    return randn(graph.num_nodes, heads, channels), *on_sources(graph, heads, channels)
 
 
 def seeded(function, *args):
@@ -70,8 +66,16 @@ def seeded(function, *args):
 
 def mask_of(scores):
     """The factors of dropout that ``seeded`` draws for weights of this shape."""
-    torch.manual_seed(5)
-    return dropout(torch.ones_like(scores.detach()), 0.4)
+    return seeded(dropout, torch.ones_like(scores.detach()), 0.4)
+
+
+def targets(x, graph):
+    """The rows of the targets, which are the first sources of a block."""
+    return x if len(x) == graph.num_nodes else x[: graph.num_nodes]
+
+
+def attended(scores, x, graph, mask=torch.ones_like):
+    return reference.aggregate(reference.softmax(scores, graph) * mask(scores), x, graph)
 
 
 def linear_attention(x, dst, src, graph, factor=None, mask=torch.ones_like):
@@ -79,15 +83,14 @@ def linear_attention(x, dst, src, graph, factor=None, mask=torch.ones_like):
     scores = of_target[graph.target] + of_source[graph.source]
     if factor is not None:
         scores = scores * factor[graph.target]
-    scores = torch.where(scores > 0, scores, SLOPE * scores)
-    return reference.aggregate(reference.softmax(scores, graph) * mask(scores), x, graph)
+    return attended(torch.where(scores > 0, scores, SLOPE * scores), x, graph, mask)
 
 
 def additive_attention(dst, src, att, graph, factor=None, mask=torch.ones_like):
     scores = reference.edge_additive(dst, src, att, graph, SLOPE)
     if factor is not None:
         scores = scores * factor[graph.target]
-    return reference.aggregate(reference.softmax(scores, graph) * mask(scores), src, graph)
+    return attended(scores, src, graph, mask)
 
 
 def largest_pair(dst, src, graph):
@@ -113,24 +116,22 @@ def bag_of_words(dtype):
 
 
 CASES = {
-    "aggregate": Case(
-        aggregate, reference.aggregate, lambda g, h: (*on_edges(g, h), on_sources(g, h))
-    ),
+    "aggregate": Case(aggregate, reference.aggregate, edges_and_sources),
     "aggregate_with_fixed_weights": Case(
         lambda x, g: aggregate(fixed_weights(x, g), x, g),
         lambda x, g: reference.aggregate(fixed_weights(x, g), x, g),
-        lambda g, h: (on_sources(g, h),),
+        on_sources,
     ),
     "aggregate_without_heads": Case(
         lambda weights, x, g: aggregate(weights[:, 0], x[:, 0], g),
         lambda weights, x, g: reference.aggregate(weights[:, :1], x[:, :1], g)[:, 0],
-        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
+        edges_and_sources,
     ),
-    "edge_dot": Case(edge_dot, reference.edge_dot, lambda g, h: (on_nodes(g, h), on_sources(g, h))),
+    "edge_dot": Case(edge_dot, reference.edge_dot, nodes_and_sources),
     "edge_additive": Case(
         lambda dst, src, att, g: edge_additive(dst, src, att, g, SLOPE),
         lambda dst, src, att, g: reference.edge_additive(dst, src, att, g, SLOPE),
-        lambda g, h: (on_nodes(g, h), on_sources(g, h), randn(h, 3)),
+        lambda g, h, c: (*nodes_and_sources(g, h, c), randn(h, c)),
     ),
     "segment_sum": Case(segment_sum, reference.segment_sum, on_edges),
     "segment_max": Case(
@@ -138,56 +139,54 @@ CASES = {
     ),
     "segment_softmax": Case(segment_softmax, reference.softmax, on_edges),
     # Without edges these are zero.
-    "attend": Case(
-        attend,
-        lambda s, x, g: reference.aggregate(reference.softmax(s, g), x, g),
-        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
-    ),
+    "attend": Case(attend, attended, edges_and_sources),
     "attend_with_dropout": Case(
         lambda s, x, g: seeded(attend, s, x, g, 0.4, True),
-        lambda s, x, g: reference.aggregate(reference.softmax(s, g) * mask_of(s), x, g),
-        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
+        lambda s, x, g: attended(s, x, g, mask_of),
+        edges_and_sources,
     ),
     "attend_linear": Case(
         lambda x, dst, src, g: attend_linear(x, dst, src, g, SLOPE),
-        lambda x, dst, src, g: linear_attention(x, dst, src, g),
-        lambda g, h: (on_sources(g, h), randn(h, 3), randn(h, 3)),
+        linear_attention,
+        lambda g, h, c: (*on_sources(g, h, c), randn(h, c), randn(h, c)),
     ),
     "attend_linear_with_factor": Case(
         lambda x, dst, src, f, g: seeded(attend_linear, x, dst, src, g, SLOPE, 0.4, True, f),
         lambda x, dst, src, f, g: linear_attention(x, dst, src, g, f, mask_of),
-        lambda g, h: (on_sources(g, h), randn(h, 3), randn(h, 3), randn(g.num_nodes, h)),
+        lambda g, h, c: (
+            *on_sources(g, h, c),
+            randn(h, c),
+            randn(h, c),
+            randn(g.num_nodes, h),
+        ),
     ),
     "attend_additive": Case(
         lambda dst, src, att, f, g: seeded(attend_additive, dst, src, att, g, SLOPE, 0.4, True, f),
         lambda dst, src, att, f, g: additive_attention(dst, src, att, g, f, mask_of),
-        lambda g, h: (on_nodes(g, h), on_sources(g, h), randn(h, 3), randn(g.num_nodes, h)),
+        lambda g, h, c: (*nodes_and_sources(g, h, c), randn(h, c), randn(g.num_nodes, h)),
     ),
-    # A block's targets are its first sources.
     "attend_additive_shared": Case(
-        lambda x, att, g: attend_additive(
-            x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE
-        ),
+        lambda x, att, g: attend_additive(targets(x, g), x, att, g, SLOPE),
         lambda x, att, g: additive_attention(x, x, att, g),
-        lambda g, h: (on_sources(g, h), randn(h, 3)),
+        lambda g, h, c: (*on_sources(g, h, c), randn(h, c)),
     ),
-    "neighbourhood_size": Case(
-        neighbourhood_size,
-        lambda dst, src, g: largest_pair(dst, src, g),
-        lambda g, h: (on_nodes(g, h), on_sources(g, h)),
-    ),
+    "neighbourhood_size": Case(neighbourhood_size, largest_pair, nodes_and_sources),
     "neighbourhood_size_shared": Case(
-        lambda x, g: neighbourhood_size(x if len(x) == g.num_nodes else x[: g.num_nodes], x, g),
+        lambda x, g: neighbourhood_size(targets(x, g), x, g),
         lambda x, g: largest_pair(x, x, g),
-        lambda g, h: (on_sources(g, h),),
+        on_sources,
     ),
-    "at_target": Case(at_target, lambda v, g: v[g.target], lambda g, h: (randn(g.num_nodes, h),)),
-    "at_source": Case(at_source, lambda v, g: v[g.source], lambda g, h: (randn(g.num_sources, h),)),
-    "dropout": Case(seeded_dropout, dropout_of_ones, on_edges),
+    "at_target": Case(
+        at_target, lambda v, g: v[g.target], lambda g, h, c: (randn(g.num_nodes, h),)
+    ),
+    "at_source": Case(
+        at_source, lambda v, g: v[g.source], lambda g, h, c: (randn(g.num_sources, h),)
+    ),
+    "dropout": Case(lambda x, g: seeded(dropout, x, 0.4), lambda x, g: x * mask_of(x), on_edges),
     "sparse_linear": Case(
         lambda w, b, g: sparse_form(bag_of_words(w.dtype)).linear(w, b),
         lambda w, b, g: bag_of_words(w.dtype) @ w.t() + b,
-        lambda g, h: (randn(h, 11), randn(h)),
+        lambda g, h, c: (randn(h, 11), randn(h)),
     ),
 }
 #: The others do not look at the graph.

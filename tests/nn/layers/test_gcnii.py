@@ -56,17 +56,13 @@ def test_the_model_of_the_paper_is_a_stack(graph):
     assert distance(got, wanted) <= 1e-12
 
 
-def test_layers_know_their_depth_in_any_precision():
-    for dtype in (torch.float32, torch.float64):
-        stack = model(3).float().to(dtype)
-        assert [int(layer.depth) for layer in stack.layers] == [1, 2, 3]
-        for position, layer in enumerate(stack.layers):
-            layer.lin.weight.data.zero_()
-            alone = Graph(torch.empty(2, 0, dtype=torch.long), 1)
-            beta = 1 - layer(torch.ones(1, 5, dtype=dtype), alone)[0, 0].item()
-            assert beta == pytest.approx(
-                math.log(0.7 / (position + 1) + 1), rel=1e-6 if dtype == torch.float32 else 1e-14
-            )
+@pytest.mark.parametrize(("dtype", "rel"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+def test_layers_know_their_depth_in_any_precision(dtype, rel):
+    stack, alone = model(3).float().to(dtype), Graph(torch.empty(2, 0, dtype=torch.long), 1)
+    for position, layer in enumerate(stack.layers, start=1):
+        layer.lin.weight.data.zero_()
+        beta = 1 - layer(torch.ones(1, 5, dtype=dtype), alone)[0, 0].item()
+        assert beta == pytest.approx(math.log(0.7 / position + 1), rel=rel)
     assert not any("depth" in name for name in stack.state_dict())
 
 

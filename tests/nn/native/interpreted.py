@@ -3,6 +3,7 @@
 Run by test_gpu_kernels.py, in a process whose TRITON_INTERPRET is 1.
 """
 
+import itertools
 import sys
 
 import torch
@@ -10,23 +11,18 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import native
-from gnn_depth.nn.functional import (
-    aggregate,
-    attend,
-    attend_additive,
-    attend_linear,
-    dropout,
-    edge_additive,
-    edge_dot,
-    neighbourhood_size,
-    segment_max,
-    segment_softmax,
-    segment_sum,
-)
+from gnn_depth.nn.functional import aggregate, attend, neighbourhood_size, segment_softmax
 from gnn_depth.nn.native import kernels
+from tests.nn.functional.cases import (
+    CASES,
+    OF_GRAPHS,
+    Case,
+    edges_and_sources,
+    nodes_and_sources,
+    on_edges,
+)
 
 NODES = 12
-FACTOR = 0.7
 
 
 def graph() -> Graph:
@@ -56,39 +52,15 @@ def masked(scores: Tensor, on: Graph) -> Tensor:
     return scores.masked_fill(((position < 30) & ~is_last)[:, None], -torch.inf)
 
 
-FUNCTIONS = {
-    "aggregate": lambda w, x, z, a, b, f, g: aggregate(w, z, g),
-    "edge_dot": lambda w, x, z, a, b, f, g: edge_dot(x, z, g),
-    "edge_additive": lambda w, x, z, a, b, f, g: edge_additive(x, z, a, g),
-    "edge_additive, shared": lambda w, x, z, a, b, f, g: edge_additive(z, z, a, g),
-    "segment_sum": lambda w, x, z, a, b, f, g: segment_sum(w, g),
-    "segment_softmax": lambda w, x, z, a, b, f, g: segment_softmax(w, g),
-    "segment_max": lambda w, x, z, a, b, f, g: segment_max(w, g).clamp_min(-9),
-    "attend": lambda w, x, z, a, b, f, g: attend(w, z, g),
-    "attend, masked": lambda w, x, z, a, b, f, g: attend(masked(w, g), z, g),
-    "segment_softmax, masked": lambda w, x, z, a, b, f, g: segment_softmax(masked(w, g), g),
-    "attend, dropout": lambda w, x, z, a, b, f, g: attend(w, z, g, 0.4, True),
-    "attend_linear": lambda w, x, z, a, b, f, g: attend_linear(z, a, b, g, 0.2),
-    "attend_linear, factor, dropout": lambda w, x, z, a, b, f, g: attend_linear(
-        z, a, b, g, 0.2, 0.4, True, f
+SPECIAL = {
+    "attend, masked": Case(lambda w, x, g: attend(masked(w, g), x, g), None, edges_and_sources),
+    "segment_softmax, masked": Case(lambda w, g: segment_softmax(masked(w, g), g), None, on_edges),
+    "neighbourhood_size, ties": Case(
+        lambda x, z, g: neighbourhood_size(x, z / z.detach().abs(), g), None, nodes_and_sources
     ),
-    "attend_additive": lambda w, x, z, a, b, f, g: attend_additive(x, z, a, g, 0.2),
-    "attend_additive, factor, dropout": lambda w, x, z, a, b, f, g: attend_additive(
-        x, z, a, g, 0.2, 0.4, True, f
-    ),
-    "attend_additive, shared": lambda w, x, z, a, b, f, g: attend_additive(
-        z, z, a, g, 0.2, factor=f
-    ),
-    "neighbourhood_size": lambda w, x, z, a, b, f, g: neighbourhood_size(x, z, g),
-    "neighbourhood_size, shared": lambda w, x, z, a, b, f, g: neighbourhood_size(z, z, g),
-    "neighbourhood_size, ties": lambda w, x, z, a, b, f, g: neighbourhood_size(
-        x, z / z.detach().abs(), g
-    ),
-    "dropout": lambda w, x, z, a, b, f, g: dropout(z, 0.3),
 }
-#: Those in which both ends have the same rows.
-SHARED = {name for name in FUNCTIONS if "shared" in name}
-
+#: All that reads a graph, and what is easily computed otherwise.
+OF_KERNELS = {name: CASES[name] for name in OF_GRAPHS} | SPECIAL
 
 #: Heads, channels and type of the numbers, and the difference that rounding may make.
 TOLERANCES = {
@@ -98,45 +70,32 @@ TOLERANCES = {
 }
 
 
-def with_gradients(name: str, inputs: list[Tensor], on: Graph) -> list[Tensor]:
+def with_gradients(case: Case, inputs: list[Tensor], on: Graph) -> list[Tensor]:
     """The value of a function, and the gradients along a direction of its own."""
-    leaves = [value.detach().clone().requires_grad_() for value in inputs]
-    torch.manual_seed(1)  # of what dropout draws
-    out = FUNCTIONS[name](*leaves, on)
+    leaves = [value.detach().requires_grad_() for value in inputs]
+    out = case.ours(*leaves, on)
     draws = torch.Generator().manual_seed(2)
     direction = torch.randn(out.shape, dtype=torch.float64, generator=draws).to(out)
-    found = torch.autograd.grad(out, leaves, direction, allow_unused=True)
-    zeros = [torch.zeros_like(leaf) for leaf in leaves]
-    given = [zero if each is None else each for each, zero in zip(found, zeros, strict=True)]
-    return [out.detach(), *given]
+    return [out.detach(), *torch.autograd.grad(out, leaves, direction)]
 
 
 def compare(heads: int, channels: int, dtype: torch.dtype, device: str = "cpu") -> float:
     """The largest difference to PyTorch alone, relative to the largest number of each tensor."""
     largest = 0.0
-    for kind, make in {"graph": graph, "both ways": both_ways, "block": block}.items():
+    for make, (name, case) in itertools.product((graph, both_ways, block), OF_KERNELS.items()):
         torch.manual_seed(0)
         on, plain = make().to(device), make().to(device)
-        nodes, sources = on.num_nodes, on.num_sources
-        shapes = [(on.num_edges, heads), (nodes, heads, channels), (sources, heads, channels)]
-        shapes += [(heads, channels), (heads, channels), (nodes, heads)]
-        inputs = [torch.randn(shape, dtype=dtype).to(device) for shape in shapes]
-        inputs[-1] = inputs[-1].abs() + FACTOR
-        for name in FUNCTIONS:
-            if name in SHARED and nodes != sources:
-                continue
-            with native.without_kernels():
-                wanted = with_gradients(name, [each.double() for each in inputs], plain)
-            got = with_gradients(name, inputs, on)
-            for number, (one, other) in enumerate(zip(got, wanted, strict=True)):
-                assert one.dtype == dtype, (name, one.dtype)
-                off = float((one.double() - other).abs().max() / other.abs().max().clamp_min(1))
-                if not off <= TOLERANCES[heads, channels, dtype]:
-                    print(
-                        f"{kind}, {name}, {heads} x {channels}, result {number}: off by {off:.2g}"
-                    )
-                    largest = float("inf")
-                largest = max(largest, off)
+        inputs = [value.to(device) for value in case.inputs(on, heads, dtype, channels)]
+        with native.without_kernels():
+            wanted = with_gradients(case, [each.double() for each in inputs], plain)
+        for number, one in enumerate(with_gradients(case, inputs, on)):
+            assert one.dtype == dtype, (name, one.dtype)
+            other = wanted[number]
+            off = float((one.double() - other).abs().max() / other.abs().max().clamp_min(1))
+            if not off <= TOLERANCES[heads, channels, dtype]:
+                print(f"{make.__name__}, {name}, {heads} x {channels}, {number}: off by {off:.2g}")
+                off = float("inf")
+            largest = max(largest, off)
     return largest
 
 
