@@ -70,14 +70,6 @@ def test_a_shipped_config_trains(path, tmp_path, monkeypatch):
     assert json.loads(result.read_text())["status"] == "finished"
 
 
-def test_every_folder_of_configs_is_installed():
-    text = (FOLDER.parent / "pyproject.toml").read_text()
-    for folder in {
-        path.parent.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.yaml")
-    }:
-        assert f'"share/gnn_depth/{folder}" = ["{folder}/*.yaml"]' in text
-
-
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_a_shipped_grid_asks_for_what_there_is(path, resolver):
     grid = load_grid(str(path))

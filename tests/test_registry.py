@@ -21,26 +21,6 @@ class LayerNorm:
     """Normalise rows."""
 
 
-@pytest.mark.parametrize("name", ["pair", "PairNorm"])
-def test_a_part_is_found_by_its_name_and_its_class_name(name: str):
-    assert registry.get("norm", name) is PairNorm
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        *(
-            (word, r"Did you mean '[Pp]air(Norm)?'\?.* layer, pair")
-            for word in ("piar", "Pair", "PAIR", "PairNrom")
-        ),
-        ("zzz", r"'zzz'\. Available: layer, pair"),
-    ],
-)
-def test_a_wrong_name_is_answered_with_the_nearest_and_the_choices(word: str, message: str):
-    with pytest.raises(RegistryError, match=message):
-        registry.get("norm", word)
-
-
 def test_an_unknown_kind_is_refused():
     with pytest.raises(RegistryError, match=r"'nrom'\. Did you mean 'norm'"):
         register("nrom", "pair")
@@ -60,9 +40,3 @@ def test_a_class_that_is_defined_again_replaces_itself():
     )
     register("norm", "pair")(again)
     assert registry.get("norm", "pair") is again
-
-
-def test_registered_parts_come_in_alphabetical_order_and_know_their_names():
-    assert list(registry.registered("norm")) == ["layer", "pair"]
-    assert registry.name_of(PairNorm) == ("norm", "pair")
-    assert registry.name_of(int) is None

@@ -100,18 +100,6 @@ def test_it_is_known_which_tensors_have_their_numbers_in_memory(name):
         assert torch_internals.is_ordinary(torch.ones(3))
 
 
-def test_tensors_of_transforms_are_not_ordinary():
-    seen = []
-
-    def function(x):
-        seen.append(torch_internals.is_ordinary(x))
-        return x.sum()
-
-    for name in ("torch.func.grad", "torch.func.vmap", "fake tensors"):
-        TRACES[name](function, torch.ones(3))
-    assert seen == [False] * 3
-
-
 def test_operations_in_place_are_counted_except_in_inference_mode():
     x = torch.zeros(3)
     before = torch_internals.version(x)

@@ -11,17 +11,16 @@ from torch.optim import Adam
 from gnn_depth.diagnostics import (
     GradientNorms,
     GradientSimilarity,
-    LayerMeasures,
     RepresentationSimilarity,
 )
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import NoSkip, Residual
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.conftest import chain, rows, values
 from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.diagnostics.test_watch import by_hand
-from tests.training.conftest import Tiny, scalars
+from tests.training.conftest import Tiny
 from tools.attack.numbers.layers import different, expected_values
 
 
@@ -75,15 +74,6 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
     frame = pd.concat([callback.frame() for callback in callbacks])
     names = set(frame.measure) - {"gradient_norm_parameters"}  # of a layer without its block
     assert list(different(frame, {name: expected[name] for name in names})) == []
-
-
-def test_one_layer_has_no_growth_and_its_other_measures_are_logged(make_trainer, board, tmp_path):
-    names = ["gradient_growth", "gradient_expansion", "gradient_norm_hidden"]
-    trainer = make_trainer([LayerMeasures(names, "rounds.0")], logger=board)
-    trainer.fit(chain(), loader(rows(), 20))
-    tags = set(scalars(tmp_path / "run", "gradient"))
-    assert "gradient_norm/hidden_log10/layer_001" in tags
-    assert not any("expansion" in tag for tag in tags)
 
 
 def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):

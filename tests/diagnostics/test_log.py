@@ -39,18 +39,6 @@ def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, boa
         assert [value for _, value in curve] == pytest.approx(np.log10(expected[:, 1]), rel=1e-6)
 
 
-@pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16)])
-def test_of_many_layers_some_have_curves_the_first_and_the_last_too(
-    measure, board, tmp_path, depth, curves
-):
-    measure(chain(depth=depth), logger=board)
-    tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag and "layer_" in tag)
-    assert len(tags) == curves
-    assert tags[0].endswith("layer_001")
-    assert tags[-1].endswith(f"layer_{depth:03d}")
-    assert measurements.load_values(tmp_path / "run", HIDDEN).values.shape == (1, depth)
-
-
 @pytest.mark.parametrize(
     ("error", "raised"), [(OSError("gone"), OSError), (KeyboardInterrupt(), SystemExit)]
 )

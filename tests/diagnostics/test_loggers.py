@@ -2,10 +2,9 @@ import re
 
 import numpy as np
 import pytest
-from lightning.pytorch.loggers import CSVLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gnn_depth.diagnostics import GradientNorms, loggers
+from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.diagnostics.layer_statistics import Measure
 from tests.diagnostics.made import POSITIVE, SIGNED, Made
 from tests.training.conftest import scalars
@@ -34,11 +33,6 @@ def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path)
         "~heat_map_more/gradient_norm/parameters_log10": [2],
     }
     assert all(shown[0].encoded_image_string.startswith(b"\x89PNG") for shown in found.values())
-
-
-def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):
-    monkeypatch.setattr(loggers, "heat_map", lambda one: pytest.fail("a picture that nobody sees"))
-    measure(logger=CSVLogger(tmp_path / "table", name="", version=""))
 
 
 def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_path, layouts):
@@ -85,19 +79,3 @@ def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path,
         "made/size_log10"
     }
     assert len(layouts[-1]["more measures"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("tag", "chart"),
-    [
-        ("train/acc", "accuracy"),
-        ("val_accuracy_epoch", "accuracy"),
-        ("train_loss_step", "loss"),
-        ("~final/train_loss", None),
-    ],
-)
-def test_accuracy_and_loss_are_found_under_the_names_that_they_have(tag, chart):
-    found = [
-        title for title, (_, (expression,)) in loggers.TRAINING.items() if re.match(expression, tag)
-    ]
-    assert found == ([chart] if chart else [])

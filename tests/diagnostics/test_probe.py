@@ -2,7 +2,6 @@
 
 import copy
 import gc
-from functools import partial
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from gnn_depth.diagnostics.probe import probe
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.conftest import chain, is_hooked, loader, rows, values
+from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.loops import CONVOLUTIONS, Loop, features, graph
 from tests.training.conftest import Tiny
 
@@ -72,14 +71,6 @@ def test_a_foreign_model_is_probed_with_its_own_loss():
         probe(torch.nn.Sequential(torch.nn.Linear(3, 3)).double(), rows(), layers="*")
     with pytest.raises(ValueError, match="not -1"):
         probe(module, [rows()], layers="rounds.*", scales=[-1])
-
-
-@pytest.mark.parametrize("wrap", [lambda model: model, partial(torch.compile, backend="eager")])
-def test_a_loop_of_convolutions_is_probed_in_one_line(wrap):
-    model = wrap(Loop(CONVOLUTIONS["GCN2Conv"]).double())
-    report = gnn_depth.probe(model, features(), graph(), loss=lambda out: out.square().mean())
-    assert report.frame()[["||F(X)||", "mu(X)", "mu(G)", "constant"]].gt(0).all(axis=None)
-    assert not is_hooked(model)
 
 
 def test_a_layer_that_is_called_several_times_has_a_row_for_each_call():

@@ -73,11 +73,6 @@ def test_every_matrix_of_a_layer_is_normed_by_itself_and_nothing_else(layer, cou
     assert all(parameter.grad.isfinite().all() for parameter in stack.parameters())
 
 
-def test_two_norms_of_the_same_weights_are_refused():
-    with pytest.raises(ValueError, match="'spectral' and norm 'weight'"):
-        make([SpectralNorm, WeightNormalisation])
-
-
 @every_norm
 @pytest.mark.parametrize("init", [DefaultInit(), Orthogonal(gain=3.0), BalancedXavier()])
 def test_an_init_draws_the_parameters_and_the_norm_acts_on_what_was_drawn(kind, init):

@@ -6,29 +6,12 @@ import pandas as pd
 import pytest
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.settings import is_percent
 from gnn_depth.reports.sheets import (
     Sheet,
-    format_value,
     markdown,
     table_sheet,
-    terminal,
 )
 from gnn_depth.reports.table import tabulate
-from tests.reports.made import METRIC
-
-
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        *((metric, 0.8125, "81.2") for metric in ("test/acc", METRIC, "auroc")),
-        *((metric, 1234.56, "1235") for metric in ("val/loss", "accelerate")),
-        ("val/loss", 0.000123456, "0.0001235"),
-    ],
-)
-def test_fractions_are_in_percent_and_other_metrics_have_four_digits(metric, value, text):
-    assert is_percent(metric) == (text == "81.2")
-    assert format_value(value, metric) == text
 
 
 def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs):
@@ -81,15 +64,3 @@ def test_markdown_reads_back_as_the_same_table(table):
     assert text[0] == "**A title**"
     assert text[4] == "| 0 | 79.3 ± 1.2 | 79.3 ± 1.2 |"
     assert text[-1] == "- a note"
-
-
-@pytest.mark.parametrize(("columns", "width"), [(4, 40), (12, 80)])
-def test_a_terminal_shows_every_number_whole_beside_its_label(columns, width):
-    names = [f"norm {place}" for place in range(columns)]
-    lines = terminal([sheet(*names)], width).splitlines()
-    assert max(map(len, lines)) <= width
-    text = "\n".join(lines)
-    assert text.count("79.3 ± 1.2") == 2 * columns
-    assert all(re.search(rf"{name}( |$)", text, re.M) for name in names)
-    for line in lines:
-        assert "79.3" not in line or line[0] in "01"

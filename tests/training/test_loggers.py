@@ -1,7 +1,6 @@
 """The values of a training on their way to the loggers, and to the terminal."""
 
 import math
-import re
 
 import pytest
 from lightning.pytorch.callbacks import Callback
@@ -9,7 +8,7 @@ from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.training import loggers
-from gnn_depth.training.loggers import EpochProgress, EventLogger
+from gnn_depth.training.loggers import EventLogger
 from tests.training.conftest import scalars
 
 
@@ -88,15 +87,3 @@ def test_curves_come_before_counters_and_undefined_values_have_no_point(tmp_path
     logger.finalize("success")
     found = scalars(logger.log_dir)
     assert found == {"val/acc": [(7, 0.5)], "~epoch": [(7, 7.0)]}
-
-
-BAR = {"callbacks": (EpochProgress(),), "enable_progress_bar": True}
-
-
-def test_a_log_gets_a_line_every_tenth_of_the_epochs(fit, capsys):
-    fit(20, **BAR)
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch")]
-    assert [line.split(":")[0] for line in lines] == [f"epoch {n}/20" for n in range(2, 21, 2)]
-    for line in lines:
-        assert re.search(r"train/loss \d\.\d{4}, val/loss .*, val/acc \d", line)
-        assert "test/" not in line  # who watches it chooses by it

@@ -8,7 +8,7 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, RMSprop
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR
+from torch.optim.lr_scheduler import OneCycleLR
 
 from gnn_depth.config_file import read_config
 from gnn_depth.nn.layers import GAT
@@ -119,14 +119,6 @@ def test_a_schedule_is_as_long_as_the_training_unless_its_length_is_given(schedu
     chosen = select_section("model", {"scheduler": schedule}, 7)["scheduler"]
     for name, value in length.items():
         assert chosen.options.get(name) == value
-
-
-def test_a_schedule_of_another_length_than_the_training_is_named(caplog):
-    rehearse(partial(Adam), partial(CosineAnnealingLR, T_max=5), epochs=5)
-    rehearse(partial(Adam), partial(LinearLR, total_iters=2), epochs=5)
-    assert not caplog.text
-    rehearse(partial(Adam), partial(CosineAnnealingLR, T_max=5), epochs=10)
-    assert "CosineAnnealingLR has T_max 5, and the training 10 epochs" in caplog.text
 
 
 @pytest.mark.parametrize("cls", [Adam, AdamW, partial(SGD, lr=0.1), Adagrad])

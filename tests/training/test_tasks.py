@@ -56,18 +56,6 @@ def test_a_model_is_called_no_better_than_guessing_by_the_metric_that_is_shown(
     assert bool(_guess(f"test/{best_metric}", shown, model)) == is_guess
 
 
-@pytest.mark.parametrize(
-    ("task", "default", "words"),
-    [
-        ("binary", "multiclass", "binary .*3.*multiclass"),
-        ("regression", "multiclass", "numbers.*classes.*multiclass"),
-    ],
-)
-def test_a_task_that_does_not_exist_or_fit_is_refused(task, default, words):
-    with pytest.raises(ValueError, match=words):
-        make_task(task, default, 3)
-
-
 def test_a_task_of_ones_own_needs_a_loss_and_a_metric(tmp_path):
     class Huber(Task):
         targets, best, lower_is_better = "numbers", "error", True

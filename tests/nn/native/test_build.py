@@ -49,24 +49,6 @@ def test_a_library_is_compiled_once_and_again_if_it_is_damaged(cache, monkeypatc
     assert not list(cache.glob("*.tmp"))
 
 
-def test_other_flags_have_another_key(cache, monkeypatch):
-    compiler = build._compiler()
-    key = build._key(compiler)
-    assert build._key(compiler) == key
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-g"))
-    assert build._key(compiler) != key
-
-
-def test_a_damaged_checksum_makes_a_library_damaged(cache):
-    build.load_kernels()
-    (checksum,) = cache.glob("*.sha256")
-    written = bytearray(checksum.read_bytes())
-    written[5] ^= 128  # no text any more
-    checksum.write_bytes(written)
-    build.load_kernels()
-    assert build._is_whole(library(cache))
-
-
 def no_compiler(monkeypatch, cache):
     monkeypatch.setattr(build, "which", lambda name: None)
 

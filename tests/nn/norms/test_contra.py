@@ -23,9 +23,7 @@ def test_a_node_moves_away_from_the_nodes_that_send_it_no_edge(graph):
     torch.testing.assert_close(norm(x, graph), torch.stack(rows), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("options", "nodes"), [({}, 20_001), ({"max_nodes": 50}, 80)])
-def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take(options, nodes):
-    alone = Graph(torch.zeros(2, 0, dtype=torch.long), nodes)
-    words = f"{nodes} nodes need {4 * nodes**2:,} bytes .* max_nodes .*another norm"
-    with pytest.raises(ValueError, match=words):
-        ContraNorm(1, **options)(torch.ones(nodes, 1), alone)
+def test_a_graph_of_too_many_nodes_is_refused_with_the_memory_it_would_take():
+    alone = Graph(torch.zeros(2, 0, dtype=torch.long), 80)
+    with pytest.raises(ValueError, match="80 nodes need 25,600 bytes .* max_nodes .*another norm"):
+        ContraNorm(1, max_nodes=50)(torch.ones(80, 1), alone)
