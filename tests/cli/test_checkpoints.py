@@ -16,8 +16,7 @@ from gnn_depth import registry
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.reports import read_runs
 from gnn_depth.runs import read_result, write_result
-from gnn_depth.training import NodeClassifier
-from gnn_depth.training.finished import load, take_weights
+from gnn_depth.training.finished import load
 from tests.cli.conftest import DEEP, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
@@ -169,16 +168,6 @@ def test_auto_resumes_the_run_with_the_same_model_data_and_seed(
     assert "already complete: 4 epochs" in gnn_depth(*words, *FOUR, "--seed_everything", "1").out
 
 
-def test_auto_resumes_the_furthest_run_after_the_clock_was_set_back(gnn_depth: Callable):
-    words = ["fit", *SHORT, "--ckpt_path", "auto", "--run.name", "mine"]
-    assert gnn_depth(*words, *TWO).code == 0
-    assert gnn_depth(*words, *FOUR).code == 0
-    _, second = sorted(Path("runs/mine").iterdir())
-    second.rename(second.with_name("2001-01-01_00-00-00"))
-    answer = gnn_depth(*words, "--trainer.max_epochs", "5")
-    assert "2001-01-01_00-00-00/checkpoints/last.ckpt, of epoch 4" in answer.err
-
-
 PLUGIN = """
 from gnn_depth import FeatureNorm, register
 
@@ -271,18 +260,6 @@ def test_a_deeper_stack_begins_with_the_weights_of_a_shallower_one(
     assert len(identities) == 2
     refused = gnn_depth(*words, "--init_from", "nowhere")
     assert (refused.code, "'nowhere' is not the folder" in refused.err) == (2, True)
-
-
-def test_weights_are_taken_over_where_name_and_shape_fit(trained: Path, caplog):
-    theirs = load(trained).model.state_dict()
-    layer, norm = {"name": "gat", "heads": 2}, ["lipschitz", "pair"]
-    model = NodeClassifier(16, 7, layer=layer, norm=norm, hidden_channels=8, num_layers=4)
-    drawn = {name: weight.clone() for name, weight in model.state_dict().items()}
-    take_weights(model, trained)
-    assert "do not fit: stack.decoder.weight" in caplog.text
-    for name, weight in model.state_dict().items():
-        fits = name in theirs and theirs[name].shape == weight.shape
-        assert torch.equal(weight, theirs[name] if fits else drawn[name])
 
 
 def test_an_export_that_the_disk_has_no_room_for_is_an_error_and_no_abort(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import yaml
 
-from gnn_depth import registry
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.config_file import to_yaml
@@ -198,45 +197,12 @@ def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_rep
     }
 
 
-def test_numbers_are_read_as_people_write_them(config: Callable):
-    assert (
-        config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"][
-            "lr"
-        ]
-        == 0.001
-    )
-    arguments = config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]
-    assert (arguments["lr"], arguments["weight_decay"]) == (0.001, 5e-4), (
-        "the other options of the default optimizer"
-    )
-
-
 @pytest.mark.parametrize(
     "text", ["# nothing\n", "trainer:\nrun:\nseed_everything: 0\n", "model:\n  # num_layers: 3\n"]
 )
 def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
     Path("empty.yaml").write_text(text)
     assert config("--config", "empty.yaml") == config()
-
-
-def test_help_fits_two_screens_and_help_all_shows_every_option(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("COLUMNS", "100")
-    short, everything = (gnn_depth("fit", "--help", *more).out for more in ([], ["all"]))
-    assert len(short.splitlines()) < 125
-    for option in (
-        "--run.root",
-        "--ckpt_path",
-        "--plugins",
-        "--seed_everything",
-        "--data: data = SyntheticCitation",
-    ):
-        assert option in short
-    assert ", ".join(registry.registered("norm")) in " ".join(short.split())
-    assert "--model.num_layers: int (from 1 to 10000) = 2\n      Number of message" in short
-    assert "--trainer.barebones" not in short
-    assert "--trainer.barebones" in everything
 
 
 def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable, refused: Callable):
@@ -271,13 +237,3 @@ def test_a_run_on_a_file_goes_on_from_another_folder(
     ):
         answer = gnn_depth(*words, "2", *map(str, source))
         assert answer.code == 0, answer.err
-
-
-@pytest.mark.parametrize(
-    ("given", "full"), [("data/x", "{here}/data/x"), ("/data", "/data"), ("~/x", "{home}/x")]
-)
-def test_paths_of_data_are_written_in_full(config: Callable, given: str, full: str):
-    expected = full.format(here=Path.cwd(), home=Path.home())
-    words = ["--data", "MissingFeatures", "--data.rate", "0.5", "--data.source", "UserGraph"]
-    data = config(*words, "--data.source.path", given)["data"]
-    assert data["init_args"]["source"]["init_args"]["path"] == expected

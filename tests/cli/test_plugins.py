@@ -96,36 +96,12 @@ def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_i
     assert float(norm(3).forward(torch.ones(1), None)) == 2
 
 
-def test_a_data_set_with_an_odd_number_of_classes_is_refused(refused: Callable, tmp_path: Path):
-    source = (
-        "from gnn_depth import register\nfrom gnn_depth.data import SyntheticCitation\n"
-        "@register('data', 'Odd')\nclass Odd(SyntheticCitation):\n    num_classes = COUNT\n"
-    )
-    for count in ("-1", "2.5", "None"):
-        sys.modules.pop("plug_odd", None)
-        (tmp_path / "plug_odd.py").write_text(source.replace("COUNT", count))
-        answer = refused("fit", "--plugins", "plug_odd.py", "--data", "Odd")
-        assert f"num_classes of Odd is {count}; it must be a whole number of at least 1." in answer
-
-
 def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin: Path):
     registry.load_plugin(str(plugin))
     registry.load_plugin(str(plugin))
     plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
     with pytest.raises(registry.RegistryError, match="edited after this process had imported it"):
         registry.load_plugin(str(plugin))
-
-
-def test_the_saved_config_runs_again_from_another_folder(
-    gnn_depth: Callable, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(plugin.parent)
-    first = gnn_depth("fit", "--plugins", plugin.name, "--model.norm", "shrink", "--print_config")
-    (tmp_path / "saved.yaml").write_text(first.out)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    again = gnn_depth("fit", "--config", "../saved.yaml", "--print_config")
-    assert (again.code, again.out) == (0, first.out)
 
 
 def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
@@ -169,16 +145,6 @@ def test_a_plugin_that_does_not_load_is_named(
     assert "plug_shrink" not in sys.modules
 
 
-def test_an_argument_without_type_and_default_has_to_be_given(
-    refused: Callable, config: Callable, plugin: Path
-):
-    plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
-    words = ["--plugins", str(plugin), "--model.norm", "shrink"]
-    for given in ([], ["--model.norm.by", "null"]):
-        assert "--model.norm.by" in refused("fit", *words, *given)
-    assert config(*words, "--model.norm.by", "3")["model"]["norm"] == [{"name": "shrink", "by": 3}]
-
-
 def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
     refused: Callable, plugin: Path
 ):
@@ -188,13 +154,6 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
     assert answer.startswith("run.yaml:2:")
     assert "norm 'shrink' (Shrink, " in answer
     assert "plug_shrink.py:5) has no forward" in answer
-
-
-@pytest.mark.parametrize("name", ["json.py", "small.yaml", "."])
-def test_what_is_no_plugin_is_refused_with_its_name(refused: Callable, tmp_path: Path, name: str):
-    (tmp_path / "json.py").write_text(SOURCE)
-    (tmp_path / "small.yaml").write_text("seed_everything: 0\n")
-    assert name in refused("fit", "--plugins", name)
 
 
 @pytest.fixture

@@ -5,16 +5,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from lightning import seed_everything
 
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import read_arguments
-from gnn_depth.diagnostics.probe import Report
-from gnn_depth.diagnostics.probe.findings import find_problems
 from tests.cli.conftest import SHORT, Answer
 
 GAT = [*SHORT, "--model.layer", "gat", "--model.num_layers", "3", "--model.dropout", "0.5"]
@@ -116,20 +112,3 @@ def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
     assert f"at {checkpoint}" in trained.out
     assert len(table(trained)["layer"]) == 1
     assert table(trained)["constant"] != table(gnn_depth("probe", *lip))["constant"]
-
-
-def test_of_many_layers_some_are_shown_and_all_on_request(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    values = pd.DataFrame({"||X||": 10.0 ** -np.arange(1, 25), "rank(X)": 8.0}, range(1, 25))
-    report = Report("T", 1.0, values, find_problems(values))
-    assert [finding.layer for finding in report.findings] == [5]
-    few, every = (table(Answer(0, report.text(every), "")) for every in (False, True))
-    assert len(few["layer"]) <= 14
-    assert {1, 5, 24} <= set(few["layer"]), "what is told of is shown"
-    assert every["layer"] == list(range(1, 25))
-    monkeypatch.setenv("COLUMNS", "80")
-    narrow = gnn_depth("probe", *SHORT, "--model.num_layers", "15").out.splitlines()
-    assert max(map(len, narrow)) <= 80
-    assert len(narrow) < 75, "one page"
-    assert any(" of 15 layers " in line for line in narrow)

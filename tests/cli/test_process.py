@@ -8,8 +8,7 @@ import resource
 import pytest
 import torch
 
-from gnn_depth.cli import main, process
-from tests.cli.conftest import SHORT
+from gnn_depth.cli import process
 from tests.processes import call_in_fresh_process
 
 PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
@@ -57,42 +56,3 @@ def test_freed_pages_are_kept_unless_the_environment_configures_malloc(tmp_path)
     configured, kept = call_in_fresh_process(tmp_path, fetched_when_configured_and_when_not)
     assert configured > 1.5 * PAGES
     assert kept < PAGES / 10
-
-
-@pytest.mark.parametrize(
-    ("environment", "configured"),
-    [
-        ({}, False),
-        (
-            {
-                "PATH": "/usr/bin",
-                "LD_PRELOAD": "libfakeroot.so",
-                "GLIBC_TUNABLES": "glibc.cpu.x86_shstk=on",
-            },
-            False,
-        ),
-        ({"MALLOC_ARENA_MAX": "2"}, True),
-        ({"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=1"}, True),
-        ({"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}, True),
-    ],
-)
-def test_a_malloc_that_the_user_configured_is_left_alone(environment, configured):
-    assert process.configures_malloc(environment) is configured
-
-
-@pytest.mark.parametrize(
-    ("words", "keeps"),
-    [
-        ([], True),
-        (["--model.checkpoint_every=1"], False),
-        (["--model.reversible=2", "--model.skip=residual"], False),
-    ],
-    ids=["fast", "checkpoints", "reversible"],
-)
-def test_training_keeps_freed_memory_unless_the_model_is_to_use_little(
-    monkeypatch, tmp_path, words, keeps
-):
-    called = []
-    monkeypatch.setattr(process, "keep_freed_memory", lambda: called.append(True))
-    assert main(["fit", *SHORT, "--trainer.max_epochs=1", f"--run.root={tmp_path}", *words]) == 0
-    assert bool(called) is keeps

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
-import torch
 
 import gnn_depth as package
 from gnn_depth.diagnostics import influence
@@ -25,17 +23,3 @@ def test_the_command_measures_test_nodes_and_draws_them(gnn_depth: Callable, tmp
     assert batch.test_mask[found.nodes].all()
     again = influence(run.model, batch.x, batch.graph.edge_index, found.nodes.tolist())
     np.testing.assert_allclose(again.by_hop, found.by_hop, rtol=1e-4, atol=1e-9)
-
-
-def test_models_of_whole_graphs_have_no_range(gnn_depth: Callable, tmp_path: Path):
-    from torch_geometric.data import Data
-
-    draws = torch.Generator().manual_seed(0)
-    edges = torch.tensor([[0, 1], [1, 0]])
-    graphs = [
-        Data(x=torch.randn(2, 3, generator=draws), edge_index=edges, y=torch.tensor([i % 2]))
-        for i in range(20)
-    ]
-    run = package.fit({"num_layers": 2}, graphs, epochs=1, root="runs", progress=False)
-    with pytest.raises(ValueError, match="a target for each node"):
-        run.range()

@@ -106,20 +106,6 @@ def test_absent_data_is_counted_or_left_out(item, gnn_depth):
     assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words", "said"),
-    [
-        ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
-        ({}, [], "an item is missing. Available: nobody/depth."),
-        ({"grid": None}, ["nobody/depth"], "'grid'"),
-        ({"sorce": "x"}, ["nobody/depth"], "'sorce'. Did you mean 'source'?"),
-    ],
-)
-def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, said):
-    item(**changes)
-    assert said in refused("reproduce", *words)
-
-
 def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "lipschitz/depth" in reproduce.item_files()

@@ -2,14 +2,13 @@
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gnn_depth.cli.sweep import chosen_part, load_grid, parser, split_overrides
+from gnn_depth.cli.sweep import chosen_part, load_grid, parser
 
 DATA = {
     "class_path": "SyntheticCitation",
@@ -21,16 +20,6 @@ BASE = {
     "model": {"hidden_channels": 8},
     "trainer": {"max_epochs": 3, "accelerator": "cpu"},
 }
-
-PLUGIN = """
-from gnn_depth import FeatureNorm, register
-
-
-@register("norm", "of_an_axis")
-class OfAnAxis(FeatureNorm):
-    def forward(self, x, graph):
-        return x
-"""
 
 
 @pytest.fixture
@@ -63,29 +52,6 @@ def test_a_dry_run_names_every_group_and_makes_nothing(gnn_depth, grid):
     ]
     assert answer.out.splitlines()[-1] == "in all: 8 to run"
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
-
-
-def test_a_dry_run_lists_a_grid_whose_data_is_not_here(gnn_depth, grid):
-    missing = {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}
-    answer = gnn_depth(
-        "sweep", grid(axes={"data": {"here": {}, "away": {"data": missing}}}), "--dry-run"
-    )
-    assert answer.code == 0, answer.err
-    assert "1 to run" in answer.out
-    assert re.search(r"data=away: its data is not here .*away.npz", answer.out)
-
-
-def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
-    words = (
-        "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 "
-        "--trusted-only false --plugins p"
-    )
-    overrides, rest = split_overrides(words.split())
-    expected = (
-        "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"
-    )
-    assert overrides == expected.split()
-    assert rest == ["grid.yaml", "--workers", "2"]
 
 
 @pytest.mark.parametrize(
@@ -151,17 +117,6 @@ def test_a_section_does_not_lose_to_an_option_before_it_without_a_word(refused, 
     assert "depth=3" in message
 
 
-@pytest.mark.usefixtures("pool_here")
-def test_runs_that_were_trained_otherwise_are_not_averaged(gnn_depth, grid):
-    axes = {"model.num_layers": [2, 3]}
-    assert gnn_depth("sweep", grid(axes=axes, seeds=[0])).code == 0
-    name = grid(axes=axes, seeds=[1])
-    assert gnn_depth("sweep", name, "--trainer.max_steps", "1").code == 0
-    answer = gnn_depth("table", "runs")
-    assert answer.code == 2
-    assert "trainer.max_steps" in answer.err
-
-
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "unknown key of a grid" in refused("sweep", "base.yaml")
@@ -204,14 +159,6 @@ def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     chosen = chosen_part(load_grid(options.file), options)
     assert list(chosen.axes["m"]) == labels
     assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
-
-
-def test_an_axis_may_bring_a_plugin_from_the_folder_of_the_grid(gnn_depth, grid, tmp_path):
-    (tmp_path / "of_an_axis.py").write_text(PLUGIN)
-    name = grid(
-        axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}}
-    )
-    assert "in all: 2 to run" in gnn_depth("sweep", name, "--dry-run").out
 
 
 def test_a_damaged_result_is_a_warning_and_one_of_another_version_refused(gnn_depth, grid):

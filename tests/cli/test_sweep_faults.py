@@ -196,21 +196,3 @@ def test_finished_and_diverged_runs_are_results_and_failed_are_retried(folder, g
     assert gnn_depth(*words, "--force", "--subset", "end=good").code == 0
     assert ended(folder) == {"2 0": 2}
     assert len(list((folder / "runs/archive/grid").glob("end=good/seed_*/result.json"))) == 1
-
-
-@pytest.mark.slow  # tests/sweeps/test_cluster.py has the pool itself
-def test_a_sweep_runs_on_a_cluster_and_ends_without_a_scheduler(sweep, tmp_path):
-    pytest.importorskip("distributed", reason="the cluster extra is not installed")
-    from tests.sweeps.test_cluster import cluster
-
-    with cluster(tmp_path, 1, "--nthreads", "2") as (address, scheduler):
-        words = ["--engine=dask", f"--address={address}"]
-        out, _ = finish(sweep(*words))
-        assert f"done: {2 * SEEDS} finished" in out
-        assert ended(tmp_path) == ALL
-        process = sweep(*words, "--root=other")
-        wait_for(lambda: statuses(tmp_path / "other")["running"], process)
-        scheduler.kill()
-        _, err = finish(process, code=1)
-    assert f"no Dask scheduler answers at '{address}'" in err
-    assert "Traceback" not in err

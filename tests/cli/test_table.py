@@ -91,7 +91,6 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs, said
     starts = {
         "txt": "layers",
         "md": "| layers",
-        "tex": r"\begin{table}",
         "csv": "model.num_layers,",
     }
     for suffix, start in starts.items():

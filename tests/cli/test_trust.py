@@ -37,23 +37,14 @@ def mark(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 CODE = {
     "class path": "trainer:\n  callbacks:\n    - class_path: evil.Mark\n",
-    "text": "trainer: {callbacks: evil.Mark}\n",
     "yaml in a text": 'trainer: {callbacks: "[{class_path: \\"ev\\\\x69l.Mark\\"}]"}\n',
-    "part": "model: {norm: evil.Mark}\n",
     "no identifier": 'model: {norm: "evil.Mark!"}\n',
-    "function": "model: {optimizer: evil.Mark}\n",
-    "inner part": "data: {class_path: MissingFeatures, init_args: {rate: 1, source: {class_path: evil.Mark}}}\n",
     "argument of a known class": "trainer: {callbacks: {class_path: LambdaCallback, init_args: {setup: evil.Mark}}}\n",
-    "byte order mark": 'trainer: {logger: "\\uFEFFevil.Mark"}\n',
     "set in a text": 'trainer: {callbacks: "!!set {evil.Mark: null}"}\n',
     "plugin": "plugins: [evil.py]\n",
-    "what a known module imports": "trainer: {callbacks: gnn_depth.runs.subprocess.Popen}\n",
     "plugin that is added": "plugins+: [evil.py]\n",
     "function of a known package": "model: {optimizer: torch.optim.lr_scheduler.bisect}\n",
-    "what a module of transforms imports": "data: {transforms: torch_geometric.transforms.pad.EdgeType}\n",
     "a transform that calls its argument": "data: {transforms: torch_geometric.transforms.Compose}\n",
-    "a transform that calls a module": "data: {transforms: torch_geometric.transforms.AddGPSE}\n",
-    "no transform": "data: {transforms: torch_geometric.transforms.ComposeFilters}\n",
     "argument of a known transform": "data: {transforms: {class_path: torch_geometric.transforms.ToDevice, init_args: {device: evil.Mark}}}\n",
 }
 
@@ -66,7 +57,7 @@ def test_code_in_a_config_is_named_with_its_line_and_not_imported(
     answer = refused("fit", "--config", "c.yaml", "--trusted-only")
     assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: "))
     assert "--trusted-only false" in answer
-    named = ("evil.Mark", "'evil.py'", "Popen", "bisect", "'torch_geometric.transforms.")
+    named = ("evil.Mark", "'evil.py'", "bisect", "'torch_geometric.transforms.")
     assert any(word in answer for word in named)
     assert not mark.exists()
     assert "evil" not in sys.modules
@@ -121,21 +112,9 @@ def test_every_shipped_config_is_accepted():
     trust.refuse_unknown(configs)
 
 
-def test_a_data_set_whose_files_may_run_code_is_refused_in_a_config(
-    refused: Callable, tmp_path: Path
-):
-    for text in (
-        "data: PyG\n",
-        "data: {class_path: gnn_depth.data.PyG, init_args: {dataset: KarateClub}}\n",
-    ):
-        (tmp_path / "run.yaml").write_text(text)
-        answer = refused("fit", "--trusted-only", "--config", str(tmp_path / "run.yaml"))
-        assert "run.yaml:1: data" in answer
-
-
 @pytest.mark.parametrize(
     "value",
-    ["!!set {a: null}", "!!binary aGE=", "!mine {a: 1}", "!!python/object/apply:os.mkdir [mark]"],
+    ["!!set {a: null}", "!!python/object/apply:os.mkdir [mark]"],
 )
 def test_a_tag_is_refused_and_makes_no_object(refused: Callable, mark: Path, value: str):
     Path("c.yaml").write_text(f"seed_everything: 1\ntrainer: {{callbacks: {value}}}\n")
@@ -147,14 +126,10 @@ def test_a_tag_is_refused_and_makes_no_object(refused: Callable, mark: Path, val
 GRIDS = {
     "axis": "axes: {model.norm: [none, evil.Mark]}\n",
     "label": "axes: {method: {a: {}, b: {trainer: {callbacks: {class_path: evil.Mark}}}}}\n",
-    "rule": "axes: {model.num_layers: [2, 3]}\nrules: [{when: {model.num_layers: 3}, set: {model.norm: evil.Mark}}]\n",
     "plugins": "axes: {method: {a: {}, b: {plugins: evil.py}}}\n",
-    "label called trainer": "axes: {method: {a: {}, trainer: {plugins: evil.py}}}\n",
-    "plugin that is added": "axes: {method: {a: {}, b: {plugins+: evil.py}}}\n",
     "config in place of a file": "base: '{plugins: evil.py}'\naxes: {model.num_layers: [2, 3]}\n",
     "value in a key": "axes: {method: {a: {}, b: {'trainer.callbacks=[evil.Mark] #': 1}}}\n",
     "base": "base: base.yaml\naxes: {model.num_layers: [2, 3]}\n",
-    "config of a label": "axes: {method: {a: {}, b: base.yaml}}\n",
 }
 
 
@@ -207,25 +182,6 @@ def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(
     sys.modules.pop("evil")
     assert "is neither" not in gnn_depth(*words, "--trusted-only", "false").err
     assert mark.exists()
-
-
-def test_a_checkpoint_of_a_graph_with_transforms_imports_known_ones_alone(
-    gnn_depth: Callable, mark: Path
-):
-    words = ["--data.transforms", "[LargestConnectedComponents]", "--run.name", "largest"]
-    assert gnn_depth("fit", *SHORT, *words, "--trainer.max_epochs", "1").code == 0
-    predict = ["predict", *SHORT[-6:-2], "--output", "p.csv", "--ckpt_path"]
-    answer = gnn_depth(*predict, "runs/largest")
-    assert answer.code == 0, answer.err
-    (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
-    content = torch.load(best, weights_only=True)
-    content["schema"]["transforms"] = [{"class_path": "evil.Mark", "init_args": {}}]
-    torch.save(content, "else.ckpt")
-    Path("p.csv").unlink()
-    answer = gnn_depth(*predict, "else.ckpt")
-    assert answer.code == 2
-    assert "schema.transforms.0.class_path: 'evil.Mark' is neither" in answer.err
-    assert not mark.exists()
 
 
 # Files that name pickle on purpose: restricted, and for the error that torch raises.
