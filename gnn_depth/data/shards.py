@@ -1,8 +1,5 @@
 """Divide a full batch among processes: each keeps some nodes and the edges into them."""
 
-from pathlib import Path
-
-import numpy as np
 import torch
 import torch.distributed as dist
 from jaxtyping import Int
@@ -45,12 +42,10 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
 
 
 def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes"]:
-    """The process of each node: ``contiguous`` chunks in the order of the nodes, ``metis``, or as a
-    NumPy file has it.
+    """The process of each node: ``contiguous`` chunks in the order of the nodes, or ``metis``.
 
     Raises:
-        DataError: Targets are of graphs, there is no such file, pymetis is not installed, a node
-            has no process, or a process no node.
+        DataError: Targets are of graphs, pymetis is not installed, or a process gets no node.
     """
     graph = batch.graph
     if batch.per_graph or graph.node_to_graph is not None or len(batch.y) != graph.num_nodes:
@@ -62,22 +57,11 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
         part = contiguous(graph.num_nodes, processes)
     elif nodes == "metis":
         part = metis(graph, processes)
-    elif Path(nodes).is_file():
-        part = torch.from_numpy(np.load(nodes, allow_pickle=False).astype(np.int64))
-        if batch.order is not None and len(part) == graph.num_nodes:
-            part = part[batch.order]  # the file has the order of the data
     else:
-        raise DataError(
-            f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of "
-            "each node."
-        )
-    sizes = torch.bincount(part.flatten().clamp_min(0), minlength=processes)
-    if part.shape != (graph.num_nodes,) or part.min() < 0 or len(sizes) > processes or 0 in sizes:
-        raise DataError(
-            f"each of the {graph.num_nodes} nodes needs a process from 0 to {processes - 1}, and "
-            f"each process a node. The division has shape {tuple(part.shape)} and gives the "
-            f"processes {sizes.tolist()} nodes."
-        )
+        raise DataError(f"nodes is {nodes!r}: it must be contiguous or metis.")
+    sizes = torch.bincount(part, minlength=processes).tolist()
+    if 0 in sizes:
+        raise DataError(f"each process needs a node, and the division gives them {sizes} nodes.")
     return part
 
 

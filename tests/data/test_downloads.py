@@ -1,6 +1,5 @@
 """Downloads that fail in every way, and files that are not what they should be."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,17 +62,6 @@ def test_a_missing_file_is_downloaded_once_and_a_present_one_never(published, se
     assert {path.name for path in tmp_path.iterdir()} == {"set", "data.bin"}, "no lock"
 
 
-def test_a_download_that_breaks_off_leaves_no_file_and_can_be_tried_again(published, server):
-    server.truncate = 1
-    with pytest.raises(DataError, match=r"data\.bin.*5120 bytes read"):
-        read_verified(*published)
-    assert names(published[0].parent) == set()
-    published[0].with_name("data.bin.part").write_bytes(CONTENT * 2)  # a killed download left this
-    assert read_verified(*published) == CONTENT
-    assert server.requests == ["data.bin"] * 2
-    assert names(published[0].parent) == {"data.bin"}
-
-
 def test_a_download_with_another_checksum_is_set_aside_and_never_used(published, server):
     server.files["data.bin"] = CONTENT[::-1]
     for _ in range(2):
@@ -93,12 +81,3 @@ def test_a_file_that_is_not_the_published_one_is_refused_by_name_and_left_alone(
     assert published[0].read_bytes() == b"mine"
     assert names(published[0].parent) == {"data.bin"}
     assert server.requests == []
-
-
-def test_of_several_readers_one_downloads_and_the_others_wait(published, server):
-    server.delay = 0.5
-    # Threads contend for the lock of a file just as processes do.
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(read_verified, *zip(*[published] * 4, strict=True))) == [CONTENT] * 4
-    assert server.requests == ["data.bin"]
-    assert names(published[0].parent) == {"data.bin"}

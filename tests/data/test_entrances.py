@@ -238,17 +238,6 @@ def test_a_batch_and_a_loader_of_batches_are_the_graphs_in_them():
         assert facts(GraphSource(same)) == wanted
 
 
-def test_dense_sparse_and_plain_containers_are_read_equally():
-    wanted = facts(GraphSource(ONE))
-    as_dict = ONE.to_dict()
-    for same in (
-        dict(as_dict, x=ONE.x.to_sparse()),
-        {name: value.tolist() for name, value in as_dict.items()},
-        dict(as_dict, y=ONE.y[:, None], edge_weight=ONE.edge_weight[:, None]),
-    ):
-        assert facts(GraphSource(same)) == wanted
-
-
 def test_text_is_the_names_of_classes(tmp_path):
     names = np.array(["b", "a", "", "b"] * 5)
     np.savez(tmp_path / "g.npz", **{**random_graph(), "y": names})

@@ -56,14 +56,6 @@ def published(tmp_path, monkeypatch):
     return trusted(path, monkeypatch, arrays)
 
 
-def test_both_layouts_are_the_same_graph_and_split(with_split, published):
-    one = Amazon("photo", root=str(with_split[0]))
-    other = Amazon("Photo", root=str(published.parents[3]))
-    assert one.checksum == other.checksum
-    assert one.batch.graph.in_degree.tolist() == [2] * NODES
-    assert one.batch.y.tolist() == LABELS.tolist()
-
-
 def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(with_split):
     root, masks = with_split
     fixed = Amazon("Photo", "fixed", root=str(root)).batch

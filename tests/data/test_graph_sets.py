@@ -16,7 +16,6 @@ from gnn_depth.data import (
     GraphTransfer,
     PyG,
 )
-from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.long_range import transfer_edges
 from gnn_depth.graph import Graph
 
@@ -58,16 +57,6 @@ def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, o
     stack(batch.x.double(), graph_of(batch))
     handle.remove()
     torch.testing.assert_close(pooled, of_pyg(states["pooled"], batch.batch))
-
-
-def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
-    data = GraphSource(graphs)
-    part, order = subset(data.batch, torch.tensor([7, 2, 0])), [graphs[7], graphs[2], graphs[0]]
-    expected = GraphSource(order, split=[1.0, 0.0]).batch
-    assert torch.equal(part.x, expected.x)
-    assert torch.equal(part.graph.edge_index, expected.graph.edge_index)
-    assert torch.equal(part.graph.node_to_graph, expected.graph.node_to_graph)
-    assert part.y.tolist() == [1, 2, 0]
 
 
 def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(graphs):

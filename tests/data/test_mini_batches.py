@@ -85,20 +85,6 @@ def test_an_epoch_trains_once_on_every_training_node_and_these_come_first_with_t
             assert len(batch.x) == batch.graph.num_nodes == len(set(nodes_of(batch).tolist()))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_parts_share_out_all_nodes_and_have_all_edges_inside(method):
-    data = mini(method)
-    whole = data.source.batch.graph.edge_index
-    found = batches(data)
-    assert torch.cat([nodes_of(batch) for batch in found]).sort().values.tolist() == list(
-        range(NODES)
-    )
-    for batch in found:
-        nodes = nodes_of(batch)
-        inside = whole[:, torch.isin(whole, nodes).all(0)]
-        assert sorted(nodes[batch.graph.edge_index].T.tolist()) == sorted(inside.T.tolist())
-
-
 def test_an_induced_subgraph_keeps_repeated_edges_and_loops(graph):
     part = induced_subgraph(graph, torch.tensor([7, 5, 2, 6]))
     assert sorted(part.edge_index.T.tolist()) == [[0, 0], [0, 3], [1, 2], [1, 2], [3, 1], [3, 2]]

@@ -16,7 +16,6 @@ from gnn_depth.data import (
     node_order,
 )
 from gnn_depth.data.node_order import ordered
-from gnn_depth.data.shards import division
 from gnn_depth.diagnostics import MEASURES, LayerMeasures
 from gnn_depth.graph import Graph
 
@@ -114,14 +113,6 @@ def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkey
     without_edges = large.clone()
     without_edges.edge_index = torch.empty(2, 0, dtype=torch.long)
     assert not orders(without_edges)
-
-
-def test_a_file_that_divides_the_nodes_is_in_the_order_of_the_data(tmp_path):
-    file = str(tmp_path / "nodes.npy")
-    process = np.arange(NODES) % 3
-    np.save(file, process)
-    batch = GraphSource(path(), node_order="rcm").ordered_batch
-    assert division(file, batch, 3).tolist() == process[batch.order].tolist()
 
 
 # A whole training.

@@ -1,12 +1,9 @@
 """Which process gets which nodes."""
 
-import numpy as np
-import pytest
 import torch
 
-from gnn_depth.data import DataError, SyntheticCitation
+from gnn_depth.data import SyntheticCitation
 from gnn_depth.data.shards import division, metis
-from tests.sharded import graph_batch
 
 
 def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
@@ -22,16 +19,3 @@ def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
     assert sizes["metis"].max() <= 1.1 * 100
     assert cut["metis"] < 0.8 * cut["contiguous"]
     assert torch.equal(metis(graph, 4), metis(graph, 4))
-
-
-def test_a_file_divides_the_nodes_and_every_process_needs_one(tmp_path):
-    batch, file = graph_batch(), str(tmp_path / "nodes.npy")
-    part = np.arange(batch.graph.num_nodes) % 3
-    np.save(file, part)
-    assert division(file, batch, 3).tolist() == part.tolist()
-    for wrong, processes in ((part, 4), (part, 2), (part[1:], 3), (part - 1, 3), (part[None], 3)):
-        np.save(file, wrong)
-        with pytest.raises(DataError, match=f"0 to {processes - 1}"):
-            division(file, batch, processes)
-    with pytest.raises(DataError, match="metiss"):
-        division("metiss", batch, 3)

@@ -179,20 +179,6 @@ def test_what_pandas_does_not_read_is_refused_by_the_name_of_the_column(change, 
         _ = Tables(*written(change(nodes), edges), **{**ROLES, **options}).batch
 
 
-def test_tables_that_pandas_would_shift_or_rename_are_refused():
-    nodes, edges = written(*tables())
-    text = Path(nodes).read_text().replace("train\n", "train,more\n")
-    Path(nodes).write_text(text.replace("val\n", "val,\n").replace("test\n", "test,\n"))
-    with pytest.raises(ValueError, match=r"more values than|Expected \d+ fields"):
-        _ = Tables(nodes, edges, **ROLES).batch
-    frame, ends = tables()
-    twice = pd.concat([frame, frame[["age"]]], axis=1)
-    with pytest.raises(DataError, match="two columns are called 'age'"):
-        _ = Tables(twice, ends, **ROLES).batch
-    with pytest.raises(DataError, match="edges 'away.csv' does not exist"):
-        Tables(nodes, "away.csv")
-
-
 # ---- the next table, for a trained model ----
 
 

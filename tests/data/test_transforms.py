@@ -1,13 +1,11 @@
 """Transforms of PyTorch Geometric on every data set, and features made from the edges."""
 
 import numpy as np
-import pytest
 import torch
 import torch_geometric.transforms as T
 from torch_geometric.data import Data
-from torch_geometric.transforms import BaseTransform
 
-from gnn_depth.data import DataError, GraphSource, SyntheticCitation
+from gnn_depth.data import GraphSource, SyntheticCitation
 
 
 def small(**changes) -> SyntheticCitation:
@@ -70,24 +68,3 @@ def test_each_of_several_graphs_is_transformed_alone():
     assert data.batch.graph.graph_sizes.flatten().tolist() == [5, 4, 6, 7]
     assert data.batch.graph.num_edges == 2 * (5 + 4 + 6 + 7)
     assert data.batch.y.tolist() == [1, 0, 0, 1]
-
-
-class WeightByFeature(BaseTransform):
-    """Weights for the edges of the graphs whose first feature is not 3."""
-
-    def forward(self, data):
-        if int(data.x[0]) != 3:
-            data.edge_weight = data.x[data.edge_index[0], 0]
-        return data
-
-
-def test_weights_that_a_transform_gives_to_some_graphs_are_refused():
-    pair = torch.tensor([[1, 0], [0, 1]])
-    graphs = []
-    for number in range(6):
-        x = number + torch.arange(2.0)[:, None]
-        graphs.append(Data(x=x, edge_index=pair, y=torch.tensor([number % 2])))
-    with pytest.raises(DataError, match="graph 3 has no edge_weight, and graph 0 has one"):
-        _ = GraphSource(graphs, transforms=[WeightByFeature()]).batch
-    graph = GraphSource(graphs[4:], split=[0.5, 0], transforms=[WeightByFeature()]).batch.graph
-    torch.testing.assert_close(graph.edge_weight, torch.tensor([5.0, 4, 6, 5]))

@@ -1,7 +1,7 @@
 """Tree-NeighborsMatch: the published construction, found again by walking the trees."""
 
 from collections import Counter
-from itertools import chain, permutations
+from itertools import chain
 from unittest.mock import Mock
 
 import lightning as L
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.data import TreeNeighborsMatch
-from gnn_depth.data.trees import evaluation_batches, training_batches
+from gnn_depth.data.trees import training_batches
 
 CHECKSUM = "cc1f8f1c091b31a4b290f26819b739053a98b439009a7e2105b2f5192b011655"
 COUNTS = {2: 96, 3: 8000, 4: 16000, 5: 32000, 6: 32000, 7: 32000, 8: 32000}
@@ -57,18 +57,6 @@ def test_the_class_is_the_value_of_the_leaf_whose_key_the_root_holds(depth, stag
         assert (nothing, int(batch.y[root]) + 1) == (0, dict(pairs)[selected])
 
 
-def test_the_examples_are_different_permutations_each_with_every_key():
-    of_depth_2 = {
-        (values, key, values[key - 1] - 1)
-        for values in permutations(range(1, 5))
-        for key in range(1, 5)
-    }
-    assert Counter(everyone(TreeNeighborsMatch(depth=2, batch_size=10))) == Counter(of_depth_2)
-    found = list(everyone(TreeNeighborsMatch(depth=3)))
-    assert len(set(found)) == len(found) == COUNTS[3]
-    assert len({values for values, _, _ in found}) == 1000
-
-
 def test_the_examples_are_those_of_every_machine_and_differ_by_depth_seed_and_split():
     assert TreeNeighborsMatch(depth=5, batch_size=3, passes=2).checksum == CHECKSUM
     options = [{}, {"depth": 4}, {"seed": 1}, {"train_fraction": 0.7}]
@@ -101,17 +89,3 @@ def test_processes_share_the_batches_of_one_process_in_equal_parts(numbers):
     assert left_out.total() == len(order) % processes
     for ours, theirs in zip(merged[:-1], alone, strict=False):
         assert ours == sorted(theirs)
-
-
-@given(SIZES)
-def test_processes_evaluate_every_example_once_in_equally_many_batches_none_of_them_empty(numbers):
-    processes, each, more = numbers
-    order = torch.arange(processes + more)
-    shares = [
-        evaluation_batches(order, processes * each, rank, processes) for rank in range(processes)
-    ]
-    assert len({len(parts) for parts in shares}) == 1
-    assert all(0 < len(part) <= each + 1 for parts in shares for part in parts)
-    assert torch.equal(torch.cat([part for parts in shares for part in parts]).sort().values, order)
-    if processes == 1:
-        assert torch.equal(torch.cat(shares[0]), order)
