@@ -173,7 +173,6 @@ def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own
 TRAININGS = [
     ["--model.init=virgo"],
     ["--model.init=spog", "--model.init.steps=5"],
-    ["--data.transforms=half_hop", "--data.transforms.p=0.5"],
     ["--data.transforms=fosr"],
     ["--data.transforms=sdrf"],
     ["--data.transforms=borf"],
@@ -204,7 +203,7 @@ def test_every_installed_remedy_is_listed_and_trains(installed: Callable[..., st
     words = [*SMALL, "--trainer.max_epochs=2"]
     program = REVERSE.replace("TRAININGS", repr(TRAININGS)).replace("WORDS", repr(words))
     listed = installed("-c", program)
-    for name in ("virgo(", "spog(", "half_hop(", "fosr(", "sdrf(", "borf("):
+    for name in ("virgo(", "spog(", "fosr(", "sdrf(", "borf("):
         assert f"\n  {name}" in listed, name
     found = results(installed)
     found = {name: result for name, result in found.items() if name.startswith("remedy_")}

@@ -295,8 +295,6 @@ class NodeDataModule(FullBatches, GraphDataModule):
         rows = None
         if batch.per_graph:
             rows = batch.graph.num_graphs
-        elif len(batch.y) < batch.graph.num_nodes:
-            rows = len(batch.y)  # transforms have added nodes without targets
         with self.naming_origin():
             trained = self.adopted is not None
             check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows, trained)
@@ -441,17 +439,11 @@ class WrapsSource:
         return []
 
     def refuse_graphs(self) -> None:
-        """Refuse a source whose targets are of whole graphs, or not of all nodes."""
+        """Refuse a source whose targets are of whole graphs."""
         if self.source.per_graph:
             raise DataError(
                 f"{type(self).__name__} is for targets of nodes, and those of its source are of "
                 "graphs."
-            )
-        batch = self.source.loaded
-        if batch.read < batch.graph.num_nodes:
-            raise DataError(
-                f"{type(self).__name__} is for graphs all of whose nodes can have a target, and "
-                "transforms of its source add nodes that have none: leave these out."
             )
 
 

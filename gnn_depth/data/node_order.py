@@ -50,8 +50,6 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
             "use auto or given."
         )
     order = reverse_cuthill_mckee(graph)
-    # Nodes that are read out come first: the others, which transforms have added, stay behind.
-    order = torch.cat([order[order < batch.read], order[order >= batch.read]])
     position = torch.argsort(order)
     edges = position[graph.edge_index]
     before, after = _mean_distance(graph.edge_index), _mean_distance(edges)

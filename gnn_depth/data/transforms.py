@@ -50,9 +50,7 @@ def transformed(
     """Apply transforms to each graph of a batch, one after another.
 
     Floating-point columns that a transform adds under another name than x, such as positional
-    encodings, become features. A transform with ``adds_nodes = True`` may append nodes to those of
-    the graph. They have features and edges, the number 0 and no target: outputs are read from the
-    nodes that were there before.
+    encodings, become features.
 
     Args:
         batch: The graph, or several side by side.
@@ -67,12 +65,6 @@ def transformed(
     Raises:
         DataError: A transform fails, or leaves a graph without edges, features or targets.
     """
-    adding = [transform for transform in transforms if getattr(transform, "adds_nodes", False)]
-    if adding and (batch.graph.node_to_graph is not None or batch.per_graph):
-        raise DataError(
-            f"{_name(adding[0])} adds nodes without targets, which is defined for one graph with "
-            "targets of its nodes: leave it out for several graphs."
-        )
     # One graph at a time: an encoding of several at once would mix them.
     graphs = _graphs(batch, labelled)
     notes: list[str] = []
@@ -86,27 +78,19 @@ def transformed(
     arrays = union.arrays
     of_edges = {name: arrays[name] for name in OF_EDGES if name in arrays}
     graph = Graph(arrays["edge_index"], union.num_nodes, union.node_to_graph, **of_edges)
-    number, read = arrays[NUMBER], len(arrays["y"])
+    number = arrays[NUMBER]
     # Transforms that pad attributes of nodes give a new node the number 0.
-    added = int((number == 0).sum())
-    if added and not batch.per_graph:
-        read -= added
-        if not adding or not number[:read].all():
-            raise DataError(
-                "the transforms add nodes, which have no targets: use them for graphs with a "
-                "target each, or append the nodes and set adds_nodes."
-            )
-        number = number[:read]
-        notes.append(
-            f"the transforms add {added:,} nodes, which have no target: splits, metrics and "
-            f"predictions use the {read:,} others, measures of hidden states all."
+    if not batch.per_graph and not number.all():
+        raise DataError(
+            "the transforms add nodes, which have no targets: use them for graphs with a target "
+            "each."
         )
     lost = batch.graph.num_nodes - int((number > 0).sum())
     if lost:
         notes.append(f"the transforms leave out {lost:,} nodes, which get no prediction.")
     # A split that a transform draws may have rows that have no target.
-    masks = {name: (arrays[name].bool() & arrays[LABELLED])[:read] for name in MASKS}
-    made = replace(batch, x=arrays["x"], y=arrays["y"][:read], graph=graph, **masks)
+    masks = {name: arrays[name].bool() & arrays[LABELLED] for name in MASKS}
+    made = replace(batch, x=arrays["x"], y=arrays["y"], graph=graph, **masks)
     return made, number - 1, list(dict.fromkeys(notes))
 
 

@@ -10,11 +10,53 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader, RandomNodeLoader
 
-from gnn_depth.data import DataError, GraphSource, UserGraph
+from gnn_depth.data import DataError, GraphSource, PyG, UserGraph
 from gnn_depth.data.checks import MASKS
-from tools.attack.numbers.graphs import ENTRANCES
 
 NAN, INF = float("nan"), float("inf")
+
+
+def data_of(arrays: dict) -> Data:
+    return Data(**{name: torch.as_tensor(value) for name, value in arrays.items()})
+
+
+class Stored(list):
+    """A data set as those of PyTorch Geometric: a list of the graphs in a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__([torch.load(path, weights_only=False)])
+
+
+def of_npz(arrays, folder, **options):
+    np.savez(folder / "graph.npz", **arrays)
+    return UserGraph(str(folder / "graph.npz"), **options)
+
+
+def of_pt(arrays, folder, **options):
+    torch.save(data_of(arrays), folder / "graph.pt")
+    return UserGraph(str(folder / "graph.pt"), **options)
+
+
+def of_data_set(arrays, folder, **options):
+    torch.save(data_of(arrays), folder / "stored.pt")
+    return PyG(f"{__name__}.Stored", options={"path": str(folder / "stored.pt")}, **options)
+
+
+def of_object(container):
+    """The entrance of a graph in some container."""
+    return lambda arrays, _, **options: GraphSource(container(data_of(arrays)), **options)
+
+
+ENTRANCES = {
+    "Data": of_object(lambda data: data),
+    "list": of_object(lambda data: [data]),
+    "Batch": of_object(lambda data: Batch.from_data_list([data])),
+    "DataLoader": of_object(lambda data: DataLoader([data])),
+    "dict": lambda arrays, _, **options: GraphSource(arrays, **options),
+    "npz": of_npz,
+    "pt": of_pt,
+    "data set": of_data_set,
+}
 
 
 def random_graph(seed: int = 0, nodes: int = 20, y: str = "classes", masks: bool = False) -> dict:

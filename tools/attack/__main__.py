@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli import main as gnn_depth
-from tools.attack.numbers import graphs, layers, scores
+from tools.attack.numbers import layers, scores
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
@@ -27,7 +27,6 @@ LINES = 24  # at most, of a refusal
 NUMBERS = {
     "metrics and scikit-learn": scores.trials,
     "measures and autograd": layers.trials,
-    "entrances of data": graphs.trials,
 }
 ACCURACY = r"test accuracy +(0\.\d+)"
 SHOWN = 600  # characters of a difference

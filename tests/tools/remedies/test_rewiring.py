@@ -210,42 +210,8 @@ def test_self_loops_and_repeated_edges_stay_and_other_edges_are_refused(transfor
         transform(data)
 
 
-def half_hopped(p: float = 1.0) -> GraphSource:
-    transforms = [{"name": "half_hop", "alpha": 0.3, "p": p}]
-    return GraphSource(data_of(GRAPHS["grid"]), transforms=transforms)
-
-
-def test_half_hop_puts_a_node_on_every_edge_as_the_definition_says():
-    plain, data = GraphSource(data_of(GRAPHS["grid"])), half_hopped()
-    batch, nodes, edges = data.batch, 12, 34
-    assert (batch.read, batch.graph.num_edges, len(batch.x)) == (nodes, 3 * edges, nodes + edges)
-    found = set(zip(batch.graph.source.tolist(), batch.graph.target.tolist(), strict=True))
-    seen = set()
-    for slow in range(nodes, nodes + edges):
-        (v,) = [j for i, j in found if i == slow]
-        (u,) = [i for i, j in found if j == slow and i != v]
-        seen.add((u, v))
-        assert found >= {(u, slow), (slow, v), (v, slow)}
-        torch.testing.assert_close(batch.x[slow], 0.3 * batch.x[u] + 0.7 * batch.x[v])
-    graph = plain.batch.graph
-    assert seen == set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
-
-
-def test_nodes_of_half_hop_are_in_no_set_no_metric_and_no_prediction(tmp_path):
-    data = half_hopped(0.5)
-    batch = data.batch
-    assert batch.graph.num_nodes > 12
-    assert [len(one) for one in (batch.y, *batch.masks, data.kept)] == [12] * 5
-    options = {"num_layers": 2, "hidden_channels": 4}
-    run = gnn_depth.fit(options, data, max_epochs=2, root=str(tmp_path), progress=False)
-    assert len(predictions_of(run.model, half_hopped(0.5))) == 12
-    assert run.metrics["test/acc"] * int(batch.test_mask.sum()) % 1 == pytest.approx(0, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    "transform", [{"name": "half_hop", "p": 0.5}, {"name": "sdrf", "steps": 5}]
-)
-def test_new_data_gets_the_graph_that_the_seed_of_the_model_draws(transform, tmp_path):
+def test_new_data_gets_the_graph_that_the_seed_of_the_model_draws(tmp_path):
+    transform = {"name": "sdrf", "steps": 5}
     raw = data_of(GRAPHS["grid"])
     data = GraphSource(raw, transforms=[transform], seed=7)
     options = {"layer": "sage", "num_layers": 2, "hidden_channels": 8}

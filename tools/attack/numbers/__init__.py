@@ -1,7 +1,7 @@
 """Compare every number that the package shows with the same number computed another way.
 
-``scores`` compares metrics with scikit-learn, ``layers`` measures with autograd in float64, and
-``graphs`` the entrances of data with each other. All inputs are drawn from a seed.
+``scores`` compares metrics with scikit-learn, ``layers`` measures with autograd in float64. All
+inputs are drawn from a seed. tests/data/test_entrances.py compares the entrances of data.
 """
 
 from typing import Any, TypeAlias

@@ -1,12 +1,11 @@
-"""Transforms that change the edges of a graph for training and evaluation: half-hop, FoSR, SDRF and
-BORF.
+"""Transforms that change the edges of a graph for training and evaluation: FoSR, SDRF and BORF.
 
 They are controls: reports of their gains are in doubt (arXiv 2305.19717, 2407.09381).
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import torch
@@ -16,50 +15,12 @@ from torch_geometric.data import Data
 
 from gnn_depth import register
 from gnn_depth.data import DataError
-from gnn_depth.ranges import Finite, NonNegative, Probability, Range
+from gnn_depth.ranges import Finite, NonNegative, Range
 
 #: FoSR takes eight bytes for each pair of nodes.
 MOST_NODES = 20_000
 Added: TypeAlias = Annotated[int, Range(0, 100_000)]
 Adjacency: TypeAlias = np.ndarray  # nodes x nodes, of booleans, symmetric, no loops
-
-
-@register("transform", "half_hop")
-class HalfHop(T.HalfHop):
-    r"""Half-hop: put a slow node on the edges into random nodes, so that messages take longer.
-
-    Each node is chosen with probability p. Every edge from u into a chosen v becomes two, from u to
-    a new node s and from s to v, and one back, from v to s. The features of s are
-    :math:`x_s = \alpha x_u + (1 - \alpha) x_v`; columns of other names that earlier transforms
-    have added are zero there. Self-loops stay. The new nodes have no target: they
-    are in no set, and no metric and no prediction reads them; measures of hidden states do. They
-    are drawn once, from the data set's seed, and are there in evaluation too. Azabou et al.,
-    *Half-Hop: A Graph Upsampling Approach for Slowing Down Message Passing*, ICML 2023.
-
-    Args:
-        alpha: Weight of the sender in the features of a new node.
-        p: Probability that a node is chosen.
-
-    Raises:
-        ValueError: The edges have weights or features.
-    """
-
-    adds_nodes: ClassVar[bool] = True
-
-    def __init__(self, alpha: Probability = 0.5, p: Probability = 1.0) -> None:
-        super().__init__(alpha, p)
-
-    def forward(self, data: Data) -> Data:
-        nodes = data.num_nodes
-        data = super().forward(data)
-        del data.slow_node_mask  # a notice would say that it is not read
-        added = len(data.x) - nodes
-        data.num_nodes = nodes + added
-        for name, value in data.to_dict().items():
-            is_of_nodes = isinstance(value, torch.Tensor) and value.dim() and len(value) == nodes
-            if is_of_nodes and name not in ("x", "edge_index"):
-                data[name] = torch.cat([value, value.new_zeros(added, *value.shape[1:])])
-        return data
 
 
 class Rewiring(T.BaseTransform):
