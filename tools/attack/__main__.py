@@ -5,7 +5,6 @@ import contextlib
 import io
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -23,12 +22,10 @@ from tools.attack.numbers import layers, scores
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
-LINES = 24  # at most, of a refusal
 NUMBERS = {
     "metrics and scikit-learn": scores.trials,
     "measures and autograd": layers.trials,
 }
-ACCURACY = r"test accuracy +(0\.\d+)"
 SHOWN = 600  # characters of a difference
 
 
@@ -57,9 +54,6 @@ class Outcome:
             return "it failed without saying why"
         if self.seconds > attack.seconds:
             return f"{self.seconds:.1f} s"
-        lines = len(self.said.splitlines())
-        if self.code and lines > LINES:
-            return f"{lines} lines"
         if attack.says not in self.said + self.out:
             return f"it does not say {attack.says!r}"
         for name, is_there in attack.after.items():
@@ -149,12 +143,6 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome, str]]:
                 outcome = call(attack.argv)
                 os.chdir(place)  # which the attack may have left
                 fault = outcome.fault(attack)
-                if attack.repeats and not fault:
-                    (path,) = Path().glob(attack.repeats)
-                    again = call(["test", f"--ckpt_path={path}"])
-                    pair = [re.findall(ACCURACY, each.said + each.out) for each in (outcome, again)]
-                    if pair[0][:1] != pair[1][:1]:
-                        fault = f"test accuracy {pair[0]} and {pair[1]}"
                 yield attack, outcome, fault
                 os.chdir(top)
                 shutil.rmtree(place)
