@@ -98,15 +98,13 @@ def test_all_values_of_a_state_are_those_of_the_whole_state(options):
     torch.manual_seed(0)
     model = NodeClassifier(4, 2, num_layers=3, hidden_channels=8, skip="residual", **options)
     batch, entered = Tiny().load(), []
-    handles = []
     for block in model.stack.blocks:
-        handles.append(block.register_forward_pre_hook(lambda _, args: entered.append(args[0])))
+        block.register_forward_pre_hook(lambda _, args: entered.append(args[0]))
     with torch.no_grad():
-        model.eval()(batch)
-    for handle in handles:
-        handle.remove()
-    frame = probe(model, batch).frame()
-    edges = batch.graph.edge_index
+        copy.deepcopy(model).eval()(batch)
+    for block in model.stack.blocks:
+        block._forward_pre_hooks.clear()
+    frame, edges = probe(model, batch).frame(), batch.graph.edge_index
     assert list(frame["||X||"]) == pytest.approx([x.norm().item() for x in entered])
     assert list(frame["rank(X)"]) == pytest.approx([effective_rank(x).item() for x in entered])
     energies = [dirichlet_energy(x, edges).item() for x in entered]

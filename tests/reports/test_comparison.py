@@ -16,12 +16,10 @@ from gnn_depth.reports.table import tabulate
 differences = arrays(float, st.integers(3, 12), elements=st.floats(-1, 1, width=32))
 
 
-@given(differences)
+@given(differences.filter(lambda d: d.std() >= 1e-6))
 def test_without_shared_rows_the_corrected_test_is_the_paired_t_test(d):
-    if d.std() < 1e-6:
-        return
-    ours, theirs = corrected_t_test(d, 0), stats.ttest_1samp(d, 0)
-    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-12)
+    ours = corrected_t_test(d, 0)
+    assert ours.p == pytest.approx(stats.ttest_1samp(d, 0).pvalue, rel=1e-6, abs=1e-12)
     assert ours.difference == pytest.approx(d.mean())
 
 

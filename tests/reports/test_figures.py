@@ -3,14 +3,13 @@
 import json
 import math
 import statistics
-from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection, QuadMesh
 from scipy.stats import t as student
 
-from gnn_depth.measurements import MeasureValues, measure_names
+from gnn_depth.measurements import MeasureValues
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.figures import draw
 from tests.reports.made import balance, make_run, similarity
@@ -31,16 +30,11 @@ def grid(tmp_path):
     return tmp_path
 
 
-def make_seeds(root, made):
-    """Runs of one group that have these measures, one each."""
+def draw_seeds(kind, root, made, **options):
+    """A figure of runs of one group that have these measures, one each."""
     for seed, measure in enumerate(made):
         make_run(root, {"norm": "gat"}, seed, measures=[measure])
-    return read_runs(root)
-
-
-def draw_measured(kind, frame, **options):
-    """A figure of all measures that the first run has."""
-    return draw(kind, frame, measure=measure_names(Path(frame["folder"][0])), **options)
+    return draw(kind, read_runs(root), measure=[made[0].name], **options)
 
 
 def bars(picture):
@@ -98,7 +92,7 @@ def mesh(picture):
 
 def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     made = [similarity("mu_of_g", seed) for seed in range(3)]
-    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
+    picture = draw_seeds("heatmap", tmp_path, made)
     cells = mesh(picture).get_array()
     assert cells.shape == (5, 6)
     for (layer, step), value in np.ndenumerate(cells):
@@ -113,7 +107,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     for seed, at in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(at, dtype=float)[:, None] + 100 * seed
         made.append(MeasureValues("mu", np.array(at), values))
-    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
+    picture = draw_seeds("heatmap", tmp_path, made)
     assert mesh(picture).get_array()[0].tolist() == [50, 110, 70, 40]
     assert "Ended earlier than other seeds: 1." in picture.notes
 
@@ -122,7 +116,7 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
     made = [MeasureValues("mu", np.arange(6), values, "mu", log10=True)]
-    picture = draw_measured("heatmap", make_seeds(tmp_path, made))
+    picture = draw_seeds("heatmap", tmp_path, made)
     drawn = mesh(picture)
     finite = values[np.isfinite(values)]
     assert drawn.get_clim() == (finite.min(), finite.max())
@@ -140,15 +134,15 @@ def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
     for number in (5, 7):
         make_run(tmp_path, {"depth": number}, measures=[similarity("mu", depth=number)])
     frame = read_runs(tmp_path)
-    assert list(draw_measured("heatmap", frame).panels) == ["depth=5", "depth=7"]
+    assert list(draw("heatmap", frame, measure=["mu"]).panels) == ["depth=5", "depth=7"]
     with pytest.raises(ReportError, match=r"depth \(5, 7\): .* --panel depth,"):
-        draw_measured("heatmap", frame, panel=[])
+        draw("heatmap", frame, measure=["mu"], panel=[])
 
 
 @pytest.mark.parametrize("when", ["both", "start", "end"])
 def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_path, when):
     made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
-    picture = draw_measured("layers", make_seeds(tmp_path, made), when=when)
+    picture = draw_seeds("layers", tmp_path, made, when=when)
     (axes,) = picture.panels.values()
     steps = {"start": [0], "end": [-1], "both": [0, -1]}[when]
     assert len(axes.lines) == len(steps)
@@ -166,7 +160,7 @@ def test_layers_are_medians_of_seeds_between_the_extremes_of_what_is_shown(tmp_p
 
 def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     made = [balance(0), balance(1)]
-    picture = draw_measured("history", make_seeds(tmp_path, made), layers=[3])
+    picture = draw_seeds("history", tmp_path, made, layers=[3])
     (axes,) = picture.panels.values()
     assert axes.get_title() == "layer 3"
     (line,) = axes.lines
@@ -177,7 +171,7 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
         assert band(axes, 1)[step] == pytest.approx((first, third))
     with pytest.raises(ReportError, match="unknown layer '9'.* Available: 1, 2, 3"):
-        draw_measured("history", read_runs(tmp_path), layers=[9])
+        draw("history", read_runs(tmp_path), measure=["balance"], layers=[9])
 
 
 def dots(picture):

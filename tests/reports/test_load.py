@@ -5,7 +5,6 @@ import pytest
 
 from gnn_depth.measurements import MeasureValues, save_values
 from gnn_depth.reports import ReportError, ReportWarning, read_curves, read_measures, read_runs
-from gnn_depth.reports.figures import draw
 from gnn_depth.runs import COLUMNS
 from tests.reports.made import METRIC, make_run, similarity
 
@@ -73,19 +72,15 @@ def test_a_result_that_cannot_be_read_is_skipped_with_a_warning_that_names_it(
 
 
 def test_a_folder_with_measures_alone_is_a_run(tmp_path, run):
-    ours = run(0.5)
+    ours, loops = run(0.5), tmp_path / "loops"
     for name in ("plain", "bounded"):
-        (tmp_path / "loops" / name).mkdir(parents=True)
-        save_values(tmp_path / "loops" / name, similarity("gradient_similarity"))
-    (tmp_path / "loops" / "plain" / "inside" / "measures").mkdir(parents=True)
-    frame = read_runs(tmp_path / "loops")
-    folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
+        (loops / name).mkdir(parents=True)
+        save_values(loops / name, similarity("gradient_similarity"))
+    (loops / "plain" / "inside" / "measures").mkdir(parents=True)
+    frame, folders = read_runs(loops), [str(loops / name) for name in ("bounded", "plain")]
     assert list(frame["folder"]) == list(frame["run"]) == folders
     assert set(read_measures(frame, "gradient_similarity")["run"]) == {0, 1}
-    assert len(draw("heatmap", frame, measure=["gradient_similarity"]).panels) == 2
-    mixed = read_runs(tmp_path)
-    assert set(mixed["folder"]) == {*folders, str(ours)}
-    assert mixed["seed"].notna().sum() == 1
+    assert set(read_runs(tmp_path)["folder"]) == {*folders, str(ours)}
 
 
 def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run, runs):
@@ -103,20 +98,15 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run, 
 
 def test_curves_hold_every_epoch_that_has_the_metric(run, runs):
     first, second, _ = run(seed=0), run(seed=1), run(seed=2)
-    (first / "metrics.csv").write_text(
-        "epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n"
-    )
+    text = "epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n"
+    (first / "metrics.csv").write_text(text)
     (second / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.25\n")
     frame = read_runs(runs)
-    assert read_curves(frame, "val/acc").values.tolist() == [
-        [0, 0, 0.5],
-        [0, 2, 0.75],
-        [1, 0, 0.25],
-    ]
+    expected = [[0, 0, 0.5], [0, 2, 0.75], [1, 0, 0.25]]
+    assert read_curves(frame, "val/acc").values.tolist() == expected
     losses = read_curves(frame, "train/loss")
     assert losses["epoch"].tolist() == [0, 1, 2]
     assert losses["value"].isna().tolist() == [False, True, False]
-    assert read_curves(frame, "val/acc").join(frame["seed"], on="run")["seed"].tolist() == [0, 0, 1]
 
 
 def test_every_value_has_its_run_step_and_layer(tmp_path):

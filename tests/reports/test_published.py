@@ -1,4 +1,5 @@
 import math
+from itertools import product
 
 import pytest
 from hypothesis import assume, given
@@ -120,18 +121,12 @@ def test_runs_are_compared_with_the_interval_of_as_many_runs(ours, number, runs)
 
 
 def test_every_source_speaks_of_the_cells_that_it_is_about(run, runs):
-    for data in ("Cora", "CiteSeer"):
-        for norm in ("lipschitz", "none"):
-            for depth in (2, 10):
-                for seed, value in enumerate((0.80, 0.82)):
-                    run(value, seed, data=data, norm=norm, depth=depth)
+    for data, norm, depth in product(("Cora", "CiteSeer"), ("lipschitz", "none"), (2, 10)):
+        for seed, value in enumerate((0.80, 0.82)):
+            run(value, seed, data=data, norm=norm, depth=depth)
     table = tabulate(read_runs(runs), ["data", "depth"], "norm")
-    other = ENTRY | {
-        "source": "B",
-        "where": {"norm": "lipschitz"},
-        "interval": "none",
-        "values": {"10.0": 80.4},
-    }
+    other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none"}
+    other["values"] = {"10.0": 80.4}
     found = compare_published(table, parse_published([ENTRY, other]))
     assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
         (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),

@@ -1,6 +1,7 @@
 """Means and spreads in the cells of a table, and the runs behind them."""
 
 import math
+from itertools import product
 
 import pytest
 
@@ -73,12 +74,10 @@ def test_one_seed_does_not_count_twice(run, runs):
 
 
 def test_what_differs_between_single_fits_becomes_rows(run, runs):
-    for layer in ("gat", "gcn"):
-        for depth in (2, 10):
-            for seed in (0, 1):
-                known = {"data": "Cora", "model.num_layers": depth, "model.layer": layer}
-                own = {"axes": {}, "hparams": known | {"seed_everything": seed}, "name": "a"}
-                run(seed=seed, result=own)
+    for layer, depth, seed in product(("gat", "gcn"), (2, 10), (0, 1)):
+        known = {"data": "Cora", "model.num_layers": depth, "model.layer": layer}
+        own = {"axes": {}, "hparams": known | {"seed_everything": seed}, "name": "a"}
+        run(seed=seed, result=own)
     frame = read_runs(runs)
     rows = ["model.num_layers", "model.layer"]
     assert arrange(frame, None, None) == (rows, [])
