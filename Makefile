@@ -5,12 +5,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test test-long lint attack docs bench clean
+.PHONY: help demo test test-long wheel lint attack docs bench clean
 
 help:
 	@echo "make demo    a deep network that fails, why, and what helps: one minute, no download"
 	@echo "make test    the tests: five minutes on two cores"
 	@echo "make test-long  the longest ones: processes, searches, compiled code, all pages of the documentation"
+	@echo "make wheel   builds the wheel and runs it in a fresh environment: demo, a training, a plugin"
 	@echo "make lint    ruff and mypy"
 	@echo "make attack  attacks on the command line, and every number computed another way"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
@@ -26,6 +27,9 @@ test: $(INSTALLED)
 
 test-long: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow" $(PYTEST_ARGS)
+
+wheel: $(INSTALLED)
+	$(BIN)/python -m pytest -m slow -k wheel tests/test_plugin_package.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

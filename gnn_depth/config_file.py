@@ -1,6 +1,7 @@
 """Config files: YAML that refuses duplicate keys and remembers the line of every key."""
 
 import re
+import site
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ def shipped(below: str = "") -> dict[str, Path]:
     ``lipschitz/gat``.
 
     The working directory's own ``configs`` come first, then those of the source tree and of the
-    installed package.
+    installed package: in an environment, in a folder (``pip install --target``) or of the user.
     """
     found: dict[str, Path] = {}
     for top in folders():
@@ -105,7 +106,11 @@ def shipped(below: str = "") -> dict[str, Path]:
 
 def folders() -> list[Path]:
     """The folders that may hold ``configs``."""
-    return [Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"]
+    here = Path(__file__).parents[1]
+    tops = [Path(), here]
+    for top in (sys.prefix, here, site.getuserbase()):
+        tops.append(Path(top) / "share" / "gnn_depth")
+    return tops
 
 
 def to_yaml(config: Any) -> str:

@@ -4,8 +4,10 @@ the checkout."""
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,10 +36,9 @@ from gnn_depth.testing import checks, properties
 for module in (gnn_depth, gnn_depth_plugin_example):
     assert "site" in module.__file__, module.__file__
 assert main(["list"]) == 0
-sys.prefix = sys.argv[1]  # where an environment has its share
 assert "lipschitz/depth" in reproduce.item_files()
 
-words = sys.argv[2:]
+words = sys.argv[1:]
 assert main(["fit", *words, "--run.name", "straight", "--trainer.max_epochs", "4"]) == 0
 assert main(["fit", *words, "--run.name", "stopped", "--trainer.max_epochs", "2"]) == 0
 (stopped,) = Path("runs").glob("stopped/*/checkpoints/last.ckpt")
@@ -140,7 +141,6 @@ def installed(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
 
     def python(*words: str) -> str:
-        words = tuple(word.replace("SITE", str(site)) for word in words)
         return run(sys.executable, *words, cwd=folder, env=environment)
 
     python.folder = folder  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def results(installed: Callable[..., str]) -> dict[str, dict]:
 def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(
     installed: Callable[..., str],
 ):
-    listed = installed("-c", SESSION, "SITE", *SMALL, *RUN, "--model.dropout=0.5")
+    listed = installed("-c", SESSION, *SMALL, *RUN, "--model.dropout=0.5")
     assert "  band(bound: float (above 0) = 4.0)\n      Shorten the features" in listed
     for part in (
         "lazy_gcn(laziness: float = 0.5)",
@@ -209,6 +209,48 @@ def test_every_installed_remedy_is_listed_and_trains(installed: Callable[..., st
     found = {name: result for name, result in found.items() if name.startswith("remedy_")}
     assert len(found) == len(TRAININGS) + 1
     assert {result["status"] for result in found.values()} == {"finished"}
+
+
+@pytest.mark.slow
+def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_and_without(
+    sources: Callable[[Path], Path], tmp_path: Path
+):
+    pip = [sys.executable, "-m", "pip"]
+    run(*pip, "wheel", *OFFLINE, "--wheel-dir", tmp_path, sources(ROOT))
+    (wheel,) = tmp_path.glob("gnn_depth-*-py3-none-any.whl")
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    python = tmp_path / "venv/bin/python"
+    run(*pip, "--python", python, "install", *OFFLINE, wheel, sources(PLUGIN))
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    (folder := tmp_path / "empty").mkdir()
+
+    def gnn_depth(*words: str, **changed: str) -> str:
+        how = {"cwd": folder, "env": environment | changed}
+        return run(python.with_name("gnn-depth"), *words, **how)
+
+    assert "lipschitz/depth: " in gnn_depth("reproduce", "--list")
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    shown = run("sh", ROOT / "tools/demo.sh", cwd=folder, env=environment | {"PATH": path})
+    assert "test accuracy 92" in shown
+    words = ["fit", "--config", "gat_lip_30", "--data", "SyntheticCitation", *SMALL]
+    words += ["--trainer.max_epochs=2", "--run.name"]
+    gnn_depth(*words, "compiled")
+    gnn_depth(*words, "plugin", "--model.norm=band")
+    # Nothing is on this path but Python: no compiler.
+    alone = {"PATH": str(python.parent), "XDG_CACHE_HOME": str(tmp_path / "other")}
+    gnn_depth(*words, "alone", **alone)
+    kernels = {}
+    for path in folder.glob("runs/*/*/result.json"):
+        result = json.loads(path.read_text())
+        assert result["status"] == "finished"
+        kernels[path.parts[-3]] = result["kernels"]
+    assert kernels.keys() == {"compiled", "plugin", "alone"}
+    assert kernels["alone"] is None
+    if shutil.which("c++") or shutil.which("g++"):
+        assert kernels["compiled"] is not None
 
 
 @pytest.mark.slow
