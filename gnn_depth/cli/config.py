@@ -215,8 +215,10 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 def _entries(config: dict[str, Any], known: CommandIndex) -> Iterator[tuple[Where, Any]]:
     """The options in a config, each with its keys."""
     for key, value in config.items():
-        if value is None and key in (*GROUPS, "data"):
-            continue  # all keys of the section are commented out
+        if value is None and key in (*GROUPS, "data", *SYNONYMS, "weights_only"):
+            continue  # all its keys are commented out, or it is a default of LightningCLI
+        if key == "seed_everything" and value is True:
+            continue  # in LightningCLI's files it is the default seed
         if key not in GROUPS or key in known.options:
             yield (key,), value
         elif isinstance(value, dict):
@@ -231,6 +233,8 @@ def _set(options: dict[str, Any], where: Where, value: Any, known: CommandIndex)
     top, *rest = map(str, where)
     full = ".".join([SYNONYMS.get(top, top), *rest])
     name = full.removesuffix("+")
+    if top in SYNONYMS and "model" in known.options:
+        raise PartError(f"a class of your own makes its {top} itself: delete the section.", where)
     if name not in known.options:
         raise PartError(unknown_option(name, known.options, known.parts), where)
     option = known.options[name]

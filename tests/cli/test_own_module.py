@@ -76,6 +76,7 @@ def test_it_gets_a_run_folder_with_curves_measures_checkpoints_and_result(fit):
 
 def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
     file = {"model": {"class_path": "a_users_module.Mine", "init_args": {"hidden": 4}}}
+    file |= {"seed_everything": True, "optimizer": None, "weights_only": None}  # its defaults
     Path("cli.yaml").write_text(yaml.safe_dump(file))
     words = ["-c", "cli.yaml", *WORDS[2:]]
     assert fit(*words, "--trainer.max_epochs", "4", "--run.name", "whole").code == 0
@@ -103,6 +104,7 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
         (["test", *WORDS], "test takes no class as --model"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
+        (["fit", *WORDS, "--optimizer", "SGD"], "makes its optimizer itself: delete the section"),
     ],
 )
 def test_what_does_not_fit_is_refused(fit, gnn_depth, words, message):
