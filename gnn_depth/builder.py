@@ -142,9 +142,7 @@ class PartIndex:
         if graph is not None:
             home = homes[graph]
             return f"{message} {graph} is a graph of {home}: --data {home} --data.name {graph}."
-        if kind in registry.KINDS and registry.nearest(name, [*listed, *also]) is None:
-            return f"{message} A part of your own needs --plugins FILE."
-        return message
+        return f"{message} A part of your own needs --plugins FILE."
 
     def _import(self, kind: str, path: str, where: Where) -> PartSpec:
         self.load_plugins()

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that shows a default only where it is informative."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        has_default = action.default not in (None, False, [])
-        return super()._get_help_string(action) if has_default else action.help
-
-
 class Options(argparse.ArgumentParser):
     """argparse whose errors suggest the nearest option or choice; options cannot be abbreviated."""
 
@@ -33,7 +25,6 @@ class Options(argparse.ArgumentParser):
             description=description,
             add_help=add_help,
             allow_abbrev=False,
-            formatter_class=_Help,
         )
 
     def add_choice_of_values(self, flag: str, text: str) -> None:
@@ -123,5 +114,4 @@ def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
 
 positive_int = _number(int, Range(1))
 non_negative_int = _number(int, Range(0))
-positive_float = _number(float, Range(0, above=True))
 non_negative_float = _number(float, Range(0))

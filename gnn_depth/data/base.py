@@ -162,14 +162,8 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @property
     def about(self) -> str:
         """The sizes of the data in words, which a run begins with."""
-        words = {
-            "multilabel": ("label", "labels"),
-            "regression": ("number to predict", "numbers to predict"),
-        }
-        word, several = words.get(self.task, ("class", "classes"))
-        if self.num_classes > 1:
-            word = several
-        return f"{self.num_classes} {word}"
+        words = {"multilabel": "label(s)", "regression": "number(s) to predict"}
+        return f"{self.num_classes} {words.get(self.task, 'classes')}"
 
     def __str__(self) -> str:
         return f"{type(self).__name__}: {self.about}"

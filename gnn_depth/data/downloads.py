@@ -112,11 +112,9 @@ def _download(path: Path, url: str) -> bytes:
         raise OSError(str(error)) from None
     wrong = _wrong_checksum(path, content)
     if wrong is not None:
-        corrupt = path.with_name(f"{path.name}.corrupt")
-        corrupt.write_bytes(content)
         raise DataError(
-            f"{url} returned a file with {wrong}: it was changed in transit or by its publisher.\n"
-            f"It was kept as {str(corrupt)!r} and is not used."
+            f"{url} returned a file with {wrong}: it was changed in transit or by its publisher, "
+            "and is not used."
         )
     # The name is fixed, not random: the next holder of the lock overwrites what a killed process
     # left.

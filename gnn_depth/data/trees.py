@@ -34,8 +34,9 @@ class TreeNeighborsMatch(GraphDataModule):
     training set are used for validation, test and prediction. Alon & Yahav, *On the bottleneck of
     graph neural networks and its practical implications*, ICLR 2021.
 
-    Several processes share each batch, so training does not depend on their number. If they do not
-    divide the number of examples, the remainder is left out, different examples in each epoch.
+    Several processes share each training batch, so training does not depend on their number. If
+    they do not divide the number of examples, the remainder is left out, different examples in each
+    epoch. Each process evaluates all trees.
 
     Args:
         depth: r, from 2 to 8.
@@ -114,7 +115,9 @@ class TreeNeighborsMatch(GraphDataModule):
 
     def train_dataloader(self) -> EpochLoader[Tensor]:
         count = self.passes * len(self.examples.train)
-        rank, processes = self._share(count)
+        rank, processes = share(self.trainer, "batch_size", self.batch_size)
+        if count < processes:  # one would wait for its batch forever
+            raise DataError(f"{count} examples are too few for {processes} processes: use fewer.")
         # The size of all batches but the last, which may be smaller.
         repeated = min(self.batch_size, count) // processes
 
@@ -131,14 +134,12 @@ class TreeNeighborsMatch(GraphDataModule):
         )
 
     def val_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out("val", *self._share(len(self.examples.held_out)))
+        return self._held_out("val")
 
     def test_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out("test", *self._share(len(self.examples.held_out)))
+        return self._held_out("test")
 
-    def predict_dataloader(self) -> FixedLoader[Tensor]:
-        # Every process gets all examples, as one of them writes the predictions.
-        return self._held_out("test", 0, 1)
+    predict_dataloader = test_dataloader
 
     def training_order(self, epoch: int) -> Int[Tensor, "drawn"]:
         """The training examples in the order of an epoch: all in a random order, for each pass."""
@@ -147,20 +148,10 @@ class TreeNeighborsMatch(GraphDataModule):
         passes = [train[draws.permutation(len(train))] for _ in range(self.passes)]
         return torch.cat(passes)
 
-    def _held_out(self, stage: str, rank: int, processes: int) -> FixedLoader[Tensor]:
-        batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
+    def _held_out(self, stage: str) -> FixedLoader[Tensor]:
+        """All trees that are held out, in every process."""
+        batches = self.examples.held_out.split(self.batch_size)
         return FixedLoader(batches, partial(self.make_batch, stage=stage))
-
-    def _share(self, examples: int) -> tuple[int, int]:
-        """Rank and number of the processes, each of which needs a batch: the others would wait for
-        it forever."""
-        rank, processes = share(self.trainer, "batch_size", self.batch_size)
-        if examples < processes:
-            raise DataError(
-                f"{examples} examples are too few for {processes} processes: use fewer processes, "
-                "or another train_fraction."
-            )
-        return rank, processes
 
     def make_batch(self, chosen: Int[Tensor, "batch"], stage: str) -> NodeBatch:
         """The examples with these numbers, which belong to the set ``stage``, as trees side by
@@ -222,16 +213,3 @@ def training_batches(
     remainder."""
     end = len(order) - len(order) % processes
     return torch.split(order[rank:end:processes], batch_size // processes)
-
-
-def evaluation_batches(
-    order: Int[Tensor, "examples"], batch_size: int, rank: int, processes: int
-) -> Sequence[Int[Tensor, "batch"]]:
-    """The batches of one process: each example is in one batch of one process.
-
-    Every process has equally many, as they wait for one another in each, and none is empty.
-    """
-    size = batch_size // processes
-    full = (len(order) // processes - 1) // size  # the last batch takes the rest
-    mine = order[rank::processes]
-    return mine.split_with_sizes([size] * full + [len(mine) - full * size])

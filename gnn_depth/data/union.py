@@ -199,14 +199,11 @@ def _checked(
 
 def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
     """Refuse a graph that lacks or adds an array, or has other columns, than the first one."""
-    for key in [*first, *other]:
-        if key not in other or key not in first:
-            has, lacks = (0, number) if key in first else (number, 0)
-            raise DataError(
-                f"graph {lacks} has no {key}, and graph {has} has one: give it to all graphs, or "
-                "to none."
-            )
-        mine, its = first[key], other[key]
+    for key in {**first, **other}:
+        mine, its = first.get(key), other.get(key)
+        if mine is None or its is None:
+            lacks = 0 if mine is None else number
+            raise DataError(f"graph {lacks} has no {key}: give it to all graphs, or to none.")
         if key != "edge_index" and mine.shape[1:] != its.shape[1:]:
             raise DataError(
                 f"{key} of graph {number} has shape {tuple(its.shape)}, and that of graph 0 "

@@ -251,8 +251,8 @@ def with_parts(**parts) -> dict:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (side_by_side(x=None), "graph 1 has no x, and graph 0 has one"),
-        (side_by_side(val_mask=None), "graph 1 has no val_mask, and graph 0"),
+        (side_by_side(x=None), "graph 1 has no x"),
+        (side_by_side(val_mask=None), "graph 1 has no val_mask"),
         (side_by_side(y=None), "graph 1 has no y"),
         (side_by_side(x=torch.ones(5, 2)), r"x of graph 1 has shape \(5, 2\)"),
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
