@@ -97,30 +97,28 @@ def transformed(
 def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     """Each graph of a batch as a ``Data``."""
     from torch_geometric.data import Data
+    from torch_geometric.utils import unbatch, unbatch_edge_index
 
-    graph = batch.graph
-    if batch.read != graph.num_nodes:
-        raise DataError("transforms need graphs whose nodes all have targets.")
-    owner, count = graph.node_to_graph, graph.num_graphs
+    graph, count = batch.graph, batch.graph.num_graphs
+    owner = graph.node_to_graph
     if owner is None:
         owner = torch.zeros(graph.num_nodes, dtype=torch.long)
+    of_row = owner
+    if batch.per_graph:
+        of_row = torch.arange(count)
     if labelled is None:
-        labelled = torch.ones(len(batch.y), dtype=torch.bool)
-    sizes = owner.bincount(minlength=count)
-    ends = graph.edge_index - (sizes.cumsum(0) - sizes)[owner[graph.target]]
-    of_nodes = {"x": batch.x, NUMBER: torch.arange(graph.num_nodes) + 1}
-    of_rows = {"y": batch.y, LABELLED: labelled, **dict(zip(MASKS, batch.masks, strict=True))}
-    edges = owner[graph.target].bincount(minlength=count)
-    found = [Data(edge_index=own) for own in torch.split(ends, edges.tolist(), 1)]
-    # Nodes, and with them edges and targets, lie graph by graph.
-    for values, rows in (
-        (of_nodes, sizes),
-        (of_rows, torch.ones_like(sizes) if batch.per_graph else sizes),
-        (graph.of_edges(slice(None)), edges),
-    ):
-        for name, value in values.items():
-            for data, own in zip(found, value.split(rows.tolist()), strict=True):
-                data[name] = own
+        labelled = torch.ones_like(batch.train_mask)
+    # Each array, and the graph of each of its rows.
+    arrays = {"x": (batch.x, owner), NUMBER: (torch.arange(len(owner)) + 1, owner)}
+    arrays |= {"y": (batch.y, of_row), LABELLED: (labelled, of_row)}
+    for name, mask in zip(MASKS, batch.masks, strict=True):
+        arrays[name] = mask, of_row
+    for name, value in graph.of_edges(slice(None)).items():
+        arrays[name] = value, owner[graph.target]
+    found = [Data(edge_index=own) for own in unbatch_edge_index(graph.edge_index, owner, count)]
+    for name, (value, of_graph) in arrays.items():
+        for data, own in zip(found, unbatch(value, of_graph, 0, count), strict=True):
+            data[name] = own
     return found
 
 

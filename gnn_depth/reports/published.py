@@ -20,14 +20,12 @@ KEYS = {
     "source": str,
     "interval": str,
     "runs": int,
-    "unit": str,
     "where": dict,
     "over": str,
     "values": dict,
 }
 NEEDED = ("source", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
-UNITS = {"percent": 100.0, "fraction": 1.0}  # of accuracies and their like; other metrics have one
 NUMBER = re.compile(
     r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*"
 )
@@ -98,8 +96,7 @@ def parse_published(
     Args:
         entries: What the file holds.
         origin: Its name in errors.
-        metric: What the numbers are values of; those of an accuracy are percentages unless the
-            entry has ``unit: fraction``.
+        metric: What the numbers are values of; those of an accuracy are percentages.
     """
     if isinstance(entries, dict):
         entries = entries.get("published")
@@ -133,14 +130,7 @@ def _entry(entry: Any, metric: str) -> Published:
     runs = entry.get("runs")
     if runs is not None and runs < 1:
         raise ReportError(f"'runs' must be the number of runs behind a mean, not {runs!r}.")
-    scale = 1.0
-    if is_percent(metric):
-        unit = entry.get("unit", "percent")
-        if unit not in UNITS:
-            raise ReportError(unknown("unit", unit, UNITS))
-        scale = UNITS[unit]
-    elif "unit" in entry:
-        raise ReportError(f"{metric} has one unit: leave the key 'unit' out.")
+    scale = 100.0 if is_percent(metric) else 1.0
     # A number without quotes has lost the zeros at its end, so the others say how many digits were
     # printed.
     floats = [value for value in entry["values"].values() if isinstance(value, float)]
