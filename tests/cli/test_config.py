@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.config_file import to_yaml
-from tests.cli.conftest import QUIET
 
 FILE = """\
 seed_everything: 3
@@ -217,23 +215,3 @@ def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable,
     assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3, (
         "that of the working folder comes first"
     )
-
-
-def test_a_run_on_a_file_goes_on_from_another_folder(
-    gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    ring = np.stack([np.arange(10), (np.arange(10) + 1) % 10])
-    np.savez("graph.npz", x=np.eye(10, dtype=np.float32), y=np.arange(10) % 2, edge_index=ring)
-    words = ["fit", *QUIET, "--trainer.accelerator", "cpu", "--trainer.max_epochs"]
-    assert gnn_depth(*words, "1", "--data", "UserGraph", "--data.path", "graph.npz").code == 0
-    (folder,) = tmp_path.glob("runs/*/*")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    open_seed = tmp_path / "open.yaml"
-    open_seed.write_text("seed_everything:\n")
-    for source in (
-        ["--config", folder / "config.yaml", "--config", open_seed],
-        ["--ckpt_path", folder / "checkpoints/last.ckpt"],
-    ):
-        answer = gnn_depth(*words, "2", *map(str, source))
-        assert answer.code == 0, answer.err

@@ -87,32 +87,3 @@ def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     more.drop(columns="year").to_csv("june.csv", index=False)
     answer = gnn_depth("predict", *words, "--output", "none.csv")
     assert (answer.code, "there is no column 'year'" in answer.err) == (2, True)
-
-
-def test_another_graph_is_measured_on_all_its_labelled_rows_unless_it_has_a_split(
-    gnn_depth: Callable, of_tables: Path
-):
-    nodes, edges = pd.read_csv("nodes.csv"), pd.read_csv("edges.csv")
-    next_month = nodes.assign(paper=nodes.paper.str.replace("p", "q"), year=nodes.year + 0.01)
-    next_month.to_csv("june.csv", index=False)
-    edges.replace("p", "q", regex=True).to_csv("links.csv", index=False)
-    words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
-    answer = gnn_depth("test", *words)
-    assert "20 nodes to train, validate and test on" in answer.out, (
-        "every third of the 30 has no label"
-    )
-    assert "all rows with a label or target are measured" in answer.err
-    assert "drawn at random" not in answer.err
-    assert gnn_depth("predict", *words, "--output", "june_out.csv").code == 0
-    predicted = pd.read_csv("june_out.csv").predicted
-    labelled = next_month.topic.notna()
-    share = (predicted == next_month.topic)[labelled].mean()
-    assert f"{share:.4g}" in answer.out
-    answer = gnn_depth("validate", *words)
-    assert "20 nodes to train, validate and test on" in answer.out
-    next_month.assign(part=["train", "val", "test", "test", "test"] * 6).to_csv(
-        "june.csv", index=False
-    )
-    answer = gnn_depth("test", *words, "--data.split", "part")
-    assert "all rows" not in answer.err
-    assert "12 nodes to train, validate and test on" in answer.out

@@ -78,22 +78,6 @@ def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obe
     assert "bounds unknown" in answer.out
 
 
-def test_scaled_inputs_stay_below_the_bound_with_the_norm_and_leave_it_without(gnn_depth: Callable):
-    # Raw features make scores that the softmax feels.
-    words = [
-        *(*SHORT, "--model.layer", "gat", "--model.num_layers", "1", "--model.encoder", "none"),
-        *("--scales", "1", "1000"),
-    ]
-    normed, plain = (
-        gnn_depth("probe", *words, "--model.norm", "lipschitz"),
-        gnn_depth("probe", *words),
-    )
-    assert "at 1 X" not in normed.out
-    (bound,) = table(normed)["bound"]
-    assert max(*table(normed)["constant"], *table(normed)["at_1000"]) <= bound
-    assert table(plain)["at_1000"][0] > bound > table(plain)["constant"][0]
-
-
 def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
     lip = [*LIP, "--model.num_layers", "1"]
     fitted = gnn_depth(

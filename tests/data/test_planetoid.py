@@ -36,14 +36,6 @@ def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
     )
 
 
-def test_full_trains_on_all_the_rest_and_isolated_nodes_leave_the_masks_on_request(tiny_cora):
-    for split, drop, train in (("full", False, [0, 1, 2, 3, 9]), ("Full", True, [0, 1, 2, 3])):
-        batch = Planetoid("cora", split=split, root=str(tiny_cora), drop_isolated=drop).batch
-        assert nodes(batch.train_mask) == train
-        assert nodes(batch.val_mask) == [4, 5, 6]
-        assert batch.graph.num_nodes == NODES
-
-
 def test_a_geom_gcn_split_is_the_files(tiny_cora, monkeypatch):
     index = np.arange(NODES)
     masks = {

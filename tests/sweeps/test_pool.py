@@ -80,15 +80,6 @@ def test_the_server_of_processes_does_not_ask_for_what_starts_cuda():
     assert done.returncode == 0, done.stderr
 
 
-def test_by_default_there_is_a_worker_for_each_gpu_or_core(tmp_path):
-    with LocalPool(gpus=[]) as here:
-        assert here.workers == cores()
-    with LocalPool(gpus=["2", "GPU-7"]) as here:
-        assert here.workers == 2
-        calls = [here.submit(jobs.meet, tmp_path, 2, "CUDA_VISIBLE_DEVICES") for _ in range(2)]
-        assert {call.result(60)[1] for call in calls} == {"2", "GPU-7"}
-
-
 @pytest.mark.parametrize(
     ("named", "count", "gpus"),
     [

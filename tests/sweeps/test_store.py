@@ -74,10 +74,3 @@ def test_a_file_system_without_locks_is_refused(store, monkeypatch):
     monkeypatch.setattr("fcntl.flock", missing)
     with pytest.raises(OSError, match="Function not implemented"), store.claim("a"):
         pass
-
-
-def test_names_that_are_no_folder_names_become_some(store):
-    one, other = (RunKey("data=a/b", 0, letter * 64) for letter in "ab")
-    assert store.folder_of(one) != store.folder_of(other)
-    assert store.folder_of(one).parent.name == "data=a-b"
-    assert len(store.folder_of(RunKey("☃" * 120, 0, "a" * 64)).parent.name.encode()) < 255
