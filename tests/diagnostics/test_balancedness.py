@@ -154,6 +154,15 @@ def test_loggers_get_one_measure_the_share_of_c(watch):
     assert share(link).item() == pytest.approx(by_hand, rel=1e-6)
 
 
+def test_the_distribution_is_that_of_the_neurons(watch):
+    callback = watch(options={"neurons": True})
+    shown = values(callback)
+    for found in callback.neuron_log.measurements():
+        for statistic, of in (("mean", np.mean), ("q1", partial(np.quantile, q=0.25))):
+            expected = shown[f"{found.name}_{statistic}"][:, :3]
+            assert of(found.values, axis=2) == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
 def test_changes_are_relative_for_weights_and_absolute_for_attention():
     weights = nn.Parameter(torch.tensor([[1.0, -2.0], [0.0, 0.0]]))
     attention = nn.Parameter(torch.tensor([0.0, 4.0]))
@@ -168,29 +177,6 @@ def test_changes_are_relative_for_weights_and_absolute_for_attention():
     expected |= {"changed_attention": 1, "change_weights_min": 0, "change_weights_max": np.inf}
     expected |= {"change_attention_min": 0.5, "change_attention_mean": 0.75}
     assert {name: found[name] for name in expected} == expected
-
-
-def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_path):
-    def fit(epochs, path=None):
-        module, callback = model(), Balancedness(neurons=True)
-        trainer = make_trainer([callback], max_epochs=epochs, num_sanity_val_steps=0)
-        trainer.fit(
-            module, datamodule=TinyDouble(), ckpt_path=path, weights_only=False if path else None
-        )
-        return trainer, callback
-
-    trainer, _ = fit(3)
-    trainer.save_checkpoint(tmp_path / "half.ckpt")
-    (_, resumed), (_, whole) = fit(6, tmp_path / "half.ckpt"), fit(6)
-    same(resumed, whole)
-    shown = values(whole)
-    for found, again in zip(whole.neuron_log.measurements(), resumed.neuron_log.measurements()):
-        assert again.steps.tolist() == found.steps.tolist() == list(range(6))
-        assert again.values == pytest.approx(found.values, nan_ok=True)
-        for statistic, of in (("mean", np.mean), ("q1", partial(np.quantile, q=0.25))):
-            expected = shown[f"{found.name}_{statistic}"][:, :3]
-            assert of(found.values, axis=2) == pytest.approx(expected, rel=1e-5, abs=1e-8)
-    assert resumed.findings() == whole.findings()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from gnn_depth.diagnostics.first_failure import first_failures
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import RunRecorder
-from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.conftest import values
 from tests.training.conftest import BreakWeights, Tiny
 
 GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4]])
@@ -65,18 +65,6 @@ def test_failures_of_a_training_have_the_values_that_are_measured(measure):
     )
     json.dumps(found)
     assert callback.frame().loc["expanded", "layer"] == layer
-
-
-def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
-    options = {"smoothed": 0.999999}
-    first = FirstFailure("rounds.*", **options)
-    trainer = make_trainer([first], max_epochs=2)
-    trainer.fit(chain(), loader(rows(), 20))
-    trainer.save_checkpoint(tmp_path / "last.ckpt")
-    second = FirstFailure("rounds.*", **options)
-    resumed = make_trainer([second], max_epochs=4)
-    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    assert second.findings()["smoothed"] == first.findings()["smoothed"]
 
 
 # The recorder comes first, and so writes before the other callback hears of the exception.

@@ -127,23 +127,6 @@ def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, 
             x = state.stack.activation(state.stack.layers[0](x, graph))
 
 
-def test_a_resumed_training_has_the_constants_of_one_that_was_not_stopped(
-    make_trainer, data, tmp_path
-):
-    def fitted(epochs, path=None):
-        callback = LipschitzConstants(every_n_epochs=2)
-        trainer = make_trainer([callback], max_epochs=epochs)
-        trainer.fit(classifier(dropout=0.0), data, ckpt_path=path, weights_only=False)
-        trainer.save_checkpoint(tmp_path / "last.ckpt")
-        return callback.measure_log.measurements()[0]
-
-    whole = fitted(6)
-    fitted(3)
-    resumed = fitted(6, tmp_path / "last.ckpt")
-    assert resumed.steps.tolist() == [0, 2, 4, 5]
-    assert np.array_equal(resumed.values, whole.values)
-
-
 def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):
     class Known(nn.Linear):
         def forward(self, x, factor, *, shift):

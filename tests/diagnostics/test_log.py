@@ -1,12 +1,23 @@
+from functools import partial
+
 import lightning as L
 import numpy as np
+import pandas as pd
 import pytest
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth import measurements
-from gnn_depth.diagnostics import GradientNorms, log
+from gnn_depth.diagnostics import (
+    Balancedness,
+    FirstFailure,
+    GradientNorms,
+    LipschitzConstants,
+    log,
+)
 from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
+from tests.diagnostics.test_balancedness import model as balanced_model
+from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.training.conftest import scalars
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
@@ -78,20 +89,34 @@ def test_a_long_training_is_written_before_it_ends_and_drawn_when_it_has_grown(
     assert drawn == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
 
 
-def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board, tmp_path):
-    whole = values(measure(max_epochs=5))
-    first = GradientNorms("rounds.*")
-    trainer = make_trainer([first], max_epochs=2)
-    trainer.fit(chain(), loader(rows(), 20))
-    trainer.save_checkpoint(tmp_path / "last.ckpt")
-    second = GradientNorms("rounds.*")
-    resumed = make_trainer([second], max_epochs=5, logger=board)
-    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    for ours, expected in zip(values(second), whole):
-        assert ours == pytest.approx(expected, rel=1e-12)
-    assert measurements.load_values(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
-    curve = scalars(tmp_path / "run")["gradient_norm/hidden_log10/layer_001"]
-    assert [step for step, _ in curve] == [2, 3, 4], "loggers get no step twice"
+@pytest.mark.parametrize(
+    "make",
+    [
+        GradientNorms,
+        partial(LipschitzConstants, every_n_epochs=2),
+        partial(FirstFailure, smoothed=0.999999),
+        partial(Balancedness, neurons=True),
+    ],
+)
+def test_a_resumed_training_has_the_values_of_one_that_was_not_stopped(
+    make, make_trainer, tmp_path
+):
+    def found(epochs, path=None):
+        callback = make()
+        trainer = make_trainer([callback], max_epochs=epochs, num_sanity_val_steps=0)
+        model, data = balanced_model(encoder="linear"), TinyDouble()
+        trainer.fit(model, datamodule=data, ckpt_path=path, weights_only=False)
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        neurons = callback.neuron_log.measurements() if hasattr(callback, "neuron_log") else []
+        return callback.frame(), [one.values for one in neurons]
+
+    whole, neurons = found(6)
+    found(3)
+    resumed, of_resumed = found(6, tmp_path / "last.ckpt")
+    assert len(whole)
+    pd.testing.assert_frame_equal(resumed, whole, rtol=1e-12)
+    for ours, expected in zip(of_resumed, neurons, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-6)
 
 
 def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer):

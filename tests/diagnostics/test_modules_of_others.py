@@ -63,23 +63,6 @@ class Automatic(L.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.01)
 
 
-class SeveralOptimizers(Automatic):
-    """Its own backward pass and steps: one optimizer for the convolutions, and one for the head."""
-
-    def __init__(self):
-        super().__init__()
-        self.automatic_optimization = False
-
-    def training_step(self, batch, batch_idx):
-        self.manual_backward(self.loss(batch))
-        for optimizer in self.optimizers():
-            optimizer.step()
-            optimizer.zero_grad()
-
-    def configure_optimizers(self):
-        return [torch.optim.SGD(part.parameters(), lr=0.1) for part in (self.convs, self.head)]
-
-
 class MiniBatches(Automatic):
     """A model of PyTorch Geometric inside, and two graphs in a batch."""
 
@@ -93,13 +76,14 @@ class MiniBatches(Automatic):
         return self.net(batch.x + self.head.weight[0], batch.edge_index)
 
 
-class Adversarial(SeveralOptimizers):
-    """A generator, and a discriminator that is trained first."""
+class Adversarial(Automatic):
+    """A generator, and a discriminator that is trained first; each has an optimizer."""
 
     layers = "discriminator.*"
 
     def __init__(self):
         super().__init__()
+        self.automatic_optimization = False
         self.generator = nn.Linear(WIDTH, WIDTH)
         self.discriminator = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
 
@@ -107,9 +91,8 @@ class Adversarial(SeveralOptimizers):
         return F.softplus(self.discriminator(x) * (1 - 2 * real)).mean()
 
     def loss(self, batch):
-        return self.judged(batch.x.clone().requires_grad_(), 1) + self.judged(
-            self.generator(batch.x), 0
-        )
+        real = self.judged(batch.x.clone().requires_grad_(), 1)
+        return real + self.judged(self.generator(batch.x), 0)
 
     def training_step(self, batch, batch_idx):
         of_discriminator, of_generator = self.optimizers()
@@ -121,9 +104,8 @@ class Adversarial(SeveralOptimizers):
         of_generator.step()
 
     def configure_optimizers(self):
-        return [
-            torch.optim.Adam(part.parameters()) for part in (self.discriminator, self.generator)
-        ]
+        parts = self.discriminator, self.generator
+        return [torch.optim.Adam(part.parameters()) for part in parts]
 
 
 def in_columns(frame):
@@ -139,7 +121,7 @@ def watched(module, batch):
     return in_columns(watching.frame())
 
 
-@pytest.mark.parametrize("kind", [SeveralOptimizers, MiniBatches, Adversarial])
+@pytest.mark.parametrize("kind", [MiniBatches, Adversarial])
 def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trained_as_alone(
     kind, make_trainer
 ):

@@ -47,40 +47,39 @@ def in_processes(metrics):
         return first.compute().item()
 
 
+def matrix(draw, rows, columns, low, high):
+    size = rows * columns
+    numbers = draw(st.lists(st.integers(low, high), min_size=size, max_size=size))
+    return torch.tensor(numbers).view(rows, columns)
+
+
 @st.composite
 def classified(draw, num_classes=None):
     """Outputs with ties, and classes; many of the classes are absent."""
     num_classes = num_classes or draw(st.integers(2, 6))
     present = draw(st.lists(st.integers(0, num_classes - 1), min_size=1, max_size=4))
     classes = draw(st.lists(st.sampled_from(present), min_size=1, max_size=30))
-    row = st.lists(st.integers(-3, 3), min_size=num_classes, max_size=num_classes)
-    rows = draw(st.lists(row, min_size=len(classes), max_size=len(classes)))
-    return draw(SCALES) * torch.tensor(rows, dtype=torch.double), torch.tensor(classes)
+    out = matrix(draw, len(classes), num_classes, -3, 3).double()
+    return draw(SCALES) * out, torch.tensor(classes)
 
 
 @st.composite
 def labelled(draw):
     """Outputs with ties, and labels, of which some are absent or in all rows."""
     labels, rows = draw(st.integers(1, 4)), draw(st.integers(1, 20))
-    constant = draw(st.lists(st.sampled_from([None, 0, 1]), min_size=labels, max_size=labels))
-    y = torch.tensor(
-        draw(st.lists(st.integers(0, 1), min_size=rows * labels, max_size=rows * labels))
-    )
-    y = y.view(rows, labels)
-    for label, value in enumerate(constant):
-        if value is not None:
-            y[:, label] = value
-    scores = draw(st.lists(st.integers(-3, 3), min_size=rows * labels, max_size=rows * labels))
-    return draw(SCALES) * torch.tensor(scores, dtype=torch.double).view(rows, labels), y
+    y = matrix(draw, rows, labels, 0, 1)
+    for label in range(labels):
+        constant = draw(st.sampled_from([None, 0, 1]))
+        if constant is not None:
+            y[:, label] = constant
+    return draw(SCALES) * matrix(draw, rows, labels, -3, 3).double(), y
 
 
 @st.composite
 def numbered(draw):
     """Predictions and targets of several outputs, some of which are constant."""
     outputs, rows = draw(st.integers(1, 3)), draw(st.integers(1, 20))
-    numbers = st.lists(st.integers(-9, 9), min_size=rows * outputs, max_size=rows * outputs)
-    y = 0.1 * torch.tensor(draw(numbers), dtype=torch.double).view(rows, outputs)
-    out = 0.1 * torch.tensor(draw(numbers), dtype=torch.double).view(rows, outputs)
+    y, out = (0.1 * matrix(draw, rows, outputs, -9, 9).double() for _ in range(2))
     for output in range(outputs):
         if draw(st.integers(0, 3)) == 0:
             y[:, output] = 0.1
