@@ -69,23 +69,23 @@ PARTS = ("nn.layers", "nn.norms", "nn.skips", "nn.inits", "nn.graph_dropouts")
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
-def room(path: Path) -> str:
+def room(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def name(path: Path) -> str:
+def name(path):
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
+def nodes(path):
     """All of a file's imports."""
     every = ast.walk(ast.parse(path.read_text()))
     return [node for node in every if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @cache
-def imports(path: Path) -> set[str]:
+def imports(path):
     found = set()
     for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -148,7 +148,7 @@ def test_the_stack_training_and_diagnostics_name_no_concrete_part_but_defaults()
     assert not wrong
 
 
-def imported_packages() -> set[str]:
+def imported_packages():
     """The top-level names of everything outside the standard library that the package imports."""
     found = set()
     for path in FILES:
@@ -196,7 +196,7 @@ NO_CODE = {
 }
 
 
-def docstring_lines(tree: ast.AST) -> set[int]:
+def docstring_lines(tree):
     found: set[int] = set()
     for node in ast.walk(tree):
         is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -205,7 +205,7 @@ def docstring_lines(tree: ast.AST) -> set[int]:
     return found
 
 
-def tokens(path: Path) -> int:
+def tokens(path):
     text = path.read_text()
     documented = docstring_lines(ast.parse(text))
     every = tokenize.generate_tokens(io.StringIO(text).readline)

@@ -2,9 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,18 +56,18 @@ class Wrapped(Init):
 
 
 @pytest.fixture
-def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def wrapped(monkeypatch):
     monkeypatch.setitem(registry._TABLE["init"], "wrapped", Wrapped)
 
 
-def drawn(make: Callable, parts: dict) -> tuple:
+def drawn(make, parts):
     torch.manual_seed(0)
     model = make(8, 4, num_layers=3, hidden_channels=6, **parts)
     return repr(model), model.state_dict()
 
 
 @pytest.mark.parametrize("make", [DeepGNN, NodeClassifier])
-def test_parts_by_name_are_the_parts_themselves(make: Callable):
+def test_parts_by_name_are_the_parts_themselves(make):
     (text, weights), (expected_text, expected) = drawn(make, BY_NAME), drawn(make, BY_CLASS)
     assert text == expected_text
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
@@ -88,7 +86,7 @@ def test_parts_by_name_are_the_parts_themselves(make: Callable):
         Xavier(),
     ],
 )
-def test_all_ways_to_write_a_part_build_it(value: Any):
+def test_all_ways_to_write_a_part_build_it(value):
     found = build("init", value)
     assert isinstance(found, Xavier)
     assert (found.gain, found.distribution) == (1.0, "normal")
@@ -117,7 +115,7 @@ def test_options_of_other_libraries_have_their_types():
 
 
 @pytest.mark.parametrize("kind", registry.KINDS)
-def test_every_resolved_part_resolves_to_itself(kind: str):
+def test_every_resolved_part_resolves_to_itself(kind):
     needed = {"base": "xavier", "source": "SyntheticCitation", "rate": 0.5, "path": "/x"}
     needed |= {"nodes": "/x", "edges": "/x", "dataset": "FakeDataset", "conv": "GCNConv"}
     names = {"HeterophilousGraphs": "tolokers", "Amazon": "Photo", "Coauthor": "CS"}
@@ -156,7 +154,7 @@ OF_GCN = {"class_path": "gcn", "init_args": {"heads": 1}}
     ],
 )
 def test_what_does_not_fit_is_answered_with_place_near_miss_and_choices(
-    kind: str, value: Any, where: tuple, message: str
+    kind, value, where, message
 ):
     for door in (build, resolved):
         with pytest.raises(PartError) as caught:
@@ -186,7 +184,7 @@ def test_parts_inside_parts_are_built_too():
     assert caught.value.where == ("init", "init_args", "base")
 
 
-def test_a_path_is_written_in_full_and_can_be_left_out(tmp_path: Path, monkeypatch):
+def test_a_path_is_written_in_full_and_can_be_left_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     inner = {"class_path": "UserGraph", "init_args": {"path": "x.npz", "standardize": True}}
     value = {"class_path": "MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}
@@ -196,7 +194,7 @@ def test_a_path_is_written_in_full_and_can_be_left_out(tmp_path: Path, monkeypat
     assert left == {"standardize": True}
 
 
-def test_checking_imports_nothing_that_is_known(monkeypatch: pytest.MonkeyPatch):
+def test_checking_imports_nothing_that_is_known(monkeypatch):
     monkeypatch.setattr("gnn_depth.builder.load_class", lambda path: pytest.fail("imported"))
     chosen = check("norm", ["pair", "PairNorm", "gnn_depth.nn.norms.pair.PairNorm"])
     assert [each.part.name for each in chosen] == ["pair"] * 3

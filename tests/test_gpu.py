@@ -27,7 +27,7 @@ DEVICES = ("cpu", "gpu")
 SEED = 3
 
 
-def planted(nodes: int = 60, seed: int = 0, dtype: torch.dtype = torch.float32) -> Data:
+def planted(nodes=60, seed=0, dtype=torch.float32):
     """A graph of three communities, whose features hint at them."""
     draws = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % 3
@@ -55,7 +55,7 @@ def trained(model, accelerator, root, **more):
     )
 
 
-def curves(run) -> dict[str, np.ndarray]:
+def curves(run):
     frame = run.curves.select_dtypes("number")
     return {name: frame[name].to_numpy() for name in frame if "seconds" not in name}
 

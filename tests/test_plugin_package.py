@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,7 +67,7 @@ STRICT = ["-W", "error", "-W", "ignore:The .grad attribute:UserWarning"]
 STRICT += ["-p", "no:cacheprovider", "-W", "ignore:`torch.jit.script:DeprecationWarning"]
 
 
-def run(*words: str | Path, **how: object) -> str:
+def run(*words, **how):
     done = subprocess.run(
         list(map(str, words)), capture_output=True, text=True, check=False, timeout=300, **how
     )
@@ -77,10 +76,10 @@ def run(*words: str | Path, **how: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+def sources(tmp_path_factory):
     """A copy of a source tree: to build in place would leave folders behind."""
 
-    def copy(tree: Path) -> Path:
+    def copy(tree):
         target = tmp_path_factory.mktemp("source") / tree.name
         names = [
             "pyproject.toml",
@@ -101,7 +100,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
 
 
 @pytest.fixture(scope="module")
-def sdist(sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(sources, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sdist")
     build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
     run(sys.executable, "-c", build, folder, cwd=sources(ROOT))
@@ -110,9 +109,7 @@ def sdist(sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def site(
-    sdist: Path, sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def site(sdist, sources, tmp_path_factory):
     """The folder where the package, built from its source distribution as an installer does where
     there is no wheel, and the plugins are installed."""
     site = tmp_path_factory.mktemp("site")
@@ -122,7 +119,7 @@ def site(
 
 
 def test_what_is_installed_holds_every_module_template_and_config_and_the_marker_of_types(
-    site: Path,
+    site,
 ):
     for kind in ("*.py", "*.txt", "py.typed"):
         for path in (ROOT / "gnn_depth").rglob(kind):
@@ -134,27 +131,27 @@ def test_what_is_installed_holds_every_module_template_and_config_and_the_marker
 
 
 @pytest.fixture(scope="module")
-def installed(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def installed(site, tmp_path_factory):
     """Runs Python in an empty folder where the package and the plugin are installed."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "test_plugin.py").write_text((PLUGIN / "tests" / "conforms.py").read_text())
     environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
 
-    def python(*words: str) -> str:
+    def python(*words):
         return run(sys.executable, *words, cwd=folder, env=environment)
 
     python.folder = folder  # type: ignore[attr-defined]
     return python
 
 
-def results(installed: Callable[..., str]) -> dict[str, dict]:
+def results(installed):
     """The results of all runs, by their name."""
     found = installed.folder.glob("runs/*/*/result.json")  # type: ignore[attr-defined]
     return {path.parts[-3]: json.loads(path.read_text()) for path in found}
 
 
 def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(
-    installed: Callable[..., str],
+    installed,
 ):
     listed = installed("-c", SESSION, *SMALL, *RUN, "--model.dropout=0.5")
     assert "  band(bound: float (above 0) = 4.0)\n      Shorten the features" in listed
@@ -199,7 +196,7 @@ gnn_depth.fit(model, data, epochs=2, name="remedy_reverse", progress=False)
 """
 
 
-def test_every_installed_remedy_is_listed_and_trains(installed: Callable[..., str]):
+def test_every_installed_remedy_is_listed_and_trains(installed):
     words = [*SMALL, "--trainer.max_epochs=2"]
     program = REVERSE.replace("TRAININGS", repr(TRAININGS)).replace("WORDS", repr(words))
     listed = installed("-c", program)
@@ -213,7 +210,7 @@ def test_every_installed_remedy_is_listed_and_trains(installed: Callable[..., st
 
 @pytest.mark.slow
 def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_and_without(
-    sources: Callable[[Path], Path], tmp_path: Path
+    sources, tmp_path
 ):
     pip = [sys.executable, "-m", "pip"]
     run(*pip, "wheel", *OFFLINE, "--wheel-dir", tmp_path, sources(ROOT))
@@ -227,7 +224,7 @@ def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_an
     environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     (folder := tmp_path / "empty").mkdir()
 
-    def gnn_depth(*words: str, **changed: str) -> str:
+    def gnn_depth(*words, **changed):
         how = {"cwd": folder, "env": environment | changed}
         return run(python.with_name("gnn-depth"), *words, **how)
 
@@ -254,6 +251,6 @@ def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_an
 
 
 @pytest.mark.slow
-def test_an_installed_plugin_is_compiled(installed: Callable[..., str]):
+def test_an_installed_plugin_is_compiled(installed):
     chosen = "compiled or conform"
     assert " passed" in installed("-m", "pytest", "test_plugin.py", "-q", *STRICT, "-k", chosen)

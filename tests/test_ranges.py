@@ -19,7 +19,7 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from gnn_depth.nn.parts import Norm, ScoreNorm
-from gnn_depth.part_specs import SECTIONS, Option, load_class
+from gnn_depth.part_specs import SECTIONS, load_class
 from gnn_depth.ranges import Probability, Range, in_range
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
@@ -55,7 +55,7 @@ def known():
     return catalogue([])
 
 
-def numbers(kind: str) -> list[tuple[str, str, Option]]:
+def numbers(kind):
     """Names and import paths of parts, and their numeric options; of the model and the run as a
     whole."""
     if kind in ("model", "run"):
@@ -69,7 +69,7 @@ def numbers(kind: str) -> list[tuple[str, str, Option]]:
     return [each for each in found if re.search(r"^(list\[)?(int|float)\b", each[2].type)]
 
 
-def use(kind: str, name: str, path: str, options: dict[str, object]) -> None:
+def use(kind, name, path, options):
     if kind == "run":
         RunRecorder(**options)
     elif kind == "model":
@@ -85,7 +85,7 @@ def use(kind: str, name: str, path: str, options: dict[str, object]) -> None:
         model.stack.eval()(torch.randn(5, 8), graph)
 
 
-def said_by_python(kind: str, name: str, path: str, options: dict[str, object]) -> str | None:
+def said_by_python(kind, name, path, options):
     error = None
     try:
         use(kind, name, path, options)
@@ -101,7 +101,7 @@ def said_by_python(kind: str, name: str, path: str, options: dict[str, object]) 
     return str(error)
 
 
-def said_by_command_line(kind: str, name: str, key: str, value: object) -> str | None:
+def said_by_command_line(kind, name, key, value):
     if kind in ("model", "run"):
         chosen = []
     else:
@@ -119,7 +119,7 @@ def said_by_command_line(kind: str, name: str, key: str, value: object) -> str |
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
+def test_python_and_the_command_line_accept_the_same_numbers(kind):
     section = next((section for section, of in SECTIONS.items() if of == kind), kind)
     for name, path, option in numbers(kind):
         short = option.name.rpartition(".")[2]

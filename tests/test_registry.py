@@ -7,7 +7,7 @@ from gnn_depth.registry import RegistryError, register
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "_TABLE", {kind: {} for kind in registry.KINDS})
     register("norm", "pair")(PairNorm)
     register("norm", "layer")(LayerNorm)

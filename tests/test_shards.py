@@ -1,7 +1,6 @@
 """Several processes that each hold a part of one graph train as a single one does."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from tests import sharded
 from tests.processes import call_in_fresh_process, in_processes
 
 
-def run(folder: Path, processes: int) -> list[dict]:
+def run(folder, processes):
     train = partial(sharded.main, folder, processes)
     call_in_fresh_process(folder, in_processes, processes, train)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]

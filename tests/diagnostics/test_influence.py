@@ -13,7 +13,7 @@ from gnn_depth.diagnostics.jacobian import hops_to
 
 
 @pytest.fixture
-def graph() -> Data:
+def graph():
     torch.manual_seed(0)
     edge_index = erdos_renyi_graph(40, 0.06)
     return Data(x=torch.randn(40, 5, dtype=torch.float64), edge_index=edge_index)

@@ -10,12 +10,12 @@ from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
 
-def stack(**options) -> DeepGNN:
+def stack(**options):
     torch.manual_seed(0)
     return DeepGNN(5, 3, num_layers=2, hidden_channels=8, **options).eval()
 
 
-def graph_of(nodes: int, edges: int) -> tuple[torch.Tensor, torch.Tensor]:
+def graph_of(nodes, edges):
     draws = torch.Generator().manual_seed(edges)
     x = torch.randn(nodes, 5, generator=draws)
     return x, torch.randint(nodes, (2, edges), generator=draws)

@@ -7,7 +7,7 @@ from gnn_depth.data import NodeBatch
 from gnn_depth.graph import Graph
 from tools.bench import timing
 from tools.bench.cases import Case, full_batch
-from tools.bench.sides import Side, equal_sides, share_weights
+from tools.bench.sides import equal_sides, share_weights
 from tools.bench.stack import check_equal
 
 FAMILIES = [
@@ -21,7 +21,7 @@ FAMILIES = [
 ]
 
 
-def gradients(side: Side) -> torch.Tensor:
+def gradients(side):
     """Of all parameters, left in their place, after a step in evaluation mode."""
     side.model.eval()
     side()

@@ -85,7 +85,7 @@ def test_the_projection_leaves_nothing_of_the_limit_of_a_gcn_and_all_beside_it()
     assert measuring.projection(beside, graph, of_attention=False) == pytest.approx(1.0)
 
 
-def made_up(gain: float) -> pd.DataFrame:
+def made_up(gain):
     draws = np.random.default_rng(0)
     rows = []
     for split in range(5):

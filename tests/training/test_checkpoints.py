@@ -26,15 +26,15 @@ DISK = VerifiedCheckpoints()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "checkpoints" / "last.ckpt"
 
 
-def save(path: Path, number: float, size: int = 1000) -> None:
+def save(path, number, size=1000):
     DISK.save_checkpoint({"state_dict": {"weight": torch.full((size,), number)}, "epoch": 1}, path)
 
 
-def number(path: Path) -> float:
+def number(path):
     return read_checkpoint(path)["state_dict"]["weight"][0].item()
 
 

@@ -15,7 +15,7 @@ from gnn_depth.runs import write_result
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
 
 
-def tables(folder, seed: int = 0, nodes: int = 40) -> tuple[str, str]:
+def tables(folder, seed=0, nodes=40):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"id": np.arange(nodes), "age": rng.integers(18, 80, nodes)})
     frame["income"] = rng.lognormal(8, 1, nodes).round(2)
@@ -84,7 +84,7 @@ def test_the_model_takes_features_and_edges(trained):
 
 
 @pytest.fixture
-def data() -> Data:
+def data():
     return Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)
 
 

@@ -177,7 +177,7 @@ def test_three_processes_pack_their_gradients_in_the_order_of_the_first_step():
         keep_order_of_gradients(packed)
         seen = []
 
-        def hook(_, bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        def hook(_, bucket):
             seen.append([id(parameter) for parameter in bucket.parameters()])
             done = torch.futures.Future()
             done.set_result(bucket.buffer())

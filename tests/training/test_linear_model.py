@@ -11,7 +11,7 @@ from gnn_depth.training.linear_model import ALONE, WITH_MEANS, linear_metrics
 from gnn_depth.training.tasks import make_task
 
 
-def graph(kind: str, spread: float = 1.0) -> Data:
+def graph(kind, spread=1.0):
     """A graph whose targets follow the features, with noise."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(300, 5, generator=generator)
@@ -23,7 +23,7 @@ def graph(kind: str, spread: float = 1.0) -> Data:
     return Data(x, edges, y=y, train_mask=masks == 0, val_mask=masks == 1, test_mask=masks == 2)
 
 
-def accuracy_of_scikit_learn(data: Data, x: np.ndarray) -> float:
+def accuracy_of_scikit_learn(data, x):
     train, test, y = data.train_mask.numpy(), data.test_mask.numpy(), data.y.numpy()
     loss_of_zero = np.log(3)
     theirs = LogisticRegression(C=1 / loss_of_zero, max_iter=1000, tol=1e-8).fit(x[train], y[train])

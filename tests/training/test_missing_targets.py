@@ -20,7 +20,7 @@ from gnn_depth.training.tasks import make_task
 ROWS, OUTPUTS = 60, 3
 
 
-def drawn(task: str) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+def drawn(task):
     """Outputs, targets with gaps, and the places that are known; no row lacks all."""
     draw = torch.Generator().manual_seed(3)
     out = torch.randn(ROWS, OUTPUTS, generator=draw, dtype=torch.double)
@@ -32,7 +32,7 @@ def drawn(task: str) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
     return out, y.masked_fill(~known, torch.nan), known.numpy()
 
 
-def measured(task: str) -> tuple[dict[str, float], torch.Tensor, torch.Tensor, np.ndarray]:
+def measured(task):
     """Metrics over two batches."""
     out, y, known = drawn(task)
     made = make_task(None, task, OUTPUTS)
@@ -43,7 +43,7 @@ def measured(task: str) -> tuple[dict[str, float], torch.Tensor, torch.Tensor, n
     return {name: float(metric.compute()) for name, metric in metrics.items()}, out, y, known
 
 
-def per_output(score, y, out, known) -> float:
+def per_output(score, y, out, known):
     columns = range(OUTPUTS)
     return np.mean([score(y[known[:, k], k], out[known[:, k], k]) for k in columns])
 

@@ -20,7 +20,7 @@ LARGEST = ["LargestConnectedComponents"]
 ROLES = {"label": "topic", "split": "part"}
 
 
-def arrays(**changes) -> Data:
+def arrays(**changes):
     """A graph of 12 nodes with other arrays; None leaves one out."""
     rng = np.random.default_rng(1)
     x = torch.tensor(rng.normal(size=(12, 3)), dtype=torch.float32)
@@ -29,12 +29,12 @@ def arrays(**changes) -> Data:
     return Data(**{name: value for name, value in parts.items() if value is not None})
 
 
-def model_of(data: GraphSource, layer: str = "sage"):
+def model_of(data, layer="sage"):
     torch.manual_seed(0)
     return build_model({"layer": layer, "num_layers": 2, "hidden_channels": 8}, data)
 
 
-def tables(ids: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(ids):
     """A ring of the first 25 nodes; of the five others three are joined and two are alone."""
     count = np.arange(NODES)
     nodes = pd.DataFrame({"id": ids, "age": count % 7, "topic": np.array(["a", "b"])[count % 2]})

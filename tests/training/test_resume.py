@@ -12,7 +12,7 @@ from gnn_depth.training.resume import SeededSteps, reseed
 
 
 def test_random_numbers_depend_on_seed_step_and_process_alone():
-    def drawn(*where: int) -> tuple[float, ...]:
+    def drawn(*where):
         reseed(*where, torch.device("cpu"))
         return torch.rand(()).item(), random.random(), float(np.random.rand())
 

@@ -1,7 +1,6 @@
 """The libraries of kernels: compiled once, whole, and by whom."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "gnn_depth" / "native"
 
 
-def library(cache: Path) -> Path:
+def library(cache):
     (found,) = cache.glob("*.so")
     return found
 

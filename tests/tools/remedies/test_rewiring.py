@@ -26,17 +26,17 @@ GRAPHS = {
 every_graph = pytest.mark.parametrize("name", GRAPHS)
 
 
-def matrix(graph: nx.Graph) -> np.ndarray:
+def matrix(graph):
     return nx.to_numpy_array(graph, sorted(graph), dtype=bool)
 
 
-def data_of(graph: nx.Graph) -> Data:
+def data_of(graph):
     edges, nodes = torch.from_numpy(np.stack(np.nonzero(matrix(graph)))), len(graph)
     x = torch.arange(3.0 * nodes).view(nodes, 3).sin()
     return Data(x=x, edge_index=edges, y=torch.arange(nodes) % 2, num_nodes=nodes)
 
 
-def rewired(transform, graph: nx.Graph, seed: int = 0) -> np.ndarray:
+def rewired(transform, graph, seed=0):
     torch.manual_seed(seed)
     found = matrix(graph)
     transform.rewire(found)
@@ -45,7 +45,7 @@ def rewired(transform, graph: nx.Graph, seed: int = 0) -> np.ndarray:
     return found
 
 
-def slow_forman(graph: nx.Graph, i: int, j: int) -> float:
+def slow_forman(graph, i, j):
     """Definition 1 of Topping et al., with sets."""
     near = {node: set(graph[node]) for node in graph}
     d_i, d_j = len(near[i]), len(near[j])
@@ -55,7 +55,7 @@ def slow_forman(graph: nx.Graph, i: int, j: int) -> float:
     value = 2 / d_i + 2 / d_j - 2
     value += 2 * len(triangles) / max(d_i, d_j) + len(triangles) / min(d_i, d_j)
 
-    def squares(one: int, other: int) -> dict[int, int]:
+    def squares(one, other):
         """Neighbours of one on 4-cycles without diagonals, with the number of these cycles."""
         found = {}
         for k in near[one] - near[other] - {other}:
@@ -71,7 +71,7 @@ def slow_forman(graph: nx.Graph, i: int, j: int) -> float:
     return value
 
 
-def slow_ricci(graph: nx.Graph, u: int, v: int) -> float:
+def slow_ricci(graph, u, v):
     """1 - W by a linear program over all pairs of nodes."""
     nodes = sorted(graph)
     length = dict(nx.all_pairs_shortest_path_length(graph))
@@ -101,7 +101,7 @@ def test_ollivier_ricci_curvature_is_that_of_a_linear_program_over_all_nodes(nam
         assert ollivier_ricci(matrix(graph), u, v)[0] == pytest.approx(slow_ricci(graph, u, v))
 
 
-def slow_fosr(graph: nx.Graph, num_edges: int, steps: int) -> np.ndarray:
+def slow_fosr(graph, num_edges, steps):
     """FoSR with loops over pairs and a dense matrix."""
     adjacent = matrix(graph).astype(float)
     nodes = len(adjacent)
