@@ -42,16 +42,7 @@ MAY_IMPORT = {
     "sweeps": {"sweeps", "registry", "runs", "signals", "_version"},
     "reports": {"reports", "registry", "measurements", "runs", "yaml_limits"},
     "testing": {"testing", "registry", "graph", "nn", "diagnostics"},
-    "cli": {
-        "cli",
-        "nn",
-        "data",
-        "training",
-        "diagnostics",
-        "reports",
-        "sweeps",
-        "_version",
-    }
+    "cli": {"cli", "nn", "data", "training", "diagnostics", "reports", "sweeps", "_version"}
     | BUILDER
     | GRAPH
     | RUNS,

@@ -169,9 +169,7 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does(
     assert rest == pytest.approx(whole, rel=1e-9)
 
 
-def test_processes_with_other_dropout_masks_find_the_same_metrics(
-    trained,
-):
+def test_processes_with_other_dropout_masks_find_the_same_metrics(trained):
     _, rows = read(trained / "schedule")
     assert len({row["train/lr"] for row in rows if "train/lr" in row}) > 1
 

@@ -118,9 +118,7 @@ def site(sdist, sources, tmp_path_factory):
     return site
 
 
-def test_what_is_installed_holds_every_module_template_and_config_and_the_marker_of_types(
-    site,
-):
+def test_what_is_installed_holds_every_module_template_and_config_and_the_marker_of_types(site):
     for kind in ("*.py", "*.txt", "py.typed"):
         for path in (ROOT / "gnn_depth").rglob(kind):
             assert (site / path.relative_to(ROOT)).exists()
@@ -150,9 +148,7 @@ def results(installed):
     return {path.parts[-3]: json.loads(path.read_text()) for path in found}
 
 
-def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(
-    installed,
-):
+def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(installed):
     listed = installed("-c", SESSION, *SMALL, *RUN, "--model.dropout=0.5")
     assert "  band(bound: float (above 0) = 4.0)\n      Shorten the features" in listed
     for part in (

@@ -10,15 +10,7 @@ from torch import nn
 import gnn_depth
 from tests.diagnostics.conftest import is_hooked
 from tools.attack.numbers import layers
-from tools.attack.numbers.models import (
-    KINDS,
-    LOOPS,
-    NODES,
-    WIDTH,
-    Data,
-    Drawn,
-    is_possible,
-)
+from tools.attack.numbers.models import KINDS, LOOPS, NODES, WIDTH, Data, Drawn, is_possible
 
 
 @pytest.mark.parametrize("kind", KINDS)

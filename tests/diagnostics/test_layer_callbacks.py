@@ -8,11 +8,7 @@ import torch
 from lightning.pytorch.plugins import MixedPrecision
 from torch.optim import Adam
 
-from gnn_depth.diagnostics import (
-    GradientNorms,
-    GradientSimilarity,
-    RepresentationSimilarity,
-)
+from gnn_depth.diagnostics import GradientNorms, GradientSimilarity, RepresentationSimilarity
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import NoSkip, Residual

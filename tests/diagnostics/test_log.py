@@ -7,13 +7,7 @@ import pytest
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth import measurements
-from gnn_depth.diagnostics import (
-    Balancedness,
-    FirstFailure,
-    GradientNorms,
-    LipschitzConstants,
-    log,
-)
+from gnn_depth.diagnostics import Balancedness, FirstFailure, GradientNorms, LipschitzConstants, log
 from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
 from tests.diagnostics.test_balancedness import model as balanced_model

@@ -5,14 +5,7 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.norms import MeanNorm
-from gnn_depth.nn.skips import (
-    Gated,
-    InitialResidual,
-    LayerScale,
-    LinearResidual,
-    Residual,
-    ReZero,
-)
+from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, LinearResidual, Residual, ReZero
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 

@@ -65,9 +65,7 @@ def test_scores_with_edge_features_keep_the_law_or_are_refused(featured):
             DeepGNN(4, 2, layer=layer, init="balanced_xavier", edge_channels=CHANNELS)
 
 
-def test_features_follow_their_edges_into_parts_of_graphs(
-    featured,
-):
+def test_features_follow_their_edges_into_parts_of_graphs(featured):
     edges, features, _ = featured
     graph = Graph(edges, NODES, edge_attr=features)
     of_edge = {(s, t): row for s, t, row in zip(*edges.tolist(), features, strict=True)}

@@ -114,10 +114,7 @@ def test_layers_that_do_not_read_weights_refuse_them_by_name(weighted):
 
 @pytest.mark.parametrize(
     ("weight", "words"),
-    [
-        (torch.ones(2), r"\(3,\)"),
-        (torch.tensor([1, -1.0, 1]), r"edge_weight\[1\] is -1"),
-    ],
+    [(torch.ones(2), r"\(3,\)"), (torch.tensor([1, -1.0, 1]), r"edge_weight\[1\] is -1")],
 )
 def test_weights_that_do_not_fit_are_refused(weight, words):
     with pytest.raises(ValueError, match=words):

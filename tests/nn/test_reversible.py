@@ -125,10 +125,7 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
     ("options", "message"),
     [
         ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
-        (
-            {"reversible": 3},
-            "3 groups.*hidden_channels, 8",
-        ),
+        ({"reversible": 3}, "3 groups.*hidden_channels, 8"),
         ({"decoder": "none"}, "decoder linear"),
         ({"skip": NoSkip}, "layer_scale or residual or rezero"),
         ({"layer": partial(GAT, heads=2)}, "split_heads"),

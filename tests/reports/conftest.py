@@ -24,13 +24,7 @@ def run(runs):
     """
     count = 0
 
-    def write(
-        value=0.5,
-        seed=0,
-        status="finished",
-        result=None,
-        **axes,
-    ):
+    def write(value=0.5, seed=0, status="finished", result=None, **axes):
         nonlocal count
         count += 1
         hparams = {f"model.{name}": axes[name] for name in axes if axes[name] is not None}

@@ -6,11 +6,7 @@ import pandas as pd
 import pytest
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.sheets import (
-    Sheet,
-    markdown,
-    table_sheet,
-)
+from gnn_depth.reports.sheets import Sheet, markdown, table_sheet
 from gnn_depth.reports.table import tabulate
 
 

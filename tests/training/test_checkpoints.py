@@ -64,9 +64,7 @@ class Dying:
         return guarded
 
 
-def test_a_process_killed_at_any_step_leaves_a_whole_checkpoint(
-    tmp_path,
-):
+def test_a_process_killed_at_any_step_leaves_a_whole_checkpoint(tmp_path):
     for step in range(100):
         path = tmp_path / str(step) / "last.ckpt"
         save(path, 1.0)

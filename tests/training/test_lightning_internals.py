@@ -216,8 +216,7 @@ AVERAGES = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "batches"),
-    [*((kind, 1) for kind in AVERAGES), ("average", 2), ("by hand", 2)],
+    ("kind", "batches"), [*((kind, 1) for kind in AVERAGES), ("average", 2), ("by hand", 2)]
 )
 def test_metrics_and_the_best_weights_are_of_the_weights_that_were_validated(
     make_trainer, tmp_path, caplog, kind, batches

@@ -161,12 +161,7 @@ def test_metrics_of_numbers(drawn, parts):
 
 @pytest.mark.parametrize(
     ("make", "drawn"),
-    [
-        (RocAuc, labelled()),
-        (AveragePrecision, labelled()),
-        (MicroF1, labelled()),
-        (R2, numbered()),
-    ],
+    [(RocAuc, labelled()), (AveragePrecision, labelled()), (MicroF1, labelled()), (R2, numbered())],
     ids=["auc", "ap", "f1", "r2"],
 )
 @given(st.data())

@@ -153,12 +153,7 @@ CASES = {
     "attend_linear_with_factor": Case(
         lambda x, dst, src, f, g: seeded(attend_linear, x, dst, src, g, SLOPE, 0.4, True, f),
         lambda x, dst, src, f, g: linear_attention(x, dst, src, g, f, mask_of),
-        lambda g, h, c: (
-            *on_sources(g, h, c),
-            randn(h, c),
-            randn(h, c),
-            randn(g.num_nodes, h),
-        ),
+        lambda g, h, c: (*on_sources(g, h, c), randn(h, c), randn(h, c), randn(g.num_nodes, h)),
     ),
     "attend_additive": Case(
         lambda dst, src, att, f, g: seeded(attend_additive, dst, src, att, g, SLOPE, 0.4, True, f),

@@ -11,8 +11,7 @@ from tests.nn.functional.graphs import GRAPHS
 
 every_case = pytest.mark.parametrize("name", CASES)
 every_way = pytest.mark.parametrize(
-    ("name", "kind"),
-    [(name, kind) for name in CASES for kind in ("symmetric", "block")],
+    ("name", "kind"), [(name, kind) for name in CASES for kind in ("symmetric", "block")]
 )
 
 

@@ -8,13 +8,7 @@ import torch
 
 from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.inits import (
-    Balanced,
-    BalancedXavier,
-    DefaultInit,
-    Orthogonal,
-    Xavier,
-)
+from gnn_depth.nn.inits import Balanced, BalancedXavier, DefaultInit, Orthogonal, Xavier
 from gnn_depth.nn.layers import GCN, GGNN, SAGE, GATv2
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.skips import Dense, Residual

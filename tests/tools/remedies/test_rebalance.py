@@ -14,10 +14,7 @@ from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Residual
 
-STACKS = {
-    "gat": {"layer": partial(GAT, heads=2)},
-    "residual gcn": {"layer": GCN, "skip": Residual},
-}
+STACKS = {"gat": {"layer": partial(GAT, heads=2)}, "residual gcn": {"layer": GCN, "skip": Residual}}
 
 
 def drawn(options):

@@ -94,12 +94,7 @@ def test_it_trains_as_the_stack_of_a_classifier_and_is_not_exported(tiny, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"skip": "none"},
-        {"last_activation": False},
-        {"dropout": 0.5},
-    ],
+    "options", [{"skip": "none"}, {"last_activation": False}, {"dropout": 0.5}]
 )
 def test_a_stack_without_an_inverse_is_refused_with_the_way_out(options):
     with pytest.raises(ValueError, match="Use encoder and decoder linear, skip residual"):

@@ -56,10 +56,7 @@ def test_it_conforms():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
-        ({"share_layers": True}, "share_layers false"),
-        ({"layer": "unitary"}, "weight chain"),
-    ],
+    [({"share_layers": True}, "share_layers false"), ({"layer": "unitary"}, "weight chain")],
 )
 def test_what_virgo_cannot_draw_is_refused_with_the_way_out(options, words):
     with pytest.raises(ValueError, match=words):
