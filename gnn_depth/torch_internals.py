@@ -1,6 +1,6 @@
 """Every private part of PyTorch that this package uses, each with its reason.
 
-tests/test_torch_internals.py fails where a new PyTorch changes one of them.
+tests/test_torch_internals.py and tests/nn/test_traces.py fail where a new PyTorch changes one.
 """
 
 from collections import OrderedDict

@@ -2,9 +2,6 @@
 
 import pytest
 import torch
-from torch._subclasses import FakeTensorMode
-from torch.autograd import forward_ad
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from gnn_depth import torch_internals
 
@@ -20,60 +17,6 @@ def test_bags_are_summed(dtype, weighted):
         rows = weights[:, None] * rows
     wanted = torch.stack([rows[0], torch.zeros(3, dtype=dtype), rows[1:].sum(0)])
     torch.testing.assert_close(torch_internals.embedding_bag(x, index, ptr, weights), wanted)
-
-
-def vmapped(function, x):
-    torch.func.vmap(function)(x[:, None])
-
-
-def differentiated_forwards(function, x):
-    with forward_ad.dual_level():
-        function(x)
-
-
-def imitated(function, x):
-    with FakeTensorMode() as mode:
-        function(mode.from_tensor(x))
-
-
-def optimized(function, x):
-    torch.compile(function, backend="eager")(x)
-
-
-TRACES = {
-    "torch.func.grad": lambda function, x: torch.func.grad(function)(x),
-    "torch.func.vmap": vmapped,
-    "forward mode": differentiated_forwards,
-    "fake tensors": imitated,
-    "make_fx": lambda function, x: make_fx(function)(x),
-    "torch.jit.trace": lambda function, x: torch.jit.trace(function, x, check_trace=False),
-    "torch.compile": optimized,
-    "torch.export": lambda function, x: torch.export.export(AsModule(function), (x,)),
-}
-
-
-class AsModule(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
-def test_it_is_known_that_a_computation_is_traced(trace):
-    seen = []
-
-    def function(x):
-        seen.append(torch_internals.is_traced())
-        return x.sum()
-
-    trace(function, torch.ones(3))
-    assert seen
-    assert all(seen)
-    assert not torch_internals.is_traced()
 
 
 class Sub(torch.Tensor):

@@ -29,16 +29,8 @@ def test_stacks_read_the_features_of_blocks_as_of_the_whole_and_recompute_alike(
     graph, found = Graph(edges, NODES, edge_attr=features), {}
     for options in ({}, {"checkpoint_every": 2}, {"encoder": "none"}):
         torch.manual_seed(0)
-        stack = DeepGNN(
-            4,
-            2,
-            layer=layer,
-            num_layers=3,
-            hidden_channels=4,
-            edge_channels=CHANNELS,
-            init="default",
-            **options,
-        )
+        sizes = {"num_layers": 3, "hidden_channels": 4, "edge_channels": CHANNELS}
+        stack = DeepGNN(4, 2, layer=layer, init="default", **sizes, **options)
         stack.double()
         whole = stack(x, graph)
         torch.testing.assert_close(stack(x, graph, num_outputs=4), whole[:4])

@@ -37,15 +37,10 @@ def of_sage(edges, weight):
     layer = SAGE(4, 3).double()
     matrix = neighbours(edges, weight)
     mean = matrix / matrix.sum(1, keepdim=True).clamp_min(1e-30)
-    own, root, bias = (
-        p.detach().clone().requires_grad_()
-        for p in (layer.lin.weight, layer.lin_root.weight, layer.bias)
-    )
-    return (
-        layer,
-        lambda x: mean @ x @ own.T + x @ root.T + bias,
-        [(layer.lin.weight, own), (layer.lin_root.weight, root)],
-    )
+    weights = (layer.lin.weight, layer.lin_root.weight, layer.bias)
+    own, root, bias = (weight.detach().clone().requires_grad_() for weight in weights)
+    pairs = [(layer.lin.weight, own), (layer.lin_root.weight, root)]
+    return layer, lambda x: mean @ x @ own.T + x @ root.T + bias, pairs
 
 
 def of_gin(edges, weight):

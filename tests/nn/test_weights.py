@@ -38,16 +38,12 @@ def train(stack, graph, steps=3, optimizer=None):
 
 def sizes(stack):
     """The largest singular value of every normed matrix."""
-    return [
-        torch.linalg.matrix_norm(linear.normed_weight.detach(), 2).item()
-        for linear in normed(stack)
-    ]
+    matrices = [linear.normed_weight.detach() for linear in normed(stack)]
+    return [torch.linalg.matrix_norm(matrix, 2).item() for matrix in matrices]
 
 
 def normed(stack):
-    return [
-        module for module in stack.modules() if getattr(module, "weight_norm", None) is not None
-    ]
+    return [one for one in stack.modules() if getattr(one, "weight_norm", None) is not None]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +91,7 @@ def test_evaluation_follows_weights_that_have_moved_and_changes_nothing_otherwis
     train(stack, graph)
     before = copy.deepcopy(stack.state_dict())
     stack.eval()(X, graph)
-    moved = [
-        name for name, value in stack.state_dict().items() if not torch.equal(before[name], value)
-    ]
+    moved = [name for name, now in stack.state_dict().items() if not torch.equal(before[name], now)]
     assert bool(moved) == (kind == "spectral")
     assert all(name.endswith((".u", ".v")) for name in moved)
     before = copy.deepcopy(stack.state_dict())

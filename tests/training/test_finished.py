@@ -51,18 +51,6 @@ def test_a_loaded_run_is_the_run_that_was_trained(trained):
         assert torch.equal(mine, its)
 
 
-def test_a_loaded_run_predicts_the_table_of_another_month_by_name(trained):
-    run, folder = trained
-    edges, nodes = tables(folder, seed=1, nodes=25)
-    here = Tables(nodes, edges, label="topic")
-    found = gnn_depth.load(run.folder).predict(here)
-    assert found["node"].tolist() == list(range(25))
-    swapped = pd.read_csv(nodes)[["topic", "income", "id", "age"]].drop(columns="topic")
-    swapped.to_csv(folder / "swapped.csv", index=False)
-    other = Tables(str(folder / "swapped.csv"), edges)
-    pd.testing.assert_frame_equal(run.predict(other), found)
-
-
 def test_metrics_are_numbers(trained, tmp_path):
     run, _ = trained
     result = run.result

@@ -98,16 +98,13 @@ def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make
 def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(
     tiny, make_trainer, tmp_path
 ):
-    parts = {"norm": [PairNorm], "skip": Residual}
-    model = NodeClassifier(4, 2, hidden_channels=8, **parts)
-    trainer = make_trainer(1)
+    parts, path = {"norm": [PairNorm], "skip": Residual}, tmp_path / "model.ckpt"
+    model, trainer = NodeClassifier(4, 2, hidden_channels=8, **parts), make_trainer(1)
     trainer.fit(model, datamodule=tiny)
-    trainer.save_checkpoint(tmp_path / "model.ckpt", weights_only=True)
+    trainer.save_checkpoint(path, weights_only=True)
     with pytest.raises(ValueError, match=r"does not hold norm, skip: give the same"):
-        NodeClassifier.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True)
-    loaded = NodeClassifier.load_from_checkpoint(
-        tmp_path / "model.ckpt", weights_only=True, **parts
-    )
+        NodeClassifier.load_from_checkpoint(path, weights_only=True)
+    loaded = NodeClassifier.load_from_checkpoint(path, weights_only=True, **parts)
     torch.testing.assert_close(loaded(tiny.batch), model(tiny.batch))
 
 
@@ -211,9 +208,8 @@ def test_own_steps_and_optimizers_of_a_subclass_are_the_plain_loop(tiny, make_tr
     for _ in range(3):
         scores = stack(batch.x, batch.graph)
         wanted.append(F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]))
-        for weight, slope in zip(
-            stack.parameters(), torch.autograd.grad(wanted[-1], [*stack.parameters()]), strict=True
-        ):
+        slopes = torch.autograd.grad(wanted[-1], [*stack.parameters()])
+        for weight, slope in zip(stack.parameters(), slopes, strict=True):
             weight.data -= 0.1 * slope
     trainer.fit(model, tiny)
     assert trainer.callback_metrics[f"train/{loss}"].item() == pytest.approx(wanted[-1].item())

@@ -67,17 +67,12 @@ def hanging_compiler(monkeypatch, cache):
     monkeypatch.setattr(build, "MOST_SECONDS", 0.1)
 
 
-def no_cache(monkeypatch, cache):
-    cache.parent.write_text("a file, not a folder")
-
-
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
         (no_compiler, r"no C\+\+ compiler was found"),
         (broken_compiler, "cannot compile them: no space left"),
         (hanging_compiler, "had not ended after 0.1 seconds"),
-        (no_cache, "the cache .* cannot be used"),
     ],
 )
 def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, caplog):

@@ -26,25 +26,15 @@ def linear(graph, size=1.0):
 
 
 def additive(graph, size=1.0):
-    x_dst, x_src, att = (
-        draw(graph.num_nodes, 2, 3, size=size),
-        draw(graph.num_nodes, 2, 3, size=size),
-        draw(2, 3),
-    )
-    return (
-        edge_additive(x_dst, x_src, att, graph),
-        AdditiveScore(x_dst, x_src, att),
-        (x_dst, x_src, att, att),
-    )
+    x_dst, x_src = (draw(graph.num_nodes, 2, 3, size=size) for _ in range(2))
+    att = draw(2, 3)
+    scores = edge_additive(x_dst, x_src, att, graph)
+    return scores, AdditiveScore(x_dst, x_src, att), (x_dst, x_src, att, att)
 
 
 def quadratic(graph, size=1.0):
-    query, key, value = (draw(graph.num_nodes, 2, 3, size=size) for _ in range(3))
-    return (
-        edge_dot(query, key, graph) / 3**0.5,
-        QuadraticScore(query, key, value),
-        (query, key, value),
-    )
+    parts = tuple(draw(graph.num_nodes, 2, 3, size=size) for _ in range(3))
+    return edge_dot(*parts[:2], graph) / 3**0.5, QuadraticScore(*parts), parts
 
 
 LOOPS = {

@@ -18,16 +18,8 @@ def features(dtype=torch.float64):
 
 def test_a_deep_linear_gcn_with_initial_residuals_gives_personalised_pagerank(graph):
     # The fixed point of X = (1 - alpha) P X + alpha X0, which tells nodes apart at any depth.
-    stack = DeepGNN(
-        6,
-        6,
-        GCN,
-        200,
-        6,
-        skip=partial(InitialResidual, alpha=0.2),
-        activation="identity",
-        encoder="none",
-    ).double()
+    skip = partial(InitialResidual, alpha=0.2)
+    stack = DeepGNN(6, 6, GCN, 200, 6, skip=skip, activation="identity", encoder="none").double()
     with torch.no_grad():
         for linear in (stack.decoder, *(layer.lin for layer in stack.layers)):
             linear.weight.copy_(torch.eye(6))
