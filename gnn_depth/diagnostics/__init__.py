@@ -10,6 +10,7 @@ from gnn_depth.diagnostics.callbacks import (
     GradientSimilarity,
     LayerMeasures,
     MeanAverageDistance,
+    Projection,
     RepresentationSimilarity,
 )
 from gnn_depth.diagnostics.first_failure import FirstFailure
@@ -30,6 +31,7 @@ __all__ = [
     "LayerMeasures",
     "LipschitzConstants",
     "MeanAverageDistance",
+    "Projection",
     "RepresentationSimilarity",
     "add_measure",
     "influence",

@@ -380,6 +380,20 @@ class RepresentationSimilarity(LayerCallback):
     measures = ("representation_similarity", "representation_similarity_relative")
 
 
+class Projection(LayerCallback):
+    r"""The distance of every layer's input, and of its gradient, from the limit of the layer's
+    repeated propagation, over their norm.
+
+    See :func:`gnn_depth.diagnostics.measures.projection`. It falls with depth where propagation
+    smooths features, whatever the layer; mu does so only where the limit is equal rows. The limits
+    are what the layer declares (``limits`` of :class:`gnn_depth.nn.parts.Layer`), those of
+    attention backwards and of directed graphs are found by a power iteration. NaN, with a note,
+    where a limit is not known, and on a graph that is divided among processes.
+    """
+
+    measures = ("projection", "gradient_projection")
+
+
 class DirichletEnergy(LayerCallback):
     r"""The Dirichlet energy of every layer's input: the squared difference between neighbours.
 

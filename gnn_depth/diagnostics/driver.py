@@ -14,6 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
+    GRADIENT_LIMIT,
     MOMENTS,
     NORMALIZED,
     ZEROS,
@@ -335,27 +336,35 @@ class LayerDriver:
         """The edges and the graph around a state, as far as they are needed."""
         around, graph = Around(x), arguments.graph
         every = (*self._of_states, *self._of_gradients)
-        sides = [statistic.side for statistic in every if statistic.side is not None]
-        if not sides and not any(statistic.needs_edges for statistic in every):
+        sides = {statistic.side for statistic in every} - {None}
+        # Measures without a tag serve findings alone: nothing is noted where they are not known.
+        asked = {measure.statistic for measure in self.measures if measure.tag}
+        needs_edges = any(one.needs_edges or one.side is not None for one in asked)
+        layer = self._layers[self._inputs.index(arguments.module)]
+        if not needs_edges and not (sides and hasattr(layer, "limits")):
             return around
         if graph is not None:  # messages may come from nodes of other processes
             around.sources = graph.fetch(x.detach())
         around.edges = edges_of(around.sources, arguments, self._edge_index)
         if around.edges is None:
-            self.notes["edges"] = (
-                "layers are called without an edge_index that fits their rows: watch and probe "
-                "take one."
-            )
+            if needs_edges:
+                self.notes["edges"] = (
+                    "layers are called without an edge_index that fits their rows: watch and "
+                    "probe take one."
+                )
             return around
         if NORMALIZED in every or sides:
             around.graph = (graph or Graph.of(*around.edges)).whole
         if around.graph is not None and sides:
-            layer = self._layers[self._inputs.index(arguments.module)]
-            around.limits = limits_of(layer, around.graph)
-            if any(around.limits[side] is None for side in sides):
+            limits = limits_of(layer, around.graph, around.sources, GRADIENT_LIMIT in asked)
+            around.limits = limits
+            if any(one.side is not None and limits[one.side] is None for one in asked):
+                where = "on this graph"
+                if around.graph.is_shard:
+                    where = "on a graph that is divided among processes"
                 self.notes["limit"] = (
                     f"the limit of repeated propagation by {type(layer).__name__} is not known "
-                    "(forwards, or backwards) on this graph: no projection."
+                    f"(forwards, or backwards) {where}: no projection."
                 )
         return around
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,39 +21,51 @@ from gnn_depth.ranges import Count, Range, in_range
 if TYPE_CHECKING:
     import pandas as pd
 
-SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
-#: What is examined in every layer: the number of rows, mu and norm of its gradients.
+SMOOTHED, EXPANDED = 0.2, 1e3  # see FirstFailure
+STALLED = 1e-3  # share of the last layer's gradient
+#: What is examined in every layer: the number of rows, mu and norm of its gradients, their distance
+#: from the limit of propagation, NaN where that is not known, and the norm of its parameters'
+#: gradients.
 EXAMINED = (
     Measure("gradient_rows", "", "", log10=False, reads="gradients", compute=attrgetter("count")),
     MEASURES["gradient_similarity"],
     MEASURES["gradient_norm_hidden"],
+    replace(MEASURES["gradient_projection"], tag=""),
+    MEASURES["gradient_norm_parameters"],
 )
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
-    "smoothed": "gradients smoothed out at layer {layer} in step {step}: mu/||G|| is {value:.2g}, "
-    "below {limit:g}",
+    "smoothed": "gradients smoothed out at layer {layer} in step {step}: {value:.2g} of their norm "
+    "is neither equal for all nodes nor along the limit of propagation, below {limit:g}",
     "expanded": "gradients expanded at layer {layer} in step {step}: mu is {value:.2g} times that "
     "of the last layer, above {limit:g}",
+    "stalled": "most layers stand still, up to layer {layer} in step {step}: the gradient of its "
+    "parameters is {value:.2g} times that of the last layer, below {limit:g}",
 }
 
 
 class FirstFailure(LayerCallback):
     r"""Report the layer and step at which gradients first became non-finite, smoothed out or
-    expanded, each once.
+    expanded, or reached only the last layers, each once.
 
     The gradients :math:`G^l` with respect to each layer's input, as in :class:`GradientSimilarity`,
     are examined from the last layer to the first, in the order of the backward pass. The reported
     layer is the first in this order where
 
     - ``non_finite``: an entry is infinite or NaN;
-    - ``smoothed``: :math:`\mu(G^l) / \|G^l\|` is below a threshold: the rows are nearly equal;
+    - ``smoothed``: the distance from the limit of the layer's repeated propagation over the norm
+      (:func:`gnn_depth.diagnostics.measures.projection`, for attention if
+      ``gradient_projection`` is among the measures of a ``watch``), or that from equal rows,
+      :math:`\mu(G^l) / \|G^l\|`, is below a threshold;
     - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer
-      whose gradients differ.
+      whose gradients differ;
+    - ``stalled``: in at least half of the layers the norm of the parameters' gradients is below a
+      thousandth of that in the last layer, which trains while those before it stand still.
 
     The growth of a single layer says little: in every good training some layers are a little above
     one. Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024,
-    describe both failures.
+    describe smoothing and expansion, *Backward Oversmoothing*, arXiv 2505.16736, the last failure.
 
     Steps are examined in blocks, and a failure is printed when it is found. The run's
     ``result.json`` has it under ``findings`` with its layer, step, value and threshold, also when
@@ -63,8 +76,7 @@ class FirstFailure(LayerCallback):
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
             step is measured.
-        smoothed: Threshold of mu / norm. Rows that agree to one part in a million differ by about
-            eight units in the last place of float32, where rounding errors decide.
+        smoothed: Threshold of both shares. PLACEHOLDER
         expanded: Threshold of the growth. At a factor of a thousand, a learning rate that suits the
             last layer is a thousand times too large for another, unless the optimizer scales each
             parameter by its gradients.
@@ -125,8 +137,8 @@ class FailureLog:
         self.found: dict[str, Any] = {}
         self._new = StepValues(EXAMINED)
 
-    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"]) -> None:
-        """Add the row counts, mu and norms of a step."""
+    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "5 layers"]) -> None:
+        """Add the values of :data:`EXAMINED` in a step."""
         if self._new.add(step, values):
             self.look()
 
@@ -159,7 +171,7 @@ class FailureLog:
 
 def first_failures(
     steps: Sequence[int],
-    rows: Float[np.ndarray, "steps 3 layers"],
+    rows: Float[np.ndarray, "steps 5 layers"],
     layers: Sequence[int],
     smoothed: float = SMOOTHED,
     expanded: float = EXPANDED,
@@ -169,19 +181,23 @@ def first_failures(
     ``rows`` has the values of :data:`EXAMINED` in each step; ``layers`` are the numbers of the
     layers.
     """
-    count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]
+    count, mu, size, distance, of_parameters = rows.swapaxes(0, 1)
     differs = np.isfinite(mu) & (mu > 0)
     # The last layer whose rows differ. If there is none, nothing is expanded.
     last = differs.shape[1] - 1 - differs[:, ::-1].argmax(1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        share = mu / size
+        share = np.fmin(mu / size, distance)  # the other, where one is NaN
         growth = mu / np.take_along_axis(mu, last[:, None], 1)
+        trains = of_parameters / of_parameters[:, -1:]
+        stands_still = trains < STALLED
+        are_most = 2 * stands_still.sum(1, keepdims=True) >= stands_still.shape[1]
         # Of each kind: the threshold, the value at each step and layer, and where it is a failure.
         failures = {
             "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),
             # A single row is always equal to its mean.
             "smoothed": (smoothed, share, (count > 1) & (share < smoothed)),
             "expanded": (expanded, growth, differs & (growth > expanded)),
+            "stalled": (STALLED, trains, stands_still & are_most),
         }
     found = {}
     for kind, (limit, values, is_failure) in failures.items():

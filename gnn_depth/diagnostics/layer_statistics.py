@@ -22,6 +22,10 @@ from gnn_depth.measurements import NAME, MeasureValues
 from gnn_depth.registry import unknown
 
 Totalled = TypeVar("Totalled", bound=Callable[..., tuple[Any, Any]])
+# Rounds of the power iteration for a limit, and the share of a vector that a layer may still move.
+# It begins with the degrees, which attention with equal weights keeps on an undirected graph.
+ROUNDS, MOVED, SETTLED = 100, 1e-3, 1e-12
+
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
 
 
@@ -217,7 +221,13 @@ def _from_limit(side: int, x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
     return pure.total_distance(x, direction[: len(x)], components(graph)[: len(x)])
 
 
-def components(graph: Graph) -> Tensor:
+def _floor(side: int, x: Tensor, around: Around) -> tuple[Tensor, int]:
+    # mu / norm is the distance from the constant, which is as far from the limit.
+    distance, _ = _from_limit(side, x.new_ones(len(x), 1), around)
+    return distance, len(x)
+
+
+def components(graph: Graph, connection: Literal["weak", "strong"] = "weak") -> Tensor:
     """The number of each node's connected component."""
 
     def numbered() -> Tensor:
@@ -227,22 +237,70 @@ def components(graph: Graph) -> Tensor:
         source, target = graph.edge_index.cpu().numpy()
         shape = (graph.num_nodes, graph.num_nodes)
         matrix = coo_matrix((np.ones(len(source)), (source, target)), shape)
-        _, labels = connected_components(matrix, directed=False)
+        _, labels = connected_components(matrix, connection=connection)
         return torch.from_numpy(labels).long().to(graph.device)
 
-    return graph.once("components", numbered)
+    return graph.once((connection, "components"), numbered)
 
 
-def limits_of(layer: nn.Module, graph: Graph) -> tuple[Tensor | None, Tensor | None]:
-    """The directions to which a layer turns states, and gradients; None where it is not known."""
-    limits = getattr(layer, "limits", None)
-    if limits is None or graph.is_shard:  # components may reach into other processes
+def _has_one_limit(graph: Graph) -> bool:
+    """True if all nodes of a connected component read, over any number of hops, from the same
+    nodes.
+
+    Where edges are directed, two groups that read from none but themselves keep two different
+    values for ever.
+    """
+    if graph.num_sources != graph.num_nodes:
+        return False
+    strong = components(graph, "strong")
+    source, target = strong[graph.edge_index]
+    reads_others = target[source != target].unique()  # type: ignore[no-untyped-call]
+    closed = strong.unique().numel() - reads_others.numel()  # type: ignore[no-untyped-call]
+    return bool(closed == components(graph).unique().numel())  # type: ignore[no-untyped-call]
+
+
+@torch.no_grad()
+def limits_of(
+    layer: Any, graph: Graph, x: Tensor, backwards: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """The directions to which a layer turns states, and gradients at a state; None where it is not
+    known."""
+    if not hasattr(layer, "limits") or graph.is_shard:  # components may reach other processes
         return None, None
-    right, left = limits(graph)
+    right, left = layer.limits(graph)
     weight, reverse = graph.edge_weight, graph.reverse
-    if reverse is None or (weight is not None and not torch.equal(weight, weight[reverse])):
+    if reverse is None and not graph.once("has_one_limit", lambda: _has_one_limit(graph)):
+        return None, None
+    is_directed = reverse is None
+    if reverse is not None and weight is not None:
+        is_directed = not torch.equal(weight, weight[reverse])
+    if backwards and right is not None and (left is None or is_directed):
         left = None
+        if len(x) == graph.num_nodes and hasattr(layer, "propagation"):
+            left = _stationary(layer.propagation(x, graph))
     return right, left
+
+
+def _stationary(propagation: tuple[Graph, Tensor] | None) -> Tensor | None:
+    """The left eigenvector of a propagation matrix by power iteration; None if it is not found.
+
+    Several heads count as one with the mean of their weights.
+    """
+    if propagation is None:
+        return None
+    graph, weight = propagation
+    weight = weight.double().view(graph.num_edges, -1).mean(1)
+    found = graph.in_degree.double()
+    for _ in range(ROUNDS):
+        sent = weight * found[graph.target]
+        new = torch.zeros_like(found).index_add_(0, graph.source, sent)
+        moved = float((new - found).abs().sum() / found.sum())
+        if moved <= SETTLED:
+            break
+        found = (found + new) / 2  # of both, as a graph of two sides would swap them for ever
+    if moved > MOVED:
+        return None
+    return found
 
 
 def _zeros(x: Tensor, around: Around | None) -> tuple[Tensor, int]:
@@ -258,6 +316,7 @@ ENERGY = Totals(_energy, needs_edges=True)
 NORMALIZED = Totals(_normalized, needs_edges=True)
 DISTANCE = Totals(_distance, needs_edges=True)
 STATE_LIMIT, GRADIENT_LIMIT = (Totals(partial(_from_limit, side), side=side) for side in (0, 1))
+FLOOR, GRADIENT_FLOOR = (Totals(partial(_floor, side), side=side) for side in (0, 1))
 ZEROS, SQUARES = Totals(_zeros), Totals(_squares)
 
 
@@ -500,6 +559,13 @@ _ALL = (
 
 #: Every measure, by name; :func:`add_measure` adds others.
 MEASURES = {measure.name: measure for measure in _ALL}
+
+_floor_of = partial(Measure, tag="", unit="", log10=False, compute=_root_ratio)
+#: The smallest mu / norm of smoothed states, and of smoothed gradients: for the probe alone.
+FLOORS = (
+    _floor_of("similarity_floor", reads="states", statistic=FLOOR),
+    _floor_of("gradient_similarity_floor", reads="gradients", statistic=GRADIENT_FLOOR),
+)
 
 
 def add_measure(

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gnn_depth.diagnostics.moments import RowMoments
+from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 
+SMALL = 1e-6  # share of the squares from which on sums in float32 keep five digits
 CHUNK = 1 << 16  # numbers of edges x channels at once, which fit into the cache
 
 
@@ -159,14 +160,23 @@ def total_distance(
     component: Int[Tensor, "nodes"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The squares of the numerator and the denominator of the :func:`projection`."""
-    x, r = _wide(x), _wide(direction).unsqueeze(1)
+    r = _wide(direction).unsqueeze(1)
     if component is None:
         component = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    shape = (len(x), x.shape[1])
-    along = x.new_zeros(shape).index_add_(0, component, r * x)
-    size = x.new_zeros(len(x), 1).index_add_(0, component, r.square())
-    apart = x - r * (along / _positive(size))[component]
-    return _unless_broken(apart.square().sum(), x), x.square().sum()
+    size = torch.zeros_like(r).index_add_(0, component, r.square())
+    unit = r / _positive(size.sqrt()).index_select(0, component)
+    if x.dtype == torch.float32 and x.is_cpu:  # to five digits, unless little is left
+        distance, square = _from_unit(x.detach(), unit.float(), component)
+        if distance > SMALL * square:
+            return distance, square
+    return _from_unit(_wide(x), unit, component)
+
+
+def _from_unit(x: Tensor, unit: Tensor, component: Tensor) -> tuple[Tensor, Tensor]:
+    along = torch.zeros_like(x).index_add_(0, component, unit * x)
+    apart = torch.addcmul(x, unit, along.index_select(0, component), value=-1)
+    # NaN for an infinite entry, as inf - inf is.
+    return sum_of_squares(apart), sum_of_squares(x)
 
 
 def mean_average_distance(

@@ -181,9 +181,16 @@ class Layer(Part, nn.Module, ABC):
         (default).
 
         These are the dominant right and left eigenvectors of the matrix P in :math:`P X W`. The
-        second may hold for undirected graphs alone: it is not read for others.
+        second may hold for undirected graphs alone; for others, and where it is None, it is found
+        from :meth:`propagation`.
         """
         return None, None
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
+        """The matrix P of :meth:`limits` in evaluation mode at a state: a graph, and a weight for
+        each of its edges, and for each head if there are several; None if it is not known
+        (default)."""
+        return None
 
     def add_edge_features(self, channels: int) -> None:
         """Make the parameters that read ``graph.edge_attr``; called once, on layers with

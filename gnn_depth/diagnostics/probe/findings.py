@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
+from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED, STALLED
 
 # Growth, and shrinking by its inverse, after which no learning rate suits both ends of the stack.
 GROWN = EXPANDED
-LEVELLED = 1e-2  # share of the norm in which nodes still differ
+SMOOTHED_STATES = 1e-2  # PLACEHOLDER
 ONE_DIRECTION = 1.5  # effective rank: nearer to one direction than to two
 DEAD = 0.5  # share of the nodes
 # Growth of a Lipschitz constant with its input; with bounded scores it does not grow.
@@ -23,12 +23,13 @@ UNBALANCED = 0.6  # |c| as a share of all squares: one side of a neuron has four
 FAILURE_MODES: dict[str, str] = {
     "non_finite": "numbers overflow",
     "dying_signal": "the signal dies",
-    "equal_rows": "all nodes become equal",
+    "smoothed": "propagation smooths the features",
     "rank_collapse": "all nodes point in one direction",
     "exploding_signal": "the signal explodes",
     "vanishing_gradients": "gradients vanish",
     "expanding_gradients": "gradients expand",
-    "smoothed_gradients": "all nodes get the same gradient",
+    "smoothed_gradients": "propagation smooths the gradients",
+    "stalled": "most layers stand still",
     "unbounded_attention": "attention is not bounded",
     "imbalance": "neurons are out of balance",
 }
@@ -70,6 +71,8 @@ class Criterion:
             sentence then gives the factor per layer.
         at_end: True if the failure mode is present only if the first layer shows it, too.
         deeper_than: The largest number of layers that cannot show the failure mode.
+        beside: Another quantity: the smaller of the two counts, or the one that is known.
+        in_most: True if the failure mode is present only if half of the layers show it.
     """
 
     mode: str
@@ -81,12 +84,15 @@ class Criterion:
     relative: bool = False
     at_end: bool = False
     deeper_than: int = 0
+    beside: str = ""
+    in_most: bool = False
 
     def finding(self, layers: pd.DataFrame) -> Finding | None:
         """The finding in the layers of a stack; None if no layer is beyond the threshold."""
-        if self.symbol not in layers or len(layers) <= self.deeper_than:
+        symbols = [symbol for symbol in (self.symbol, self.beside) if symbol in layers]
+        if not symbols or len(layers) <= self.deeper_than:
             return None
-        values = layers[self.symbol].dropna()
+        values = layers[symbols].min(axis=1).dropna()
         begin = -1 if self.backwards else 0  # the place where the pass begins
         sign = -1 if self.below else 1
         if self.relative:
@@ -95,6 +101,8 @@ class Criterion:
                 return None
             values = values / start.iloc[begin]
         beyond = values[sign * values > sign * self.limit]
+        if self.in_most and 2 * len(beyond) < len(values):
+            return None
         # Shortcuts may bring gradients to the first layer, which can then train.
         if beyond.empty or (self.at_end and beyond.index[0] != values.index[0]):
             return None
@@ -168,11 +176,13 @@ CRITERIA = (
         relative=True,
     ),
     Criterion(
-        "equal_rows",
-        "mu/||X||",
-        LEVELLED,
-        "from layer {layer} on mu(X)/||X|| is below {limit}: {value} in layer {worst}",
+        "smoothed",
+        "d(X)",
+        SMOOTHED_STATES,
+        "from layer {layer} on X is nearly the limit of repeated propagation, or equal for all "
+        "nodes: the smaller of d and mu/||X|| is below {limit}, {value} in layer {worst}",
         below=True,
+        beside="mu/||X||",
     ),
     Criterion(
         "rank_collapse",
@@ -203,11 +213,24 @@ CRITERIA = (
     ),
     Criterion(
         "smoothed_gradients",
-        "mu/||G||",
+        "d(G)",
         SMOOTHED,
-        "from layer {layer} back mu(G)/||G|| is below {limit}: {value} in layer {worst}",
+        "from layer {layer} back G is nearly the limit of repeated propagation, or equal for all "
+        "nodes: the smaller of d and mu/||G|| is below {limit}, {value} in layer {worst}",
         below=True,
         backwards=True,
+        beside="mu/||G||",
+    ),
+    Criterion(
+        "stalled",
+        "||dW||",
+        STALLED,
+        "only the last layers train: from layer {layer} back ||dW|| is less than {limit} times that "
+        "of the last layer, {value} times in layer {worst}",
+        below=True,
+        backwards=True,
+        relative=True,
+        in_most=True,
     ),
     Criterion(
         "unbounded_attention",

@@ -14,7 +14,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gnn_depth.diagnostics.balance import laws_of, share, size
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import Processes, check_edges, measures_called
+from gnn_depth.diagnostics.layer_statistics import (
+    FLOORS,
+    Processes,
+    check_edges,
+    measures_called,
+)
 from gnn_depth.diagnostics.lipschitz import CannotLinearise, layer_constant
 from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.diagnostics.states import Call, evaluating
@@ -27,13 +32,16 @@ MEASURED = {
     "||X||": "representation_norm",
     "mu(X)": "representation_similarity",
     "mu/||X||": "representation_similarity_relative",
+    "d(X)": "projection",
     "E(X)": "dirichlet_energy",
     "rank(X)": "effective_rank",
     "||G||": "gradient_norm_hidden",
     "mu(G)": "gradient_similarity",
     "mu/||G||": "gradient_similarity_relative",
+    "d(G)": "gradient_projection",
     "||dW||": "gradient_norm_parameters",
 }
+FLOOR_SYMBOLS = ("floor of mu/||X||", "floor of mu/||G||")
 
 
 def loss_of(out: Any, inputs: Sequence[object], loss: Callable[[Any], Tensor] | None) -> Tensor:
@@ -73,7 +81,7 @@ def measure_layers(
     check_edges(edge_index)
     model = unwrapped(model)
     found = layers_of(model, layers)
-    measures = measures_called(list(MEASURED.values()))
+    measures = [*measures_called(list(MEASURED.values())), *FLOORS]
     driver = LayerDriver(
         model, found, measures, edge_index=edge_index, by_call=True, keeps_calls=True
     )
@@ -93,7 +101,7 @@ def measure_layers(
             driver.remove()
         driver.processes = Processes(device=loss.device)
         measured = driver.end_step().t().cpu()
-        values = pd.DataFrame(measured.numpy(), list(driver.layers), list(MEASURED))
+        values = pd.DataFrame(measured.numpy(), list(driver.layers), [*MEASURED, *FLOOR_SYMBOLS])
         # The first call of each column.
         calls = {}
         for number, column in zip(driver.layers, driver.calls_by_column(), strict=True):

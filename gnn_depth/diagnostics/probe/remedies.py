@@ -75,7 +75,7 @@ _add_all(
     layer="gcnii",
 )
 _add_all(
-    "equal_rows",
+    "smoothed",
     norm="batch graph group mean neighbor pair pair_si",
     skip=f"initial_residual {_SCALED}",
     layer="gcnii",
@@ -95,6 +95,7 @@ _add_all(
     skip=f"residual {_SCALED}",
     init="balanced_orthogonal balanced_xavier kaiming identity",
 )
+_add_all("stalled", norm="layer node pair", skip=f"residual {_SCALED}")
 add_remedy("expanding_gradients", "norm", "spectral", per_depth=8)
 _add_all("expanding_gradients", skip=_SCALED)
 _add_all("smoothed_gradients", skip=f"residual {_SCALED}")

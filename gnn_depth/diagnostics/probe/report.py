@@ -12,14 +12,17 @@ from lightning.pytorch.loggers import Logger
 
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, digits
+from gnn_depth.diagnostics.probe.layer_values import FLOOR_SYMBOLS
 from gnn_depth.diagnostics.probe.remedies import Remedy
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
-NOT_SHOWN = ["zeros", "growth"]  # columns that only findings need
+# Columns that only findings and remarks need.
+NOT_SHOWN = ["zeros", "growth", *FLOOR_SYMBOLS]
 LEGEND = (
     "X: input of layer F. G: gradient of the training loss with respect to X. dW: gradient of the "
     "layer's parameters. Dropout is off.",
-    "mu: distance of the rows from their mean. E: Dirichlet energy. rank: effective rank.",
+    "mu: distance of the rows from their mean. d: distance from the limit of the layer's repeated "
+    "propagation, as a share of the norm. E: Dirichlet energy. rank: effective rank.",
     "constant: Lipschitz constant, the largest singular value of the layer's Jacobian at X. bound: "
     "upper limit of the constant for any input, where one is known.",
 )
@@ -83,6 +86,10 @@ class Report:
             f"Product over all layers: constants {self._product('constant')}, bounds "
             f"{self._product('bound')}."
         )
+        for symbol in FLOOR_SYMBOLS:
+            if symbol in self.values:
+                lowest = digits(self.values[symbol].min())
+                lines.append(f"{symbol.capitalize()} on this graph: {lowest}, where d is 0.")
         lines += self.notes
         if count > MOST_ROWS and not every:
             # The layers of the findings, and others at equal distances.

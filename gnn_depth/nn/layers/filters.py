@@ -48,6 +48,9 @@ class Mean(Layer):
         degree = graph.weighted_in_degree
         return torch.ones_like(degree), degree
 
+    def propagation(self, x: DenseInputs, graph: Graph) -> tuple[Graph, Tensor]:
+        return graph, graph.mean_weights(torch.float64)
+
     def reset_parameters(self) -> None:
         pass  # there are none
 

@@ -106,6 +106,13 @@ class _LinearAttention(AttentionLayer):
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         return F.leaky_relu(scores, self.negative_slope)
 
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
+        if self.edge_channels:
+            return None
+        graph = graph.with_self_loops()
+        h = self.lin(x).view(-1, self.heads, self.out_channels)
+        return graph, segment_softmax(self.scores(h, graph), graph)
+
 
 @register("layer", "gat")
 class GAT(_LinearAttention):
@@ -358,6 +365,19 @@ class GATv2(AttentionLayer):
         if self.bias is not None:
             out = out + self.bias
         return out
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
+        if self.edge_channels:
+            return None
+        graph = graph.with_self_loops()
+        shape = (-1, self.heads, self.out_channels)
+        x_dst = x_src = self.lin_src(x).view(shape)
+        if self.lin_dst is not None:
+            x_dst = self.lin_dst(x).view(shape)
+        scores = self.normalise(
+            self.scores(x_dst, x_src, graph), AdditiveScore(x_dst, x_src, self.att), graph
+        )
+        return graph, segment_softmax(scores, graph)
 
     def scores(
         self,

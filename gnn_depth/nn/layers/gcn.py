@@ -84,6 +84,10 @@ class GCN(_SumOfMaps):
         root = graph.with_self_loops().weighted_in_degree.sqrt()
         return root, root
 
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
+        graph = graph.with_self_loops()
+        return graph, graph.gcn_weights(torch.float64)
+
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
         size = spectral_norm(self.lin.normed_weight, at_most=at_most)
         # The norm of a sum is at most the sum of the norms.
@@ -166,6 +170,10 @@ class GCNII(Layer):
         root = graph.with_self_loops().weighted_in_degree.sqrt()
         return root, root
 
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
+        graph = graph.with_self_loops()
+        return graph, graph.gcn_weights(torch.float64)
+
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
@@ -221,6 +229,9 @@ class SAGE(_SumOfMaps):
     def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
         degree = graph.weighted_in_degree
         return torch.ones_like(degree), degree
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
+        return graph, graph.mean_weights(torch.float64)
 
     def weight_chain(self) -> WeightChain:
         if self.normalize:  # a neuron cannot be rescaled without changing the others
