@@ -24,7 +24,7 @@ from gnn_depth.registry import unknown
 Totalled = TypeVar("Totalled", bound=Callable[..., tuple[Any, Any]])
 # Rounds of the power iteration for a limit, and the share of a vector that a layer may still move.
 # It begins with the degrees, which attention with equal weights keeps on an undirected graph.
-ROUNDS, MOVED, SETTLED = 100, 1e-3, 1e-12
+ROUNDS, MOVED, SETTLED = 200, 1e-3, 1e-12
 
 Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
 

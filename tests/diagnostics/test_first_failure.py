@@ -12,7 +12,8 @@ from gnn_depth.training.recorder import RunRecorder
 from tests.diagnostics.conftest import values
 from tests.training.conftest import BreakWeights, Tiny
 
-GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4]])
+# Rows, mu and norm of gradients, their distance from the limit, norm of the parameters' gradients.
+GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4, [0.5] * 4, [1.0] * 4]])
 
 
 def found_in(*steps, layers=(1, 2, 3, 4), **limits):
@@ -30,6 +31,10 @@ def test_the_first_step_is_found_and_in_it_the_first_layer_on_the_way_back():
     late = changed(2, [0, 2], np.nan)
     assert found_in(GOOD[0], GOOD[0], late, changed(2, 3, np.nan)) == {"non_finite": (3, 2)}
     assert found_in(GOOD[0], changed(1, [0, 1], 1e-6)) == {"smoothed": (2, 1)}
+    assert found_in(GOOD[0], changed(3, [0, 1], 1e-3)) == {"smoothed": (2, 1)}
+    assert found_in(GOOD[0], changed(4, [0, 2], 1e-4)) == {"stalled": (3, 1)}
+    assert found_in(changed(4, 0, 1e-4)) == {}  # most layers train
+    assert found_in(changed(3, [0, 1, 2, 3], np.nan)) == {}  # the limit is not known
     assert found_in(changed(1, [0, 2], 2e3), layers=(3, 5, 7, 9)) == {"expanded": (7, 0)}
     assert found_in(GOOD[0]) == {}
 
@@ -38,10 +43,13 @@ def test_what_is_not_there_has_not_failed():
     unseen = changed(0, 1, 0)
     unseen[1:, 1] = np.nan
     zero = GOOD[0].copy()
-    zero[1:, 1] = 0  # no gradients are not equal gradients
+    zero[[1, 2, 4], 1] = 0  # no gradients are not equal gradients
+    zero[3, 1] = np.nan
+    nothing = np.zeros((5, 4))
+    nothing[3] = np.nan
     one_row = changed(0, 2, 1)
     one_row[1, 2] = 0
-    for step in (unseen, zero, one_row, np.zeros((3, 4))):
+    for step in (unseen, zero, one_row, nothing):
         assert found_in(step) == {}
 
 

@@ -13,7 +13,14 @@ from gnn_depth.diagnostics.measures import energy_normalized, projection, relati
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GIN, SAGE
 
 DEPTH, WIDTH = 400, 4
-MEASURES = ["projection", "gradient_projection", "energy_normalized"]
+MEASURES = [
+    "projection",
+    "gradient_projection",
+    "energy_normalized",
+    "representation_similarity_relative",
+    "dirichlet_energy",
+    "effective_rank",
+]
 
 
 def edges_of(graph):
@@ -26,6 +33,33 @@ GRAPHS = {
     "power law": edges_of(nx.barabasi_albert_graph(100, 2, seed=0)),
     "grid": edges_of(nx.convert_node_labels_to_integers(nx.grid_2d_graph(6, 6))),
     "random": edges_of(nx.gnm_random_graph(80, 120, seed=1)),  # with isolated nodes
+}
+DIRECTED = torch.tensor(list(nx.gnp_random_graph(60, 0.1, seed=0, directed=True).edges)).t()
+
+
+def own_energy(x, edges):
+    source, target = edges.numpy()
+    return np.square(x[source] - x[target]).sum() / len(x)
+
+
+def own_normalized(x, edges):
+    scaled = x / np.sqrt(1 + np.bincount(edges[1].numpy(), minlength=len(x)))[:, None]
+    return own_energy(scaled, edges) * len(x) / 2 / np.square(x).sum()
+
+
+def own_rank(x, _):
+    values = np.linalg.svd(x, compute_uv=False)
+    shares = values[values > 0] / values.sum()
+    return np.exp(-(shares * np.log(shares)).sum())
+
+
+OWN = {
+    "energy_normalized": own_normalized,
+    "representation_similarity_relative": lambda x, _: (
+        np.linalg.norm(x - x.mean(0)) / np.linalg.norm(x)
+    ),
+    "dirichlet_energy": own_energy,
+    "effective_rank": own_rank,
 }
 
 
@@ -75,7 +109,7 @@ def distance(x, basis):
     [
         (lambda: GCN(WIDTH, WIDTH), 1, np.sqrt, np.sqrt),
         (lambda: SAGE(WIDTH, WIDTH, root_weight=False), 0, np.ones_like, np.asarray),
-        (lambda: GAT(WIDTH, WIDTH), 1, np.ones_like, None),
+        (lambda: GAT(WIDTH, WIDTH), 1, np.ones_like, np.asarray),
     ],
 )
 def test_projection_of_a_linear_stack_is_the_distance_from_the_dominant_eigenvectors(
@@ -90,26 +124,66 @@ def test_projection_of_a_linear_stack_is_the_distance_from_the_dominant_eigenvec
         loss = (model(x, gnn_depth.Graph(edges, count)) * weights).sum()
         gradients = torch.autograd.grad(loss, model.states[:-1], retain_graph=True)
         loss.backward()
-        if left is None:
-            with pytest.warns(UserWarning, match="GAT is not known"):
-                watched.step()
-        else:
-            watched.step()
+        watched.step()
     found = watched.frame().pivot_table(
         index="measure", columns="layer", values="value", dropna=False
     )
     basis = eigenspace(edges, count, loops, right)
     expected = [distance(state, basis) for state in model.states[:-1]]
     assert found.loc["projection"].to_numpy() == pytest.approx(expected, rel=1e-9, abs=2e-14)
-    energies = [energy_normalized(state, edges).item() for state in model.states[:-1]]
-    assert found.loc["energy_normalized"].to_numpy() == pytest.approx(energies, rel=1e-9, abs=1e-28)
-    if left is None:
-        assert found.loc["gradient_projection"].isna().all()
-    else:
-        basis = eigenspace(edges, count, loops, left)
-        expected = [distance(gradient, basis) for gradient in gradients]
-        values = found.loc["gradient_projection"].to_numpy()
-        assert values == pytest.approx(expected, rel=1e-9, abs=5e-13)
+    basis = eigenspace(edges, count, loops, left)
+    expected = [distance(gradient, basis) for gradient in gradients]
+    values = found.loc["gradient_projection"].to_numpy()
+    assert values == pytest.approx(expected, rel=1e-9, abs=5e-13)
+    for measure, formula in OWN.items():
+        expected = [formula(state.detach().numpy(), edges) for state in model.states[:-1]]
+        values = found.loc[measure].to_numpy()
+        assert values == pytest.approx(expected, rel=1e-9, abs=1e-14), measure
+
+
+def attention_of(layer, x, edges, count):
+    """The weights of a GAT with one head as a matrix, by NumPy alone."""
+    h = x.detach().numpy() @ layer.lin.weight.detach().numpy().T
+    of_target = h @ layer.att_dst[0].detach().numpy()
+    of_source = h @ layer.att_src[0].detach().numpy()
+    scores = of_target[:, None] + of_source
+    weights = np.exp(np.where(scores > 0, scores, 0.2 * scores))
+    mask = np.eye(count)
+    mask[edges[1].numpy(), edges[0].numpy()] = 1
+    return weights * mask / (weights * mask).sum(1, keepdims=True)
+
+
+def gcn_of(layer, x, edges, count):
+    adjacency = np.eye(count)
+    adjacency[edges[1].numpy(), edges[0].numpy()] = 1
+    root = np.sqrt(adjacency.sum(1))
+    return adjacency / root[:, None] / root
+
+
+@pytest.mark.parametrize(
+    ("layer", "matrix_of", "edges"),
+    [
+        (GAT, attention_of, GRAPHS["star"]),
+        (GAT, attention_of, GRAPHS["power law"]),
+        (GAT, attention_of, DIRECTED),
+        (GCN, gcn_of, DIRECTED),
+    ],
+)
+def test_the_limit_of_gradients_is_the_left_eigenvector_of_the_weights_at_the_state(
+    layer, matrix_of, edges
+):
+    torch.manual_seed(0)
+    count, layer = int(edges.max()) + 1, layer(WIDTH, WIDTH).double()
+    x = torch.randn(count, WIDTH, dtype=torch.float64, requires_grad=True)
+    weights = torch.rand(count, WIDTH, dtype=torch.float64)
+    with gnn_depth.watch(nn.ModuleList([layer]), "*", ["gradient_projection"]) as watched:
+        (layer(x, gnn_depth.Graph(edges, count)) * weights).sum().backward()
+        watched.step()
+    values, vectors = np.linalg.eig(matrix_of(layer, x, edges, count).T)
+    left = vectors[:, [values.real.argmax()]].real
+    (found,) = watched.frame().value
+    assert found == pytest.approx(distance(x.grad, left / np.linalg.norm(left)), rel=1e-2)
+    assert found < 0.95
 
 
 @pytest.mark.parametrize(("name", "floor"), [("star", 0.46), ("power law", 0.2)])
@@ -147,7 +221,8 @@ def test_projection_is_between_0_and_1_and_undefined_for_zeros_and_infinities():
     assert projection(torch.full((4, 1), math.inf), direction).isnan()
 
 
-@pytest.mark.parametrize("layer", [GIN, GCNII])  # of directed edges GCNII's is unknown backwards
+# GCNII keeps several values on this graph, where some leaves read from none but themselves.
+@pytest.mark.parametrize("layer", [GIN, GCNII])
 def test_an_unknown_limit_is_nan_with_a_note(layer):
     layers, x = nn.ModuleList([layer(WIDTH, WIDTH)]), torch.randn(50, WIDTH, requires_grad=True)
     with gnn_depth.watch(layers, "*", MEASURES) as watched:
@@ -155,5 +230,13 @@ def test_an_unknown_limit_is_nan_with_a_note(layer):
         with pytest.warns(UserWarning, match="is not known"):
             watched.step()
     found = watched.frame().set_index("measure").value
-    assert math.isnan(found["gradient_projection"])
-    assert math.isnan(found["projection"]) == (layer is GIN)
+    assert found[["projection", "gradient_projection"]].isna().all()
+
+
+def test_findings_note_nothing_about_limits_that_nobody_asked_for(recwarn):
+    layers, x = nn.ModuleList([GIN(WIDTH, WIDTH)]), torch.randn(50, WIDTH, requires_grad=True)
+    with gnn_depth.watch(layers, "*") as watched:
+        layers[0](x, gnn_depth.Graph(GRAPHS["star"], 50)).sum().backward()
+        watched.step()
+    assert watched.notes == []
+    assert not recwarn
