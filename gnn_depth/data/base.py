@@ -403,16 +403,6 @@ class WrapsSource:
     """
 
     source: NodeDataModule
-    # Properties of the base classes, which __getattr__ would not reach.
-    num_classes: int = of_source("num_classes")
-    num_edge_features: int = of_source("num_edge_features")
-    class_names: list[str] = of_source("class_names")
-    node_ids: np.ndarray | None = of_source("node_ids")
-    node_order: NodeOrder = of_source("node_order")
-    task: str = of_source("task")
-    notes: list[str] = of_source("notes")
-    schema: Schema = of_source("schema")
-    split_is_random: bool = of_source("split_is_random")
 
     def conform_to(
         self, schema: Schema, unknown: Unknown = "error", targets: bool = True
@@ -440,6 +430,13 @@ class WrapsSource:
                 "graphs."
             )
 
+
+# Properties of the base classes, which __getattr__ would not reach.
+for _name in (
+    *("num_classes", "num_edge_features", "class_names", "node_ids", "node_order"),
+    *("task", "notes", "schema", "split_is_random"),
+):
+    setattr(WrapsSource, _name, of_source(_name))
 
 Module = TypeVar("Module")
 

@@ -150,7 +150,7 @@ class TreeNeighborsMatch(GraphDataModule):
 
     def _held_out(self, stage: str) -> FixedLoader[Tensor]:
         """All trees that are held out, in every process."""
-        batches = self.examples.held_out.split(self.batch_size)
+        batches = torch.split(self.examples.held_out, self.batch_size)
         return FixedLoader(batches, partial(self.make_batch, stage=stage))
 
     def make_batch(self, chosen: Int[Tensor, "batch"], stage: str) -> NodeBatch:

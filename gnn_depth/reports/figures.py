@@ -155,7 +155,7 @@ class Picture:
         bar.set_label(filled(label, self.figure.get_figheight()))
 
     def finish(self, title: str = "") -> None:
-        """Add the heading, the legend and the caption, once."""
+        """Add the heading and the legend, once."""
         with matplotlib.rc_context(RC):
             width = self.figure.get_figwidth()
             self.figure.suptitle(filled(title, width))
@@ -163,8 +163,8 @@ class Picture:
             for axes in self.panels.values():
                 of_panel, labels = axes.get_legend_handles_labels()
                 handles |= dict(zip(labels, of_panel, strict=True))
-            # Both are below the figure, in the tight box of what is saved.
-            legend = self.figure.legend(
+            # Below the figure, in the tight box of what is saved.
+            self.figure.legend(
                 handles.values(),
                 handles,
                 loc="upper center",
@@ -172,9 +172,6 @@ class Picture:
                 borderaxespad=0,
                 ncols=max(1, int(LETTERS * width) // max(map(len, [*handles, "        "]))),
             )
-            low = -legend.get_window_extent().height / self.figure.bbox.height
-            caption = filled(" ".join(self.notes), width)
-            self.figure.text(0.5, low, caption, va="top", ha="center")
 
     def save(self, path: Path) -> None:
         """Write the figure into a file, whose suffix is the format."""
