@@ -18,14 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli import main as gnn_depth
-from tools.attack.numbers import layers, scores
+from tools.attack.numbers import layers
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
-NUMBERS = {
-    "metrics and scikit-learn": scores.trials,
-    "measures and autograd": layers.trials,
-}
 SHOWN = 600  # characters of a difference
 
 
@@ -90,17 +86,14 @@ def _attacks(chosen: list[Attack]) -> int:
 
 
 def _numbers(seed: int) -> int:
-    different = 0
-    for name, trials in NUMBERS.items():
-        count, here = 0, 0
-        with quiet():
-            for trial, difference in trials(seed):
-                count += 1
-                if difference:
-                    here += 1
-                    print(f"{trial} -> {difference[:SHOWN]}", flush=True)
-        print(f"{name}: {count} trials, {here} differ", flush=True)
-        different += here
+    count, different = 0, 0
+    with quiet():
+        for trial, difference in layers.trials(seed):
+            count += 1
+            if difference:
+                different += 1
+                print(f"{trial} -> {difference[:SHOWN]}", flush=True)
+    print(f"measures and autograd: {count} trials, {different} differ", flush=True)
     return different
 
 
