@@ -126,7 +126,7 @@ def log_heat_maps(
         count, of = int(_defined(one).sum()), len(one.layers)
         if not measure.shown or 2 * count >= of:
             continue
-        text = f"{one.unit} has no picture: {count} of {of} layers have a value."
+        text = f"{one.name} ({one.unit}) has no picture: {count} of {of} layers have values."
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_text(f"no_picture/{one.name}", text, int(one.steps[-1]))

@@ -74,7 +74,9 @@ def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path,
     assert list(pictures(tmp_path / "run")) == ["~heat_map_more/made/size_log10"]
     events = EventAccumulator(str(tmp_path / "run")).Reload()
     (text,) = events.Tensors("no_picture/signed/text_summary")
-    assert text.tensor_proto.string_val == [b"c has no picture: 1 of 4 layers have a value."]
+    assert text.tensor_proto.string_val == [
+        b"signed (c) has no picture: 1 of 4 layers have values."
+    ]
     assert {tag.rpartition("/")[0] for tag in scalars(tmp_path / "run", "made/")} == {
         "made/size_log10"
     }
