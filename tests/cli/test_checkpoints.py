@@ -32,17 +32,6 @@ def folder(trained: Path, gnn_depth: Callable) -> Path:
 AGAIN = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
 
 
-def test_a_model_is_tested_by_default_on_the_data_of_its_training(
-    trained: Path, gnn_depth: Callable
-):
-    words = ["test", *CPU, "--ckpt_path", str(trained / "checkpoints/last.ckpt")]
-    answer = gnn_depth(*words)
-    assert answer.code == 0, answer.err
-    metrics = json.loads((trained / "result.json").read_text())["metrics"]
-    assert f"{metrics['test/f1']:.4f}" in answer.out
-    assert answer.out != gnn_depth(*words, "--data.seed", "4").out
-
-
 def write_tables(folder: Path, last: str = "1") -> list[str]:
     """A small graph in two tables, and what names it; of one node the class is given."""
     folder.mkdir(exist_ok=True)

@@ -271,23 +271,6 @@ def test_what_is_no_graph_is_refused_with_the_way_out(data, words):
         _ = GraphSource(data).batch
 
 
-def test_a_batch_and_a_loader_of_batches_are_the_graphs_in_them():
-    graphs = side_by_side()
-    wanted = facts(GraphSource(graphs))
-    batch = Batch.from_data_list(graphs)
-    assert GraphSource(batch).batch.graph.num_graphs == 3
-    for same in (batch, DataLoader(graphs, batch_size=2), [batch], list(DataLoader(graphs))):
-        assert facts(GraphSource(same)) == wanted
-
-
-def test_text_is_the_names_of_classes(tmp_path):
-    names = np.array(["b", "a", "", "b"] * 5)
-    np.savez(tmp_path / "g.npz", **{**random_graph(), "y": names})
-    data = UserGraph(str(tmp_path / "g.npz"))
-    assert data.class_names == ["a", "b"]
-    assert int(torch.stack(data.batch.masks).sum()) == 15
-
-
 class Harmful:
     def __reduce__(self):
         return print, ("unpickled",)

@@ -5,19 +5,14 @@ import logging
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.data import (
     GraphSource,
-    NodeBatch,
     node_order,
 )
-from gnn_depth.data.node_order import ordered
 from gnn_depth.diagnostics import MEASURES, LayerMeasures
-from gnn_depth.graph import Graph
 
 NODES = 24
 
@@ -39,53 +34,6 @@ def path(nodes: int = NODES, ways: int = 2, **options) -> Data:
         test_mask=part == 3,
         **options,
     )
-
-
-def random_batch(seed: int, nodes: int, edges: int, weighted: bool, with_features: bool):
-    """A directed graph in float64; edges repeat and lead to themselves, nodes may have none."""
-    draw = torch.Generator().manual_seed(seed)
-    of_edges = {}
-    if weighted:
-        of_edges["edge_weight"] = torch.rand(edges, dtype=torch.double, generator=draw)
-    if with_features:
-        of_edges["edge_attr"] = torch.randn(edges, 2, dtype=torch.double, generator=draw)
-    graph = Graph(torch.randint(nodes, (2, edges), generator=draw), nodes, **of_edges)
-    part = torch.randint(4, (nodes,), generator=draw)
-    x = torch.randn(nodes, 3, dtype=torch.double, generator=draw)
-    y = torch.randint(2, (nodes,), generator=draw)
-    return NodeBatch(x, y, graph, part == 0, part == 1, part == 2)
-
-
-def edges_of(graph: Graph, names: torch.Tensor) -> list[tuple[float, ...]]:
-    """Ends of the edges by the names of their nodes, with weights and features, sorted."""
-    columns = [names[graph.source].double()[:, None], names[graph.target].double()[:, None]]
-    for of_edges in graph.of_edges(slice(None)).values():
-        columns.append(of_edges[:, None].flatten(1).double())
-    return sorted(map(tuple, torch.cat(columns, 1).tolist()))
-
-
-graphs = st.builds(
-    random_batch,
-    st.integers(0, 2**31),
-    st.integers(1, 30),
-    st.integers(0, 90),
-    st.booleans(),
-    st.booleans(),
-)
-
-
-@settings(deadline=None, max_examples=30)
-@given(graphs)
-def test_the_ordered_batch_is_the_same_graph_with_its_rows_moved(batch):
-    found = ordered(batch, "rcm")
-    assert found.order.sort().values.tolist() == list(range(len(batch.x)))
-    assert torch.equal(found.x, batch.x[found.order])
-    assert torch.equal(found.y, batch.y[found.order])
-    for ours, theirs in zip(found.masks, batch.masks, strict=True):
-        assert torch.equal(ours, theirs[found.order])
-    nodes = torch.arange(len(batch.x))
-    assert edges_of(found.graph, found.order) == edges_of(batch.graph, nodes)
-    assert torch.equal(ordered(batch, "rcm").order, found.order)
 
 
 def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkeypatch, caplog):

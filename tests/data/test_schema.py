@@ -1,13 +1,11 @@
 """Scaling, and the classes of a trained model in new data."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from gnn_depth.data import DataError, GraphSource
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.targets import conform_targets, read_targets
 
@@ -22,28 +20,6 @@ def test_a_scaling_is_that_of_scikit_learn_and_can_be_undone(train, new):
     expected = StandardScaler().fit(known[:, None].numpy()).transform(later[:, None].numpy())
     np.testing.assert_allclose(scaling.apply(later), expected[:, 0], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(scaling.undo(scaling.apply(later)), later, rtol=1e-6, atol=1e-3)
-
-
-def source(**options) -> GraphSource:
-    rng = np.random.default_rng(0)
-    row = np.arange(20)
-    arrays = {
-        "x": rng.normal(1e4, 1e3, size=(20, 3)),
-        "y": row % 2,
-        "edge_index": rng.integers(20, size=(2, 30)),
-        "train_mask": row < 10,
-        "val_mask": (row >= 10) & (row < 15),
-        "test_mask": row >= 15,
-    }
-    return GraphSource(arrays, **options)
-
-
-def test_scalings_are_fitted_on_the_training_rows_only():
-    raw, found = source().batch.x.double().numpy(), source(standardize=True).batch.x
-    expected = StandardScaler().fit(raw[:10]).transform(raw)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    with pytest.raises(DataError, match="scale_target is for numbers.*multiclass"):
-        _ = source(scale_target=True).batch
 
 
 classes = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=8)

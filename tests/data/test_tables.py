@@ -239,16 +239,6 @@ def test_an_unknown_category_is_none_of_its_values_on_request(trained):
     assert predictions_of(model, data, "ignore").node.tolist() == expected.node.tolist()
 
 
-def test_categories_that_look_like_numbers_stay_text():
-    nodes, edges = tables()
-    codes = nodes.assign(country=np.array(["01", "1", "x"])[np.arange(ROWS) % 3])
-    data = Tables(codes.assign(country=codes.country.astype("category")), edges, **ROLES)
-    model = build_model({"num_layers": 1}, data)
-    part = written(codes.assign(country="01"), edges)
-    x = Tables(*part).conform_to(model.schema, targets=False).batch.x
-    assert x[:, 3:6].tolist() == [[1, 0, 0]] * ROWS
-
-
 def test_a_model_of_columns_takes_no_arrays_and_a_model_of_arrays_no_tables(trained):
     nodes, edges = tables()
     arrays = {"x": torch.rand(9, 7), "edge_index": torch.zeros(2, 1, dtype=torch.long)}

@@ -12,7 +12,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gnn_depth.sweeps.pool import PoolError
@@ -92,16 +91,6 @@ def test_errors_come_out_and_a_killed_process_loses_its_own_call_and_no_other(en
     with pytest.raises(BrokenProcessPool):
         engine.submit(jobs.kill_oneself, signal.SIGKILL).result(60)
     assert [kept.result(60)] == marks(tmp_path)
-
-
-def test_the_calls_of_a_killed_worker_are_made_again_elsewhere(engine, tmp_path):
-    call = engine.submit(jobs.mark_and_sleep, tmp_path, 2)
-    assert eventually(lambda: marks(tmp_path))
-    (first,) = marks(tmp_path)
-    workers = [p for p in psutil.Process(first).parents() if "spawn_main" in " ".join(p.cmdline())]
-    workers[0].kill()
-    assert call.result(60) in set(marks(tmp_path)) - {first}
-    assert eventually(lambda: engine.workers == 2)  # the nanny has started another
 
 
 def test_a_lost_scheduler_is_reported_instead_of_waited_for(tmp_path):
