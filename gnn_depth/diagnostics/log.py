@@ -148,8 +148,7 @@ class MeasureLog:
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order TensorBoard's charts of all logs: a layout replaces the one before it, so the first
         log writes it."""
-        owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
-        logs = [log for log in owners if isinstance(log, MeasureLog)]
+        logs = _logs(trainer)
         if not trainer.is_global_zero or self not in logs[:1]:
             return
         measures: list[Measure] = []
@@ -165,11 +164,18 @@ class MeasureLog:
             measured = self.measurements()
             _save_arrays(trainer, measured)
             if count > self._drawn and count >= growth * self._drawn:
-                log_heat_maps(trainer.loggers, self.measures, measured)
+                together = [measure for log in _logs(trainer) for measure in log.measures]
+                log_heat_maps(trainer.loggers, self.measures, measured, together)
                 self._drawn = count
         self._saved = time.monotonic()
         # All values are written anew each time, so a long training writes less often.
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
+
+
+def _logs(trainer: L.Trainer) -> list[MeasureLog]:
+    """The logs of all callbacks."""
+    owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
+    return [log for log in owners if isinstance(log, MeasureLog)]
 
 
 def _save_arrays(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> None:

@@ -22,18 +22,28 @@ TRAINING = {
     "accuracy": ["Multiline", [_TRAINED + r"acc(uracy)?(_step|_epoch)?$"]],
     "loss": ["Multiline", [_TRAINED + r"loss(_step|_epoch)?$"]],
 }
-#: The measures that TensorBoard shows first, each by one heat map and one chart.
-FIRST = (
+#: The measures that TensorBoard shows first, each by one heat map and one chart; the projection
+#: takes the place of the similarity of states.
+FIRST = {
     "gradient_norm_hidden",
     "gradient_similarity",
     "gradient_expansion",
+    "projection",
     "representation_similarity",
     "update_ratio",
     "balance_share",
-)
+}
 # The curves of a measure's chart, which has no legend: its title names them.
 SUMMARY = ("first", "middle", "last", "min", "max")
 SUMMARY_TITLE = "first, middle, last layer, min, max"
+
+
+def shown_first(measures: Iterable[Measure]) -> set[str]:
+    """The names of those of a training's measures that TensorBoard shows first."""
+    found = FIRST & {measure.name for measure in measures}
+    if "projection" in found:
+        found.discard("representation_similarity")
+    return found
 
 
 def with_content(
@@ -94,14 +104,17 @@ def curve_points(
 
 
 def log_heat_maps(
-    loggers: Iterable[Logger], measures: Sequence[Measure], measured: Sequence[MeasureValues]
+    loggers: Iterable[Logger],
+    measures: Sequence[Measure],
+    measured: Sequence[MeasureValues],
+    together: Sequence[Measure] = (),
 ) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures.
 
-    In TensorBoard they stand behind the curves of the training: those of :data:`FIRST` as
+    In TensorBoard they stand behind the curves of the training: those of :func:`shown_first` as
     ``~heat_map/TAG``, others as ``~heat_map_more/TAG``, and a line of text for each measure that
-    has no value in most layers.
+    has no value in most layers. ``together`` are all measures of the training, if there are more.
     """
     writers: list[Any] = []
     for logger in loggers:
@@ -109,11 +122,12 @@ def log_heat_maps(
             writers.append(logger)
     if not writers:  # drawing takes time
         return
+    first = shown_first(together or measures)
     for measure, one in with_content(measures, measured):
         if not one.values.size:  # from layer to layer, of one layer
             continue
         name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
-        group = "~heat_map" if measure.name in FIRST else "~heat_map_more"
+        group = "~heat_map" if measure.name in first else "~heat_map_more"
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
                 tag = f"{group}/{measure.tag}"
@@ -157,9 +171,9 @@ def log_findings(
                 experiment.summary.update({f"{source}/{kind}": dict(finding)})
 
 
-def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
+def log_layout(loggers: Iterable[Logger], measures: Sequence[Measure]) -> None:
     """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
-    measure, those of :data:`FIRST` first.
+    measure, those of :func:`shown_first` first.
 
     A measure's chart has its first, middle and last layer, and the smallest and largest value of
     all layers. TensorBoard draws no legend, and shows a curve's tag only under the pointer and in
@@ -168,8 +182,9 @@ def log_layout(loggers: Iterable[Logger], measures: Iterable[Measure]) -> None:
     the one before it, so that a run needs one for all its measures.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING), "layers": {}}
+    first = shown_first(measures)
     for measure in measures:
-        section = "layers" if measure.name in FIRST else "more measures"
+        section = "layers" if measure.name in first else "more measures"
         charts = sections.setdefault(section, {})
         tag = "~?" + re.escape(measure.tag)  # charts match tags by a regular expression
         value = f"log₁₀ {measure.unit}" if measure.log10 else measure.unit

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gnn_depth.diagnostics import GradientNorms
-from gnn_depth.diagnostics.layer_statistics import Measure
+from gnn_depth.diagnostics import MEASURES, GradientNorms, loggers
+from gnn_depth.diagnostics.layer_statistics import Measure, measures_called
 from tests.diagnostics.made import POSITIVE, SIGNED, Made
 from tests.training.conftest import scalars
 
@@ -64,6 +64,14 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
             )
         },
     }
+
+
+def test_tensorboard_shows_at_most_six_measures_first():
+    chosen = loggers.shown_first(MEASURES.values())
+    assert len(chosen) == 5  # and balance, of a callback of its own
+    assert "projection" in chosen
+    names = ["representation_similarity", "dirichlet_energy"]
+    assert loggers.shown_first(measures_called(names)) == {names[0]}
 
 
 def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path, layouts):
