@@ -8,13 +8,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gnn_depth.diagnostics import GradientNorms
+from tests.training.conftest import QUIET
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-
-
-QUIET = dict.fromkeys(
-    ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-)
 
 
 def is_hooked(model):
@@ -80,12 +76,7 @@ def values(callback):
 @pytest.fixture
 def make_trainer(tmp_path):
     def make(callbacks, **options):
-        defaults = QUIET | {
-            "accelerator": "cpu",
-            "max_epochs": 1,
-            "log_every_n_steps": 1,
-            "default_root_dir": tmp_path,
-        }
+        defaults = QUIET | {"max_epochs": 1, "default_root_dir": tmp_path}
         return L.Trainer(callbacks=callbacks, **(defaults | options))
 
     return make

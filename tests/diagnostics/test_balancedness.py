@@ -50,7 +50,7 @@ def watch(make_trainer):
 
     def run(module=None, data=None, loader=None, options=None, **trainer):
         callback = Balancedness(**(options or {}))
-        made = make_trainer([callback], **({"max_epochs": 3, "num_sanity_val_steps": 0} | trainer))
+        made = make_trainer([callback], **({"max_epochs": 3} | trainer))
         if loader is None:
             made.fit(module or model(), datamodule=data or TinyDouble())
         else:

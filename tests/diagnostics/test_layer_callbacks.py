@@ -1,7 +1,6 @@
 """What is common to the callbacks of every layer's gradients and states. Their values are compared
 in test_watch.py."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -16,7 +15,6 @@ from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import chain, rows, values
 from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.diagnostics.test_watch import by_hand
-from tests.training.conftest import Tiny
 from tools.attack.numbers.layers import different, expected_values
 
 
@@ -66,19 +64,7 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
     step = model.training_step
     model.training_step = lambda batch, batch_idx: torch.manual_seed(5) and step(batch, batch_idx)
     callbacks = [RepresentationSimilarity(), GradientSimilarity(), GradientNorms()]
-    make_trainer(callbacks, max_epochs=1, num_sanity_val_steps=0).fit(model, datamodule=data)
+    make_trainer(callbacks, max_epochs=1).fit(model, datamodule=data)
     frame = pd.concat([callback.frame() for callback in callbacks])
     names = set(frame.measure) - {"gradient_norm_parameters"}  # of a layer without its block
     assert list(different(frame, {name: expected[name] for name in names})) == []
-
-
-def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):
-    found = []
-    for compiling in ("on", "off"):
-        torch.manual_seed(0)
-        model = NodeClassifier(4, 2, num_layers=3, hidden_channels=5, compile=compiling)
-        callback = GradientNorms()
-        make_trainer([callback], max_epochs=3, limit_val_batches=0).fit(model, datamodule=Tiny())
-        found.append(values(callback))
-    for compiled, plain in zip(*found, strict=True):
-        assert np.array_equal(compiled, plain)

@@ -97,7 +97,7 @@ def test_a_resumed_training_has_the_values_of_one_that_was_not_stopped(
 ):
     def found(epochs, path=None):
         callback = make()
-        trainer = make_trainer([callback], max_epochs=epochs, num_sanity_val_steps=0)
+        trainer = make_trainer([callback], max_epochs=epochs)
         model, data = balanced_model(encoder="linear"), TinyDouble()
         trainer.fit(model, datamodule=data, ckpt_path=path, weights_only=False)
         trainer.save_checkpoint(tmp_path / "last.ckpt")

@@ -79,5 +79,5 @@ def test_a_hook_on_a_block_sees_the_state_that_measures_see(make_trainer):
 
     measures, norms = LayerMeasures(["representation_norm"]), Norms()
     module = NodeClassifier(4, 2, num_layers=3, dropout=0.8)
-    make_trainer([measures, norms], num_sanity_val_steps=0).fit(module, Tiny())
+    make_trainer([measures, norms]).fit(module, Tiny())
     assert norms.found == pytest.approx((10 ** of(measures)[0][0]).tolist(), rel=1e-5)

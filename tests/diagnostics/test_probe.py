@@ -30,7 +30,6 @@ def state(model):
 
 
 def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was():
-    torch.manual_seed(0)
     model, batch = (
         NodeClassifier(4, 2, layer=GAT, norm=[BatchNorm], num_layers=4, dropout=0.5),
         Tiny().load(),
@@ -95,7 +94,6 @@ def test_a_layer_that_is_called_several_times_has_a_row_for_each_call():
 
 @pytest.mark.parametrize("options", [{}, {"reversible": 2}, {"checkpoint_every": 1}])
 def test_all_values_of_a_state_are_those_of_the_whole_state(options):
-    torch.manual_seed(0)
     model = NodeClassifier(4, 2, num_layers=3, hidden_channels=8, skip="residual", **options)
     batch, entered = Tiny().load(), []
     for block in model.stack.blocks:

@@ -13,8 +13,8 @@ from torch_geometric.nn import GCNConv
 
 import gnn_depth
 from gnn_depth.diagnostics import LayerMeasures
-from tests.diagnostics.conftest import QUIET
 from tests.diagnostics.loops import graph
+from tests.training.conftest import QUIET
 
 WIDTH, NODES, DEPTH = 4, 12, 3
 MEASURES = ["representation_norm", "gradient_norm_hidden", "gradient_norm_parameters"]
@@ -123,7 +123,7 @@ def in_watch(model):
 
 def in_callback(model):
     measures = LayerMeasures(MEASURES, "layers.*")
-    trainer = L.Trainer(**QUIET, callbacks=[measures], accelerator="cpu", max_epochs=1)
+    trainer = L.Trainer(**QUIET, callbacks=[measures], max_epochs=1)
     trainer.fit(model, torch.utils.data.DataLoader([0]))
     return of_each(measures.frame())
 

@@ -12,6 +12,13 @@ from gnn_depth.training import NodeClassifier
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
+#: Options of a trainer that says and keeps nothing.
+QUIET = dict.fromkeys(
+    ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+)
+QUIET |= {"accelerator": "cpu", "num_sanity_val_steps": 0, "log_every_n_steps": 1}
+
+
 class Tiny(NodeDataModule):
     """Two cliques of ten nodes, joined by one edge; the class is the clique, the features hint at
     it."""
@@ -80,17 +87,7 @@ def tiny():
 @pytest.fixture
 def make_trainer(tmp_path):
     def make(epochs=3, **options):
-        defaults = {
-            "logger": False,
-            "enable_checkpointing": False,
-            "enable_progress_bar": False,
-            "enable_model_summary": False,
-            "accelerator": "cpu",
-            "log_every_n_steps": 1,
-            "num_sanity_val_steps": 0,
-            "default_root_dir": tmp_path,
-        }
-        return L.Trainer(max_epochs=epochs, **(defaults | options))
+        return L.Trainer(max_epochs=epochs, **(QUIET | {"default_root_dir": tmp_path} | options))
 
     return make
 

@@ -202,7 +202,6 @@ class TwoOptimizers(NodeClassifier):
 
 @pytest.mark.parametrize(("cls", "loss"), [(OwnSteps, "own"), (TwoOptimizers, "loss")])
 def test_own_steps_and_optimizers_of_a_subclass_are_the_plain_loop(tiny, make_trainer, cls, loss):
-    torch.manual_seed(0)
     model, trainer, batch = cls(4, 2), make_trainer(3), tiny.batch
     stack, wanted = copy.deepcopy(model.stack), []
     for _ in range(3):

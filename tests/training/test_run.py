@@ -95,7 +95,6 @@ def test_a_training_of_nothing_is_refused_before_it_has_a_folder(graphs, tmp_pat
 
 
 def test_a_model_of_pytorch_geometric_trains_as_in_a_loop_and_is_measured(tmp_path):
-    torch.manual_seed(0)
     names = ("train_mask", "val_mask", "test_mask")
     masks = dict(zip(names, torch.arange(60) % 3 == torch.arange(3)[:, None]))
     edges, y = torch.randint(60, (2, 200)), torch.randint(3, (60,))

@@ -30,7 +30,6 @@ def edge_index():
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edge_index):
-    torch.manual_seed(0)
     x, y = torch.randn(NODES, CHANNELS), torch.arange(NODES) % 3
     layer = PyGConv(CHANNELS, CHANNELS, name, OPTIONS[name]).eval()
     assert torch.allclose(
