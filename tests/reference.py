@@ -5,8 +5,17 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from gnn_depth.graph import Graph
+
+
+def drawn(module: Module) -> Module:
+    """The module in float64 with every parameter drawn, so that ones and zeros hide nothing."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.double()
 
 
 def in_edges(graph: Graph, node: int) -> list[int]:

@@ -1,6 +1,5 @@
 from functools import partial
 
-import lightning as L
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,18 +11,9 @@ from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
 from tests.diagnostics.test_balancedness import model as balanced_model
 from tests.diagnostics.test_own_stacks import TinyDouble
-from tests.training.conftest import scalars
+from tests.training.conftest import Raise, scalars
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
-
-
-class Raise(L.Callback):
-    def __init__(self, error, step):
-        self.error, self.step = error, step
-
-    def on_train_batch_end(self, trainer, *args):
-        if trainer.global_step == self.step:
-            raise self.error
 
 
 def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):

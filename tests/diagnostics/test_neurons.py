@@ -12,14 +12,14 @@ from gnn_depth.diagnostics.balance import (
     laws_of,
     norms_of,
 )
+from tests import reference
 from tests.nn.stacks import STACKS, stack_of
 
 
 def drawn(stack):
     """In double precision, with every parameter drawn, and the gradient of every second one; the
     others are frozen."""
-    for place, parameter in enumerate(stack.double().parameters()):
-        parameter.data.normal_()
+    for place, parameter in enumerate(reference.drawn(stack).parameters()):
         parameter.requires_grad_(place % 2 == 0)
         parameter.grad = torch.randn_like(parameter) if place % 2 == 0 else None
     return stack

@@ -14,6 +14,7 @@ from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
+from tests.reference import drawn
 
 LAYERS = {
     "gat": GAT,
@@ -41,12 +42,9 @@ ON_SHAPES += [(name, kind) for name in LAYERS if "_" in name for kind in ("hub",
 
 
 def make(name, heads=2, scale=None, channels=(3, 2), **options):
-    layer = LAYERS[name](*channels, heads=heads, **options).double().eval()
+    layer = LAYERS[name](*channels, heads=heads, **options).eval()
     layer.add_score_norm(LipschitzNorm(heads, scale=scale))
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(torch.randn_like(parameter))
-    return layer
+    return drawn(layer)
 
 
 def stretch(layer, x, graph, create_graph=False):

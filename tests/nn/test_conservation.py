@@ -13,15 +13,15 @@ from gnn_depth.nn.layers import GCN, GATv2
 from gnn_depth.nn.neurons import hidden_states, links, why_no_law
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm
 from gnn_depth.nn.skips import Residual
+from tests import reference
 from tests.nn.stacks import STACKS, inputs, rescale, stack_of
 
 
 def drawn(stack):
     """In double precision, with every parameter drawn, biases too."""
-    stack.double()
     with torch.no_grad():
-        for parameter in stack.parameters():
-            parameter.normal_().mul_(parameter.shape[-1] ** -0.5)
+        for parameter in reference.drawn(stack).parameters():
+            parameter.mul_(parameter.shape[-1] ** -0.5)
     return stack
 
 

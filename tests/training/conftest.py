@@ -72,6 +72,28 @@ class BreakWeights(L.Callback):
                 pl_module.stack.encoder.weight.fill_(torch.nan)
 
 
+class Raise(L.Callback):
+    """Raise an error after a step that ends an epoch."""
+
+    def __init__(self, error, step):
+        self.error, self.step = error, step
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.global_step == self.step:
+            raise self.error
+
+
+class Collect(L.Callback):
+    """Every epoch's metrics and weights."""
+
+    def __init__(self):
+        self.metrics, self.weights = [], []
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.metrics.append({name: one.item() for name, one in trainer.callback_metrics.items()})
+        self.weights.append({name: one.clone() for name, one in pl_module.state_dict().items()})
+
+
 def scalars(folder, prefix=""):
     """The curves in a folder's event file by tag: pairs of a step and a value."""
     events = EventAccumulator(str(folder)).Reload()

@@ -3,13 +3,12 @@
 import math
 
 import pytest
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.training import loggers
 from gnn_depth.training.loggers import EventLogger
-from tests.training.conftest import scalars
+from tests.training.conftest import Raise, scalars
 
 
 class Rows(DummyLogger):
@@ -21,15 +20,6 @@ class Rows(DummyLogger):
 
     def log_metrics(self, metrics, step):
         self.rows.append((step, dict(metrics)))
-
-
-class Raise(Callback):
-    def __init__(self, error, epoch):
-        self.error, self.epoch = error, epoch
-
-    def on_train_epoch_end(self, trainer, pl_module):
-        if trainer.current_epoch == self.epoch:
-            raise self.error
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def fit(make_trainer, tiny, model):
 )
 def test_nothing_is_lost_however_the_training_ends(fit, error, raised):
     with pytest.raises(raised):
-        fit(10, [Raise(error, epoch=6)])
+        fit(10, [Raise(error, 7)])
     assert [step for step, _ in fit.logger.rows] == list(range(7))
     assert all("val/acc" in row for _, row in fit.logger.rows)
 

@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningCLI, ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torchmetrics.functional.classification import multiclass_f1_score
@@ -23,16 +22,7 @@ from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.export import export_model
 from gnn_depth.training.prediction import load_model
 from gnn_depth.training.recorder import RunRecorder
-
-
-class Collect(Callback):
-    """Every epoch's metrics."""
-
-    def __init__(self):
-        self.epochs = []
-
-    def on_train_epoch_end(self, trainer, pl_module):
-        self.epochs.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+from tests.training.conftest import Collect
 
 
 def test_training_is_the_plain_loop_over_the_same_stack(tiny, make_trainer, model):
@@ -50,7 +40,7 @@ def test_training_is_the_plain_loop_over_the_same_stack(tiny, make_trainer, mode
         losses.append(loss.item())
     seen = Collect()
     make_trainer(5, callbacks=[seen]).fit(model, datamodule=tiny)
-    assert [epoch["train/loss"] for epoch in seen.epochs] == losses
+    assert [epoch["train/loss"] for epoch in seen.metrics] == losses
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         assert torch.equal(ours, theirs)
 
@@ -63,11 +53,11 @@ def test_metrics_are_those_of_the_masks_in_evaluation_mode(tiny, make_trainer):
     scores = model(batch).detach()
     for stage, mask in (("val", batch.val_mask), ("test", batch.test_mask)):
         right = (scores.argmax(-1) == batch.y)[mask].float().mean().item()
-        assert seen.epochs[-1][f"{stage}/acc"] == pytest.approx(right)
+        assert seen.metrics[-1][f"{stage}/acc"] == pytest.approx(right)
         f1 = multiclass_f1_score(scores[mask], batch.y[mask], 2, average="macro").item()
-        assert seen.epochs[-1][f"{stage}/f1"] == pytest.approx(f1)
+        assert seen.metrics[-1][f"{stage}/f1"] == pytest.approx(f1)
     expected = F.cross_entropy(scores[batch.val_mask], batch.y[batch.val_mask]).item()
-    assert seen.epochs[-1]["val/loss"] == pytest.approx(expected)
+    assert seen.metrics[-1]["val/loss"] == pytest.approx(expected)
 
 
 def test_one_forward_pass_serves_validation_and_test_metrics(tiny, make_trainer, model):

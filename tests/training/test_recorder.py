@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
-from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from gnn_depth.runs import event_tag
@@ -16,7 +15,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
 from gnn_depth.training.summary import initial_share, report
-from tests.training.conftest import scalars
+from tests.training.conftest import Collect, scalars
 
 
 @pytest.fixture
@@ -67,14 +66,9 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
 
 
 def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
-    seen, weights = [], []
-
-    class Watch(Callback):
-        def on_train_epoch_end(self, trainer, pl_module):
-            seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
-            weights.append({name: value.clone() for name, value in pl_module.state_dict().items()})
-
-    fit(epochs=6, callbacks=[Watch()])
+    collect = Collect()
+    fit(epochs=6, callbacks=[collect])
+    seen, weights = collect.metrics, collect.weights
     accuracies = [epoch["val/acc"] for epoch in seen]
     best = accuracies.index(max(accuracies))
     result = result_of(recorder)

@@ -6,7 +6,7 @@ from torch_geometric.nn import AntiSymmetricConv
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.layers import ACM, GATE, SWAN, Antisymmetric, Mean, ReactionDiffusion, Unitary
-from tests.reference import agree
+from tests.reference import agree, drawn
 
 DTYPE = torch.float64
 
@@ -26,13 +26,6 @@ def gcn_matrix(graph, self_loops=True):
 def undirected(graph):
     edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
     return Graph(torch.unique(torch.cat([edges, edges.flip(0)], 1), dim=1), 9)
-
-
-def drawn(layer):
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_()
-    return layer.double()
 
 
 def features(width=6):

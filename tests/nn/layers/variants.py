@@ -4,6 +4,7 @@ import torch
 
 from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
+from tests.reference import drawn
 
 #: Name of a variant: the registered name and the options.
 VARIANTS = {
@@ -53,11 +54,8 @@ IN, OUT = 4, 6
 def make(variant, dtype=torch.float64, in_channels=IN, **more):
     """A layer from IN to OUT channels whose every parameter is drawn, biases too."""
     name, options = VARIANTS[variant]
-    layer = registered("layer")[name](in_channels, OUT, **(options | more)).to(dtype)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_()
-    return layer
+    layer = registered("layer")[name](in_channels, OUT, **(options | more))
+    return drawn(layer).to(dtype)
 
 
 def features(graph, dtype=torch.float64):

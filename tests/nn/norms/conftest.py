@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnn_depth.graph import Graph
 
@@ -27,16 +27,3 @@ def together(graph: Graph) -> Together:
     assert (node_to_graph.diff() < 0).any()  # unsorted
     edges = torch.cat([first[graph.edge_index], second[other.edge_index]], 1)
     return Together(Graph(edges, 14, node_to_graph), [(graph, first), (other, second)])
-
-
-@pytest.fixture
-def at_random():
-    """Draw a norm's parameters in float64, so that ones and zeros hide nothing."""
-
-    def draw(norm: nn.Module) -> nn.Module:
-        norm.double()
-        for parameter in norm.parameters():
-            nn.init.normal_(parameter, mean=1.0)
-        return norm
-
-    return draw

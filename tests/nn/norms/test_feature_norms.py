@@ -31,9 +31,9 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_values_and_gradients_are_those_of_a_loop(kind, together, at_random):
+def test_values_and_gradients_are_those_of_a_loop(kind, together):
     (norm, loop), x = LOOPS[kind], torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
-    at_random(norm)
+    reference.drawn(norm)
     own = [norm.alpha, norm.gamma, norm.beta] if kind == "graph" else []
     expected = loop(x, together.whole, *own)
     reference.agree(norm(x, together.whole), expected, [x, *own])

@@ -6,9 +6,9 @@ from tests import reference, reference_norms
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
-def test_values_and_gradients_are_those_of_a_loop_over_neighbours(per_channel, together, at_random):
+def test_values_and_gradients_are_those_of_a_loop_over_neighbours(per_channel, together):
     x = torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
-    norm = at_random(NeighborNorm(4, per_channel=per_channel))
+    norm = reference.drawn(NeighborNorm(4, per_channel=per_channel))
     expected = reference_norms.neighbor(x, together.whole, norm.gamma, norm.beta, per_channel)
     reference.agree(norm(x, together.whole), expected, [x, norm.gamma, norm.beta])
 

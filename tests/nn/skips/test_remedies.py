@@ -12,8 +12,7 @@ from gnn_depth.nn.skips import (
     GraphCON,
     Ordered,
 )
-from tests.nn.layers.test_remedies import drawn
-from tests.reference import agree
+from tests.reference import agree, drawn
 
 DTYPE = torch.float64
 

@@ -6,7 +6,7 @@ import torch
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
 from gnn_depth.registry import registered
-from tests.reference import agree
+from tests.reference import agree, drawn
 
 #: The others are in test_remedies.py.
 NAMES = ("none", "residual", "rezero", "layer_scale", "gated", "initial_residual", "dense")
@@ -18,18 +18,9 @@ GRAPH = Graph(torch.tensor([[0, 1], [1, 2]]), 4)  # no built-in skip connection 
 WIDTHS = {"equal": [3, 3], "first_differs": [5, 3], "last_differs": [3, 2], "one_state": [4]}
 
 
-def make(name, widths, dtype=torch.float64):
-    """A skip whose every parameter is drawn."""
-    skip = SKIPS[name](widths, 3).to(dtype)
-    with torch.no_grad():
-        for parameter in skip.parameters():
-            parameter.normal_()
-    return skip
-
-
-def inputs(widths, nodes=4, dtype=torch.float64, draw=torch.randn):
+def inputs(widths):
     """An update and the states."""
-    return [draw(nodes, width, dtype=dtype, requires_grad=True) for width in (3, *widths)]
+    return [torch.randn(4, w, dtype=torch.float64, requires_grad=True) for w in (3, *widths)]
 
 
 def formula(name, skip, update, states):
@@ -51,7 +42,7 @@ def formula(name, skip, update, states):
 @every_skip
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_a_skip_and_its_gradients_are_those_of_its_formula(name, kind):
-    skip, (update, *states) = make(name, WIDTHS[kind]), inputs(WIDTHS[kind])
+    skip, (update, *states) = drawn(SKIPS[name](WIDTHS[kind], 3)), inputs(WIDTHS[kind])
     expected = formula(name, skip, update, states)
     assert expected.shape == (4, skip.width)
     assert kind != "equal" or not list(

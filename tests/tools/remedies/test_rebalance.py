@@ -13,16 +13,13 @@ from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Residual
+from tests.reference import drawn
 
 STACKS = {"gat": {"layer": partial(GAT, heads=2)}, "residual gcn": {"layer": GCN, "skip": Residual}}
 
 
-def drawn(options):
-    stack = DeepGNN(6, 3, num_layers=4, hidden_channels=5, **options).double()
-    with torch.no_grad():
-        for parameter in stack.parameters():
-            parameter.normal_()
-    return stack
+def stack_of(options):
+    return drawn(DeepGNN(6, 3, num_layers=4, hidden_channels=5, **options))
 
 
 def off_balance(stack):
@@ -33,7 +30,7 @@ def off_balance(stack):
 @pytest.mark.parametrize("criterion", ["norms", "gradients"])
 @pytest.mark.parametrize("name", STACKS)
 def test_outputs_stay_and_gradients_are_those_of_the_rescaled_weights(name, criterion, graph):
-    stack, x = drawn(STACKS[name]), torch.randn(9, 6, dtype=torch.float64)
+    stack, x = stack_of(STACKS[name]), torch.randn(9, 6, dtype=torch.float64)
     y = torch.arange(9) % 3
     before = stack(x, graph)
     F.cross_entropy(before, y).backward()
@@ -50,14 +47,14 @@ def test_outputs_stay_and_gradients_are_those_of_the_rescaled_weights(name, crit
 
 
 def test_without_skips_many_sweeps_balance_every_neuron(graph):
-    stack = drawn(STACKS["gat"])
+    stack = stack_of(STACKS["gat"])
     assert off_balance(stack) > 0.1
     rebalance(stack, sweeps=60)
     assert off_balance(stack) < 1e-6
 
 
 def test_a_parameter_without_gradient_or_with_zeros_leaves_its_neuron_defined():
-    stack = drawn(STACKS["gat"])
+    stack = stack_of(STACKS["gat"])
     with torch.no_grad():
         stack.layers[0].lin.weight.zero_()
     with pytest.raises(ValueError, match=r"no parameter has a gradient: .* after a backward"):
