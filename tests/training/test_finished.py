@@ -62,15 +62,6 @@ def test_metrics_are_numbers(trained, tmp_path):
     assert np.isnan(found["val/acc"])
 
 
-def test_the_model_takes_features_and_edges(trained):
-    run, _ = trained
-    batch = run.data.batch
-    wanted = run.model(batch)
-    edges = batch.graph.edge_index
-    torch.testing.assert_close(run.model(batch.x, edges), wanted)
-    torch.testing.assert_close(run.model(batch.x, batch.graph), wanted)
-
-
 @pytest.fixture
 def data():
     return Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 40)), y=torch.arange(20) % 2)

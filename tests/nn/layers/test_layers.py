@@ -4,10 +4,9 @@ import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
-from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
-from tests.nn.layers.variants import IN, VARIANTS, features, make
+from tests.nn.layers.variants import IN, VARIANTS, make
 
 LAYERS = {
     name: cls
@@ -57,17 +56,3 @@ def test_widths_and_options_that_do_not_fit_are_refused_with_the_nearest_ones(
 ):
     with pytest.raises(ValueError, match=message):
         LAYERS[name](*widths, **options)
-
-
-def test_blocks_are_not_taken_by_what_looks_at_all_nodes(graph):
-    assert {name for name in VARIANTS if not make(name).takes_blocks} == {
-        "gin_with_batch_norm",
-        "pyg",
-        "reaction",
-        "swan",
-        "unitary",
-    }
-    layer, x, block = make("transformer"), features(graph), graph.prefix(2)
-    layer.add_score_norm(LipschitzNorm(2, form="released"))
-    assert LipschitzNorm(2).nodewise > layer.score_norms[0].nodewise
-    assert not torch.allclose(layer(x[: block.num_sources], block), layer(x, graph)[:2])

@@ -70,20 +70,11 @@ def test_it_multiplies_the_matrices_of_each_layer_and_lowers_the_objective(data)
     assert after < 0.5 * before
 
 
-def test_its_passes_run_no_hooks_and_the_stack_trains_as_before(data):
-    stack = stack_of(SPoG(steps=2), dropout=0.5).train()
-    seen = []
-    for module in (stack.blocks[0], stack.blocks[0].layer):
-        module.register_forward_hook(lambda *_: seen.append("forward"))
-        module.register_full_backward_hook(lambda *_: seen.append("backward"))
-    stack(*data).sum().backward()
-    assert sorted(seen) == ["backward", "backward", "forward", "forward"]
-    assert all(module.training for module in stack.modules())
-    stack.zero_grad()
-    fresh = stack_of(SPoG(steps=2))
+def test_its_passes_leave_no_gradients(data):
+    stack = stack_of(SPoG(steps=2))
     with torch.inference_mode():
-        fresh(data[0].clone(), data[1])
-    assert all(parameter.grad is None for parameter in fresh.parameters())
+        stack(data[0].clone(), data[1])
+    assert all(parameter.grad is None for parameter in stack.parameters())
 
 
 @pytest.mark.parametrize("more", [{"num_layers": 1}, {"share_layers": True}, {"layer": "gat"}])
