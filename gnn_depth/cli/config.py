@@ -75,10 +75,8 @@ def index_of(command: str, arguments: Arguments) -> CommandIndex:
     """The parts and options of a command; if ``model`` names a class of the user's, it is a single
     option."""
     known = catalogue(arguments.plugins, command)
-    model = arguments.value_of("model") or {}
-    if isinstance(model, dict):
-        model = model.get("class_path", "")
-    if "." not in str(model):
+    flags = [Source("", nested(key, value)) for key, value in arguments.flags if key == "model"]
+    if not any(_names_class(source.data.get("model")) for source in [*arguments.sources, *flags]):
         return known
     if command != "fit":
         raise UsageError(
@@ -92,6 +90,12 @@ def index_of(command: str, arguments: Arguments) -> CommandIndex:
         if not name.startswith("model."):
             options[name] = option
     return replace(known, options=options)
+
+
+def _names_class(model: Any) -> bool:
+    if isinstance(model, dict):
+        model = model.get("class_path")
+    return isinstance(model, str) and "." in model
 
 
 def read_arguments(argv: list[str]) -> Arguments:

@@ -244,7 +244,7 @@ def load(path: str | Path) -> Run:
     return Run(found[0])
 
 
-def take_weights(model: NodeClassifier, run: str | Path) -> None:
+def take_weights(model: Any, run: str | Path) -> None:
     """Give a model the weights of a finished run whose names and shapes fit, and log the others.
 
     Raises:
@@ -256,7 +256,8 @@ def take_weights(model: NodeClassifier, run: str | Path) -> None:
     if not fits:
         raise ValueError(f"no weight of {str(run)!r} has the name and shape of one of this model.")
     model.load_state_dict(fits, strict=False)
-    model.stack.uncalibrated = None  # an initialisation from the data would replace them
+    if isinstance(model, NodeClassifier):
+        model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
     for what, names in (("New", shapes), ("Those that do not fit", theirs)):
         others = [name for name in names if name not in fits]

@@ -78,7 +78,8 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
     file = {"model": {"class_path": "a_users_module.Mine", "init_args": {"hidden": 4}}}
     file |= {"seed_everything": True, "optimizer": None, "weights_only": None}  # its defaults
     Path("cli.yaml").write_text(yaml.safe_dump(file))
-    words = ["-c", "cli.yaml", *WORDS[2:]]
+    Path("more.yaml").write_text("model: {init_args: {lr: 0.05}}\n")
+    words = ["-c", "cli.yaml", "-c", "more.yaml", *WORDS[2:]]
     assert fit(*words, "--trainer.max_epochs", "4", "--run.name", "whole").code == 0
     assert fit(*words, "--trainer.max_epochs", "2", "--run.name", "half").code == 0
     (half,) = Path("runs/half").iterdir()
@@ -113,8 +114,10 @@ def test_what_does_not_fit_is_refused(fit, gnn_depth, words, message):
     assert message in answer.err
 
 
-def test_a_run_of_it_is_no_model_of_ours(fit, gnn_depth):
+def test_a_run_of_it_gives_its_weights_and_is_no_model_of_ours(fit, gnn_depth):
     assert fit(*WORDS, "--trainer.max_epochs", "1", "--run.name", "mine").code == 0
+    answer = fit(*WORDS, "--trainer.max_epochs", "1", "--init_from", "runs/mine")
+    assert answer.code == 0, answer.err
     answer = gnn_depth("range", "runs/mine")
     assert answer.code != 0
     assert "a class of your own: load it with CLASS.load_from_checkpoint" in answer.err
