@@ -26,10 +26,12 @@ def main(argv: list[str]) -> int:
     """Print the parts of some kinds, or of all."""
     options = parser().parse_args(argv)
     known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
-    if options.kinds:
-        print(listing([_kind(word) for word in options.kinds], known))
-    else:
-        print(listing(registry.KINDS, known, only_registered=True))
+    kinds = []
+    for word in options.kinds:
+        kinds.append(word.removesuffix("s"))
+        if kinds[-1] not in KINDS:
+            raise UsageError(registry.unknown("kind", word, KINDS))
+    print(listing(kinds or registry.KINDS, known, only_registered=not kinds))
     return 0
 
 
@@ -45,13 +47,6 @@ def parser() -> Options:
     plugins = "Python file or module that registers parts; may be repeated"
     options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
     return options
-
-
-def _kind(word: str) -> str:
-    """A kind, in the singular or the plural."""
-    if word.removesuffix("s") in KINDS:
-        return word.removesuffix("s")
-    raise UsageError(registry.unknown("kind", word, KINDS))
 
 
 def listing(kinds: Iterable[str], known: CommandIndex, only_registered: bool = False) -> str:

@@ -77,11 +77,11 @@ def add_options(parser: Options, engines: Iterable[str] = ("local", "dask")) -> 
     add = parser.add_argument
     seeds = "number of seeds, counted from 0; by default the file's seeds"
     add("--seeds", type=positive_int, help=seeds)
-    root = "folder of all runs; the sweep gets a folder of its name there"
+    root = "folder of all runs, by default runs; the sweep gets a folder of its name there"
     add("--root", default="runs", help=root)
     workers = "runs at once; by default one per core, or per GPU if there are any"
     add("--workers", type=positive_int, help=workers)
-    engine = "where to run: local processes, or jobs of a cluster"
+    engine = "where to run: local processes (default), or jobs of a cluster"
     add("--engine", choices=engines, default="local", help=engine)
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
     add("--force", action="store_true", help="archive existing results, and run all again")

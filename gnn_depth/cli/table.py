@@ -56,7 +56,7 @@ def parser() -> Options:
     columns = "axes of the columns; by default the last of several"
     add("--columns", nargs="+", metavar="AXIS", help=columns)
     add("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
-    spread = "standard deviation, or 95%% confidence interval"
+    spread = "std, the standard deviation (default), or ci, the 95%% confidence interval"
     add("--spread", choices=tuple(SPREADS), default="std", help=spread)
     options.add_choice_of_values("--where", "which runs")
     against = "test all other values of an axis against this one: corrected paired t test with Holm"

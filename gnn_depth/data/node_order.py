@@ -55,14 +55,15 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
     before, after = _mean_distance(graph.edge_index), _mean_distance(edges)
     if not is_asked_for and before <= SHORTER * after:  # both are 0 without edges
         return batch
-    found = reordered(batch, order, edges)
+    moved = Graph(edges, graph.num_nodes, **graph.of_edges(slice(None)))
+    masks: dict[str, Any] = {name: getattr(batch, name)[order] for name in MASKS}
     rank_zero_only(log.warning)(
         f"training orders the nodes by reverse Cuthill-McKee: neighbours are "
         f"{after:,.0f} rows apart in the mean instead of {before:,.0f}. Predictions keep the order "
         "of the data, and batch.order numbers the nodes of a batch in it. node_order given turns "
         "this off."
     )
-    return found
+    return replace(batch, x=batch.x[order], y=batch.y[order], graph=moved, order=order, **masks)
 
 
 def reverse_cuthill_mckee(graph: Graph) -> Int[Tensor, "nodes"]:
@@ -78,14 +79,6 @@ def reverse_cuthill_mckee(graph: Graph) -> Int[Tensor, "nodes"]:
     adjacency = csr_array((is_edge, graph.source.numpy(), graph.ptr.numpy()), shape)
     found = csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=False)
     return torch.from_numpy(found.astype(np.int64))
-
-
-def reordered(batch: NodeBatch, order: Tensor, edges: Tensor) -> NodeBatch:
-    """A batch with its rows in another order, for edges that are numbered in that order."""
-    read = order[: batch.read]
-    graph = Graph(edges, batch.graph.num_nodes, **batch.graph.of_edges(slice(None)))
-    masks: dict[str, Any] = {name: getattr(batch, name)[read] for name in MASKS}
-    return replace(batch, x=batch.x[order], y=batch.y[read], graph=graph, order=order, **masks)
 
 
 def _mean_distance(edges: Int[Tensor, "2 edges"]) -> float:

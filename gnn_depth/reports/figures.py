@@ -268,13 +268,8 @@ def depth(
         picture.first.set_xscale("log")
     picture.first.set_xticks(places, values)
     picture.first.set_xticks([], minor=True)
-    picture.notes = [over_seeds(counts, spread)]
+    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
     return picture
-
-
-def over_seeds(counts: Collection[int], spread: Spread) -> str:
-    """The sentence of the caption about means of these numbers of runs."""
-    return f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."
 
 
 def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth import measurements
-from gnn_depth.measurements import FOLDER, MeasureValues
+from gnn_depth.measurements import FOLDER
 from gnn_depth.registry import first_of, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, curves_text, is_alive, read_result
 
@@ -232,7 +232,10 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         names = measurements.measure_names(Path(folder))
         known.update(names)
         if name in names:
-            one = read_measure(folder, name)
+            try:
+                one = measurements.load_values(Path(folder), name)
+            except ValueError as error:
+                raise ReportError(str(error)) from error
             tables[run] = measurements.long(one)
             kinds.add((one.unit, one.log10, one.around_zero, one.values.ndim))
     if not tables:
@@ -256,11 +259,3 @@ def at_edge(values: pd.DataFrame, column: str, edge: str) -> pd.DataFrame:
     """The values of each run at its first step or layer, ``start``, or at its last, ``end``."""
     of_run = values.groupby("run")[column].transform("min" if edge == "start" else "max")
     return values[values[column] == of_run]
-
-
-def read_measure(folder: str | Path, name: str) -> MeasureValues:
-    """Read one measure of one run."""
-    try:
-        return measurements.load_values(Path(folder), name)
-    except ValueError as error:
-        raise ReportError(str(error)) from error
