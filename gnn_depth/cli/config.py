@@ -41,6 +41,8 @@ SWITCH = {"true": True, "false": False}
 OWN_HELP = """\
   --config FILE, -c FILE
       Config file, or name of a shipped one; may be repeated.
+  --model my_module.MyModule
+      With fit: a LightningModule of your own, whose options are --model.NAME, instead of ours.
   --print_config
       Print the resolved config, and stop.
   --trusted-only
