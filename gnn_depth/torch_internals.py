@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -82,12 +83,17 @@ def outside_traces(x: Tensor) -> AbstractContextManager[object]:
 
 def has_hooks(module: nn.Module) -> bool:
     """True if something is called before or after a module, forward or backward."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
+    return any(hooks_of(module))
+
+
+def hooks_of(module: nn.Module) -> list[dict[int, Any]]:
+    """What is called before and after a module, forward and backward."""
+    return [
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    ]
 
 
 @contextmanager
@@ -111,3 +117,13 @@ def version(x: Tensor) -> int | None:
     if x.is_inference():
         return None
     return x._version
+
+
+def end_failed_capture(device: torch.device) -> None:
+    """Let a GPU draw random numbers again after the recording of a CUDA graph has failed.
+
+    Its generator would still take itself for that of the recording.
+    """
+    if device.type == "cuda":
+        generator = torch.cuda.default_generators[device.index or 0]
+        generator.graphsafe_set_state(torch.Generator(device).graphsafe_get_state())

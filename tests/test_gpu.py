@@ -6,12 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import Callback
 from torch_geometric.data import Data
 
 import gnn_depth
 from gnn_depth.measurements import load_values, measure_names
 from gnn_depth.nn import native
+from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.registry import registered
 from gnn_depth.testing import checks
+from gnn_depth.training import Diverged
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
 from tests.testing.built_in import CHECKS, PARTS
@@ -20,6 +24,8 @@ from tools.benchmark.definition import METHODS, settings
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU"),
+    # PyTorch's, for the first product in a thread.
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
 
 EPOCHS = 4
@@ -168,6 +174,124 @@ def test_every_precision_trains(precision, tmp_path):
     losses = run.curves["train/loss"].to_numpy()
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
+
+
+# Recorded steps.
+
+RECORDED = {f"layer {name}": {"layer": name} for name in registered("layer")}
+RECORDED |= {f"norm {name}": {"layer": "gat", "norm": name} for name in registered("norm")}
+RECORDED |= {f"skip {name}": {"skip": name} for name in registered("skip")}
+RECORDED |= {
+    "clipped": {"gradient_clip_val": 0.1},
+    "bf16": {"precision": "bf16-mixed"},
+    "sgd": {"optimizer": {"class_path": "SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}},
+    "schedule": {"scheduler": "CosineAnnealingLR"},
+    "messages": {"graph_dropout": "drop_message"},
+    "recomputed": {"checkpoint_every": 2},
+    "measured": {
+        "callbacks": [{"class_path": "GradientNorms", "init_args": {"every_n_epochs": 4}}]
+    },
+}
+# Each reads a value on the CPU: the singular vectors that are not exact yet, and an error.
+UNRECORDABLE = {
+    "norm spectral": RECORDED.pop("norm spectral"),
+    "reversible": {"skip": "residual", "reversible": 2},
+}
+# They add numbers up by PyTorch's atomic operations, in another order each time.
+UNORDERED = ("layer pyg", "skip gradient_gating")
+OF_TRAINER = ("gradient_clip_val", "precision", "callbacks")
+
+
+def recorded(record, root, options, epochs=12, **more):
+    """A run in float32 with dropout, whose steps are recorded or not."""
+    model = {"num_layers": 4, "hidden_channels": 16, "dropout": 0.5, "record": record}
+    of_trainer = {"precision": "32-true"}
+    for name, value in options.items():
+        place = of_trainer if name in OF_TRAINER else model
+        place[name] = value
+    return trained(model, "gpu", Path(root) / record, epochs=epochs, **of_trainer, **more)
+
+
+@pytest.mark.parametrize("label", RECORDED)
+def test_replayed_steps_are_those_of_an_ordinary_training(label, tmp_path):
+    found = {}
+    for record in ("on", "off"):
+        found[record] = curves(recorded(record, tmp_path, RECORDED[label]))
+    assert_same(found["off"], found["on"], 1e-5 if label in UNORDERED else 0)
+
+
+@pytest.mark.parametrize("label", UNRECORDABLE)
+def test_what_reads_a_value_trains_as_before(label, tmp_path, caplog):
+    found = {}
+    for record in ("auto", "off"):
+        found[record] = curves(recorded(record, tmp_path, UNRECORDABLE[label]))
+    assert_same(found["off"], found["auto"], 0)
+    assert "steps are not recorded" in caplog.text
+
+
+def test_a_resumed_training_is_recorded_again_and_ends_the_same(tmp_path):
+    options = {
+        "layer": "gat",
+        "scheduler": {"class_path": "ExponentialLR", "init_args": {"gamma": 0.9}},
+    }
+    whole = recorded("on", tmp_path / "whole", options, epochs=20)
+    recorded("on", tmp_path / "parts", options, epochs=11)
+    parts = recorded("on", tmp_path / "parts", options, epochs=20)
+    assert_same(curves(whole), curves(parts), 0)
+
+
+class Running(FeatureNorm):
+    """A plugin's norm in plain PyTorch, which keeps a running mean."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, x, graph):
+        if self.training:
+            self.mean.lerp_(x.detach().mean(0), 0.1)
+        return x - self.mean
+
+
+class Looks(FeatureNorm):
+    """A norm that depends on a value."""
+
+    def forward(self, x, graph):
+        if x.abs().max() > 1:
+            return x / 2
+        return x
+
+
+def test_a_plugins_norm_is_recorded_as_a_built_in_one(tmp_path):
+    found = [curves(recorded(record, tmp_path, {"norm": [Running]})) for record in ("off", "on")]
+    assert_same(*found, 0)
+
+
+def test_a_part_that_looks_at_values_is_named_and_trains_as_before(tmp_path, caplog):
+    ordinary = curves(recorded("off", tmp_path, {"norm": [Looks]}))
+    found = curves(recorded("auto", tmp_path, {"norm": [Looks]}))
+    assert_same(ordinary, found, 0)
+    assert "steps are not recorded: blocks.0.norms.0 (Looks), test_gpu.py:" in caplog.text
+
+
+class Overflow(Callback):
+    """Make the second layer overflow after an epoch."""
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.current_epoch == 8:
+            with torch.no_grad():
+                pl_module.stack.blocks[1].layer.lin.weight.fill_(3e38)
+
+
+def test_a_recorded_training_that_diverges_names_its_step_and_layer(tmp_path):
+    messages = []
+    for record in ("off", "on"):
+        with pytest.raises(Diverged) as error:
+            recorded(record, tmp_path, {"callbacks": [Overflow()]}, epochs=30)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+    assert "at step 9" in messages[1]
+    assert "blocks.1.layer" in messages[1]
 
 
 # Kernels.

@@ -65,6 +65,12 @@ class StepCallback(L.Callback, ABC):
         self.every_n_steps = every_n_steps
         self.every_n_epochs = every_n_epochs
         self._option = option
+        self._due = False
+
+    @property
+    def is_due(self) -> bool:
+        """True in a step that is measured: it is not replayed from a recording."""
+        return self._due
 
     @property
     def state_key(self) -> str:

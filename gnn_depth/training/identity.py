@@ -58,7 +58,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     if "init_from" in config:  # the weights count, and not where they are
         kept["init_from"] = _checksum(load(config["init_from"]).checkpoint)
     kept["trainer"] = _without(config.get("trainer", {}), SHOWN)
-    kept["model"] = _without(config.get("model", {}), GIVEN_BY_DATA)
+    kept["model"] = _without(config.get("model", {}), (*GIVEN_BY_DATA, "record"))
     data = config.get("data")
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)

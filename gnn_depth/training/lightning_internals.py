@@ -3,6 +3,7 @@
 Lightning has no public way to
 
 - skip its evaluation loop for a single batch,
+- take a step without calling its closure,
 - replace its signal handlers,
 - see exactly how far its loops are,
 - save the weights of an earlier epoch,
@@ -27,6 +28,7 @@ from lightning.fabric.utilities.cloud_io import _load
 from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
 from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
+from lightning.pytorch.loops.optimization.automatic import ClosureResult
 from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
@@ -208,6 +210,14 @@ def _set_training(modules: list[nn.Module], mode: bool) -> None:
     for module in modules:
         # nn.Module.__setattr__ would check whether the flag is a parameter, buffer or module.
         object.__setattr__(module, "training", mode)
+
+
+# A step
+
+
+def take_result(closure: Any, loss: Tensor) -> None:
+    """Give Lightning the loss of a step that was taken without calling its closure."""
+    closure._result = ClosureResult(loss)
 
 
 # Progress of the loops

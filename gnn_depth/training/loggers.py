@@ -69,6 +69,10 @@ class EpochLog(L.Callback):
         self._rows[-1][2].update(values)
         trainer.callback_metrics.update(values)
 
+    def forget(self, step: int) -> None:
+        """Leave out the rows from a step on."""
+        self._rows = [row for row in self._rows if row[1] < step]
+
     def hand_over(self, trainer: L.Trainer) -> None:
         """Pass all rows to the loggers."""
         try:

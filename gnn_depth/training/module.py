@@ -43,6 +43,7 @@ from gnn_depth.training.optimizers import (
     fuse,
     scale_by_depth,
 )
+from gnn_depth.training.recorded import Record, RecordedSteps
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
 
@@ -75,6 +76,8 @@ class NodeClassifier(SafeCheckpointModule):
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.
         compile: Compile the layers for training: ``on`` or ``off``.
+        record: Record the steps of a full batch on a GPU once, and replay them: ``auto``, ``on`` or
+            ``off`` (see :class:`gnn_depth.training.recorded.RecordedSteps`).
         **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm``
             to ``reversible``; ``edge_channels`` is taken from the data.
 
@@ -99,6 +102,7 @@ class NodeClassifier(SafeCheckpointModule):
         best_metric: str | None = None,
         pool: Pool = "mean",
         compile: Compile = "off",
+        record: Record = "auto",
         **stack_options: Any,
     ) -> None:
         given = {**locals(), **stack_options}
@@ -125,6 +129,7 @@ class NodeClassifier(SafeCheckpointModule):
         self.kernel_path = KernelPath()
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
+        self.recorded = RecordedSteps(record, NodeClassifier)
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._is_set_up = False
@@ -236,24 +241,41 @@ class NodeClassifier(SafeCheckpointModule):
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        generator_state = torch.get_rng_state()
         train = self._sets_of(batch).train
         scores = self(batch).index_select(0, train.nodes)
         # A shard may have no training nodes; the other processes wait for its backward pass all the
         # same.
         loss = self.task.loss(scores, train.targets) if len(train.nodes) else scores.sum()
-        # All processes see a NaN in one of them.
-        everywhere = batch.graph.all_reduce(loss.detach())
-        if not math.isfinite(everywhere.item()):
-            torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
-            self._diverged("training", everywhere, batch)
-        self.train_metrics.add(train, scores.detach(), loss.detach())
-        # Before the validation: if that diverges, the row of the training is there.
-        if self.trainer.is_last_batch:
-            self._log_training()
+        if self.recorded.capturing is not None:
+            self.recorded.keep(scores, loss)
+        else:
+            # All processes see a NaN in one of them.
+            everywhere = batch.graph.all_reduce(loss.detach()).item()
+            if not math.isfinite(everywhere):
+                # The same dropout masks, so the same forward pass.
+                self.seeded_steps.seed_batch(self.trainer)
+                self.diverged("training", everywhere, batch, self.global_step)
+            self.count_step(batch, scores.detach(), loss.detach())
         if batch.graph.is_shard:
             loss = loss * train.share
         return loss
+
+    def count_step(self, batch: NodeBatch, scores: Tensor, loss: Tensor) -> None:
+        """Add the class scores of the training nodes, and their loss, to the metrics."""
+        self.train_metrics.add(self._sets_of(batch).train, scores, loss)
+        # Before the validation: if that diverges, the row of the training is there.
+        if self.trainer.is_last_batch:
+            self._log_training()
+
+    def optimizer_step(
+        self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
+    ) -> None:
+        def ordinary() -> None:
+            super(NodeClassifier, self).optimizer_step(
+                epoch, batch_idx, optimizer, optimizer_closure
+            )
+
+        self.recorded.train(self, optimizer_closure, ordinary)
 
     def on_train_epoch_end(self) -> None:
         self._log_training()  # nothing, if training_step has
@@ -265,9 +287,10 @@ class NodeClassifier(SafeCheckpointModule):
         if count:
             loss = everywhere = self.task.loss(scores[:count], evaluated.targets[:count])
         if self.trainer.state.fn == TrainerFn.FITTING and (count or batch.graph.is_shard):
-            everywhere = batch.graph.all_reduce(everywhere)
-            if not math.isfinite(everywhere.item()):
-                self._diverged("validation", everywhere, batch)
+            self.recorded.check(self)
+            found = batch.graph.all_reduce(everywhere).item()
+            if not math.isfinite(found):
+                self.diverged("validation", found, batch, self.global_step)
         self.eval_metrics.add(evaluated, scores, loss)
 
     def on_validation_epoch_end(self) -> None:
@@ -287,7 +310,9 @@ class NodeClassifier(SafeCheckpointModule):
     def configure_callbacks(self) -> list[L.Callback]:
         here: list[L.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
         # A second fit with the same trainer finds them there.
-        return [own for own in (self.epoch_log, self.seeded_steps) if own not in here]
+        return [
+            own for own in (self.epoch_log, self.seeded_steps, self.recorded) if own not in here
+        ]
 
     def on_validation_model_zero_grad(self) -> None:
         # The optimizer has a list of the parameters; super walks all modules.
@@ -338,7 +363,11 @@ class NodeClassifier(SafeCheckpointModule):
     def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
         """The nodes of validation and test, and their scores."""
         evaluated = self._sets_of(batch).evaluated
-        return evaluated, self(batch).index_select(0, evaluated.nodes)
+
+        def scores() -> Tensor:
+            return self(batch).index_select(0, evaluated.nodes)
+
+        return evaluated, self.recorded.evaluate(self, batch, scores)
 
     def _sets_of(self, batch: NodeBatch) -> BatchSets:
         if not self._is_set_up:
@@ -351,18 +380,21 @@ class NodeClassifier(SafeCheckpointModule):
             self._sets = BatchSets(batch, self.task)
         return self._sets
 
-    def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
+    def diverged(self, what: str, loss: float, batch: NodeBatch, step: int) -> NoReturn:
+        """Raise an error that names the first bad layer."""
         where = first_non_finite(self.stack, batch)
-        raise Diverged(
-            f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: "
-            f"{where}."
-        )
+        raise Diverged(f"the {what} loss became {loss} at step {step}; first non-finite: {where}.")
 
     def _log_training(self) -> None:
         values = self.train_metrics.compute(self.trainer)
         if values:
             rate = self.trainer.optimizers[0].param_groups[0]["lr"]
-            values["train/lr"] = torch.tensor(rate, device=self.device)
+            # During a step on a GPU the optimizer has a tensor, which changes; making one of a
+            # number, other than by full, would wait for the GPU.
+            if isinstance(rate, Tensor):
+                values["train/lr"] = rate.clone()
+            else:
+                values["train/lr"] = torch.full((), rate, device=self.device)
             self._log(values)
 
     def _log(self, values: dict[str, Tensor]) -> None:

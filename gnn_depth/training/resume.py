@@ -67,12 +67,18 @@ class SeededSteps(L.Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: NodeBatch, batch_idx: int
     ) -> None:
+        self.seed_batch(trainer)
+
+    def seed_batch(self, trainer: L.Trainer, batch: int | None = None) -> None:
+        """Seed as at the start of a batch, counted over all epochs; by default of this one."""
         assert self.seed is not None
+        if batch is None:
+            # Batches, not optimizer steps: batches that are accumulated into one step must differ.
+            batch = trainer.fit_loop.total_batch_idx
         rank = trainer.global_rank
         if trains_on_full_batch(trainer):  # all compute the same step
             rank = 0
-        # Batches, not optimizer steps: batches that are accumulated into one step must differ.
-        reseed(self.seed, trainer.fit_loop.total_batch_idx, rank, pl_module.device)
+        reseed(self.seed, batch, rank, trainer.lightning_module.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed}

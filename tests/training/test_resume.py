@@ -31,11 +31,11 @@ def test_processes_draw_the_same_numbers_where_they_share_a_full_batch_and_only_
             num_training_batches=1,
             train_dataloader=FullBatch(tiny.batch) if shares else [tiny.batch],
             fit_loop=SimpleNamespace(total_batch_idx=5),
+            lightning_module=SimpleNamespace(device=torch.device("cpu")),
         )
         steps = SeededSteps()
         steps.load_state_dict({"seed": 3})
-        module = SimpleNamespace(device=torch.device("cpu"))
-        steps.on_train_batch_start(trainer, module, None, 0)
+        steps.on_train_batch_start(trainer, trainer.lightning_module, None, 0)
         return torch.rand(()).item()
 
     assert (drawn(0) == drawn(1)) == shares

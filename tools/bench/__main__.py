@@ -21,7 +21,10 @@ SHORT = (
     "gcn-64-cora",
     "gcn-64-chameleon",
 )
-HEADER = ("case", "side", "step, ms", "default / it", "compiled / it", "peak, MiB")
+ON_GPU = ("gat-lip-30-h8", "gatv2-40-cora", *SHORT)
+#: Our sides that are compared with each other one, by device.
+COMPARED = {"cpu": ("default", "compiled"), "cuda": ("recorded", "default")}
+PROCESSES = {"cpu": 3, "cuda": 1}
 
 
 def rows(name: str, given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
@@ -30,17 +33,22 @@ def rows(name: str, given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     possible = (*OURS, *PEERS[CASES[name].family])
     task["sides"] = [side for side in given.sides if side in possible]
     seconds: dict[str, list[float]] = {}
-    for _ in range(given.processes):
-        for side, of_rounds in in_a_process("tools.bench.sides", task).items():
+    busy: dict[str, float] = {}
+    for _ in range(given.processes or PROCESSES[given.device]):
+        found = in_a_process("tools.bench.sides", task)
+        busy |= found["busy"]
+        for side, of_rounds in found["seconds"].items():
             seconds.setdefault(side, []).extend(of_rounds)
     for side, of_rounds in seconds.items():
-        peak = ""
+        more = ""
         if given.memory:
             bytes_above = in_a_process("tools.bench.sides", {"case": name, "peak": side})
-            peak = f"{bytes_above / 2**20:.0f}"
+            more = f"{bytes_above / 2**20:.0f}"
+        if side in busy:
+            more = number(1000 * busy[side])
         step = number(1000 * statistics.median(of_rounds))
-        ratios = [compared(ours, side, seconds) for ours in ("default", "compiled")]
-        yield (name, side, step, *ratios, peak)
+        ratios = [compared(ours, side, seconds) for ours in COMPARED[given.device]]
+        yield (name, side, step, *ratios, more)
 
 
 def compared(ours: str, side: str, seconds: dict[str, list[float]]) -> str:
@@ -56,28 +64,33 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--case", nargs="+", default=SHORT, choices=CASES, metavar="NAME", help=", ".join(CASES)
-    )
+    parser.add_argument("--case", nargs="+", choices=CASES, metavar="NAME", help=", ".join(CASES))
     parser.add_argument(
         "--sides",
         nargs="+",
-        default=("default", "compiled", *PEERS["gcn"]),
         choices=(*OURS, *PEERS["gcn"]),
         help="those that a case has are timed",
     )
-    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--processes", type=int, help="3; on a GPU 1")
     parser.add_argument("--rounds", type=int, default=3, help="of each process")
     parser.add_argument(
         "--memory",
         action="store_true",
         help="also the peak of each side above imports and data, in a process of its own",
     )
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=COMPARED)
     given = parser.parse_args()
+    is_on_gpu = given.device == "cuda"
+    given.case = given.case or (ON_GPU if is_on_gpu else SHORT)
+    if given.sides is None:
+        given.sides = [*COMPARED[given.device], "pyg", "pyg-compiled"]
+        given.sides += ["pyg-recorded"] if is_on_gpu else ["torch.sparse"]
+    last = "GPU computes, ms" if is_on_gpu else "peak, MiB"
     if given.memory and given.device != "cpu":
         parser.error("--memory is that of the CPU: leave --device out.")
-    table(HEADER, (row for name in given.case for row in rows(name, given)))
+    ratios = [f"{ours} / it" for ours in COMPARED[given.device]]
+    header = ("case", "side", "step, ms", *ratios, last)
+    table(header, (row for name in given.case for row in rows(name, given)))
 
 
 if __name__ == "__main__":

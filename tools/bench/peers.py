@@ -18,13 +18,17 @@ from tools.bench.stack import Stack
 
 
 def model(kind: str, case: Case, data: Data) -> nn.Module:
-    """The model of a case, in PyTorch Geometric or on ``torch.sparse``."""
+    """The model of a case, in PyTorch Geometric or on ``torch.sparse``.
+
+    A recording cannot look at the edges: for one, attention gets edges with self-loops.
+    """
+    loops = kind != "pyg-recorded"
     sizes = (data.batch.x.shape[1], data.classes, case.layers, case.width, case.heads)
     if kind == "torch.sparse":
         return SparseStack(case.family, SparseConv, *sizes)
     layers: dict[str, Callable[..., nn.Module]] = {
-        "gat-lip": partial(LipschitzGATConv, heads=case.heads, dropout=0.3),
-        "gatv2": partial(GATv2Conv, share_weights=True, bias=False),
+        "gat-lip": partial(LipschitzGATConv, heads=case.heads, dropout=0.3, add_self_loops=loops),
+        "gatv2": partial(GATv2Conv, share_weights=True, bias=False, add_self_loops=loops),
         "gcn": partial(GCNConv, cached=True),
     }
     return Stack(case.family, layers[case.family], *sizes)
@@ -34,7 +38,8 @@ class LipschitzGATConv(GATConv):
     """GATConv with LipschitzNorm between the score and its LeakyReLU, per head."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        edge_index, _ = add_self_loops(remove_self_loops(edge_index)[0], num_nodes=x.shape[0])
+        if self.add_self_loops:
+            edge_index = with_loops(edge_index, x.shape[0])
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         alpha = ((h * self.att_src).sum(-1), (h * self.att_dst).sum(-1))
         # PyTorch Geometric reads this line.
@@ -49,6 +54,12 @@ class LipschitzGATConv(GATConv):
         score = (alpha_j + alpha_i) / size.clamp_min(1e-12)
         alpha = softmax(F.leaky_relu(score, 0.2), index, num_nodes=size_i)
         return x_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
+
+
+def with_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The edges with one self-loop at every node."""
+    looped: Tensor = add_self_loops(remove_self_loops(edge_index)[0], num_nodes=num_nodes)[0]
+    return looped
 
 
 class SymmetricProduct(torch.autograd.Function):

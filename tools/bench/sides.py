@@ -15,23 +15,27 @@ from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
 from gnn_depth.nn import native
+from gnn_depth.training.recorded import ORDINARY, CudaGraph
 from tools.bench import memory, peers
 from tools.bench.cases import CASES, Case, Data, load
 from tools.bench.stack import DROPOUT, LEARNING_RATE, check_equal
 from tools.bench.timing import in_turns
 
+PROFILED = 10  # steps
 #: Our sides, and the options of the model that they change.
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
+    "recorded": {},
     "compiled": {},
     "no-kernels": {},
+    "no-kernels-recorded": {},
     "checkpoint": {"checkpoint_every": "sqrt"},
     "reversible": {"reversible": 2},
 }
 PEERS: dict[str, tuple[str, ...]] = {
-    "gat-lip": ("pyg", "pyg-compiled"),
-    "gatv2": ("pyg", "pyg-compiled"),
-    "gcn": ("pyg", "pyg-compiled", "torch.sparse"),
+    "gat-lip": ("pyg", "pyg-compiled", "pyg-recorded"),
+    "gatv2": ("pyg", "pyg-compiled", "pyg-recorded"),
+    "gcn": ("pyg", "pyg-compiled", "pyg-recorded", "torch.sparse"),
     "depth": (),
 }
 
@@ -47,15 +51,38 @@ class Side:
             self.inputs: tuple[Any, ...] = (data.batch.x, data.batch.graph)
         else:
             self.model = peers.model(name, case, data)
-            self.inputs = (data.batch.x, data.batch.graph.edge_index)
+            edges = data.batch.graph.edge_index
+            if name == "pyg-recorded" and case.family != "gcn":
+                edges = peers.with_loops(edges, len(data.batch.x))
+            self.inputs = (data.batch.x, edges)
         self.y = data.batch.y[data.rows]
         self.model.to(self.y.device)
+        self.graph: CudaGraph | None = None
         # Ours as it is trained by default, and the peers with torch's default.
         fused = name in OURS or None
-        self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, fused=fused)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(),
+            LEARNING_RATE,
+            fused=fused,
+            capturable=name.endswith("recorded"),
+        )
 
     def __call__(self) -> None:
-        native.use(self.name != "no-kernels")
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self.step()
+
+    def record(self) -> None:
+        """Replay a recorded step from now on."""
+        for _ in range(ORDINARY):
+            self.step()
+        graph = CudaGraph()
+        graph.capture(self.step)
+        self.graph = graph
+
+    def step(self) -> None:
+        native.use(not self.name.startswith("no-kernels"))
         self.optimizer.zero_grad()
         scores = self.model(*self.inputs)[self.data.rows]
         F.cross_entropy(scores, self.y).backward()
@@ -64,7 +91,7 @@ class Side:
     @torch.no_grad()
     def scores(self) -> Tensor:
         """Class scores in evaluation mode."""
-        native.use(self.name != "no-kernels")
+        native.use(not self.name.startswith("no-kernels"))
         self.model.eval()
         scores = self.model(*self.inputs)
         self.model.train()
@@ -74,7 +101,9 @@ class Side:
         if isinstance(self.model, DeepGNN):
             self.model.compile_layers()
         else:
-            self.model.compile()
+            # On a GPU torch records what it compiles.
+            mode = "reduce-overhead" if self.y.is_cuda else "default"
+            self.model.compile(mode=mode)
 
 
 def parts(case: Case) -> dict[str, Any]:
@@ -113,6 +142,8 @@ def equal_sides(case: Case, data: Data, names: list[str]) -> dict[str, Side]:
             check_equal(scores, side.scores())
         if name == "pyg-compiled":
             side.compile()
+        if name.endswith("recorded"):
+            side.record()
         found[name] = side
     return found
 
@@ -145,7 +176,20 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     case = CASES[task["case"]]
     data = load(case.data, task["device"])
     sides = equal_sides(case, data, task["sides"])
-    return in_turns(sides, task["rounds"], now)
+    seconds = in_turns(sides, task["rounds"], now)
+    busy = {}
+    if task["device"] == "cuda":
+        busy = {name: seconds_busy(side) for name, side in sides.items()}
+    return {"seconds": seconds, "busy": busy}
+
+
+def seconds_busy(side: Side) -> float:
+    """Seconds of a step in which the GPU computes."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(PROFILED):
+            side()
+        torch.cuda.synchronize()
+    return sum(each.self_device_time_total for each in profile.key_averages()) / PROFILED / 1e6
 
 
 def peak(task: dict[str, Any]) -> int:

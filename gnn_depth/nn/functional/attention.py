@@ -47,10 +47,7 @@ def attend(
         p: Probability of dropping a weight.
         training: False drops none.
     """
-    dropout = draw_mask(scores, p, training)
-    if _serve(graph, dropout, scores, x):
-        return _attend_by_kernel(scores, x, graph, dropout)
-    return _attend(scores, x, graph, dropout)
+    return _attended(scores, x, graph, draw_mask(scores, p, training))
 
 
 def attend_linear(
@@ -110,9 +107,16 @@ def attend_additive(
     if x_dst is x_src:
         own = None
     given = (own, x_src, att, factor)
-    if _serve(graph, dropout, *given):
+    # A GPU has kernels for the scores and for the rest.
+    if not kernels.is_on_gpu(x_src) and _serve(graph, dropout, *given):
         return _attend_additive_by_kernel(*given, graph, negative_slope, dropout)
     return _attend_additive(*given, graph, negative_slope, dropout)
+
+
+def _attended(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: kernels.Mask) -> Tensor:
+    if _serve(graph, dropout, scores_EH, x_SHC):
+        return _attend_by_kernel(scores_EH, x_SHC, graph, dropout)
+    return _attend(scores_EH, x_SHC, graph, dropout)
 
 
 # ---- As compositions of other primitives --------------------------------------------------------
@@ -137,7 +141,7 @@ def _attend_linear(
     of_dst, of_src = head_dots(x_SHC, dst_HC, src_HC)
     scores_EH = at_target(targets(of_dst, graph), graph) + at_source(of_src, graph)
     scores_EH = F.leaky_relu(_scaled(scores_EH, factor_NH, graph), slope)
-    return _attend(scores_EH, x_SHC, graph, dropout)
+    return _attended(scores_EH, x_SHC, graph, dropout)
 
 
 def _attend_additive(
@@ -152,7 +156,7 @@ def _attend_additive(
     if dst_NHC is None:  # both ends have the same features
         dst_NHC = src_SHC
     scores_EH = edge_additive(dst_NHC, src_SHC, att_HC, graph, slope)
-    return _attend(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, dropout)
+    return _attended(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, dropout)
 
 
 def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor:

@@ -14,7 +14,7 @@ from gnn_depth.nn.native import kernels
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
     # PyTorch's own is one kernel on a GPU.
-    if not kernels.is_on_gpu(x) and kernels.serve(None, x):
+    if kernels.serve_on_cpu(None, x):
         return _elu_by_kernel(x)
     return F.elu(x)
 

@@ -18,8 +18,8 @@ from gnn_depth.nn.native import kernels
 
 # Sums over fewer numbers than a vector register holds are computed one number at a time.
 NARROW = 16
-#: Numbers of a tensor of edges x heads x channels that exist at a time.
-CHUNK = 2**18
+#: Numbers of a tensor of edges x heads x channels that exist at a time, by the type of the device.
+CHUNK = {"cpu": 2**18, "cuda": 2**26}
 
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
@@ -78,8 +78,9 @@ def segment_softmax(
 
 def chunks(graph: Graph, features: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
     """Targets, sources and numbers of some edges at a time: where edges x heads x channels have to
-    exist, they fit into a core's cache."""
-    size = max(1, CHUNK // max(1, features.shape[1:].numel()))
+    exist, they fit into a core's cache, or into a part of a GPU's memory."""
+    numbers = CHUNK.get(features.device.type, CHUNK["cpu"])
+    size = max(1, numbers // max(1, features.shape[1:].numel()))
     for first in range(0, max(1, graph.num_edges), size):
         edges = slice(first, first + size)
         yield graph.target[edges], graph.source[edges], edges
@@ -104,7 +105,7 @@ class _Collect(Function):
     @staticmethod
     def forward(ctx: Any, values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
         ctx.graph, ctx.to_source = graph, to_source
-        if kernels.serve(graph, values_EH):
+        if kernels.serve_on_cpu(graph, values_EH):
             return kernels.sum_edges(values_EH, graph, to_source)
         rows = graph.rows
         if to_source:
@@ -134,7 +135,7 @@ class _Max(Function):
 class _Softmax(Function):
     @staticmethod
     def forward(ctx: Any, scores_EH: Tensor, graph: Graph) -> Tensor:
-        if kernels.serve(graph, scores_EH):
+        if kernels.serve_on_cpu(graph, scores_EH):
             alpha_EH = kernels.softmax_forward(scores_EH, graph)
         else:
             # Without the shift to a maximum of 0, large scores would overflow.
@@ -154,7 +155,7 @@ class _Softmax(Function):
 
 def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges of a node, -inf where there are none."""
-    if kernels.serve(graph, values_EH):
+    if kernels.serve_on_cpu(graph, values_EH):
         return kernels.max_edges(values_EH, graph)
     return reference.largest(values_EH, graph)
 
@@ -168,7 +169,7 @@ def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) ->
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
     r"""The symmetric Jacobian of a softmax, times d: :math:`\alpha (d - \sum \alpha d)`."""
     # Within a second derivative the operations must be differentiable.
-    if not torch.is_grad_enabled() and kernels.serve(graph, alpha_EH, direction_EH):
+    if not torch.is_grad_enabled() and kernels.serve_on_cpu(graph, alpha_EH, direction_EH):
         return kernels.softmax_backward(alpha_EH, direction_EH, graph)
     weighted_EH = alpha_EH * direction_EH
     total_EH = at_target(segment_sum(weighted_EH, graph), graph)

@@ -61,7 +61,7 @@ class _SDDMM(Function):
     def forward(ctx: Any, query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
         ctx.save_for_backward(query_NHC, key_NHC)
-        if kernels.serve(graph, query_NHC, key_NHC):
+        if kernels.serve_on_cpu(graph, query_NHC, key_NHC):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
         wide = torch.promote_types(dtype, torch.float32)

@@ -185,6 +185,25 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
     return graph is None or lists_of(graph).fits
 
 
+def serve_on_cpu(graph: Graph | None, *values: Tensor | None) -> bool:
+    """:func:`serve`, of a kernel that only CPUs have: on a GPU PyTorch is about as fast."""
+    return not any(is_on_gpu(value) for value in values if value is not None) and serve(
+        graph, *values
+    )
+
+
+def largest_on_gpu(values_SH: Tensor, graph: Graph) -> tuple[Tensor, ...]:
+    """The largest number of each node's neighbours, how many have it, and which edges."""
+    found: tuple[Tensor, ...] = _gpu_module().largest(values_SH, graph)
+    return found
+
+
+def largest_on_gpu_backward(*given: Any) -> tuple[Tensor]:
+    """The gradient of the numbers."""
+    found: tuple[Tensor] = _gpu_module().largest_backward(*given)
+    return found
+
+
 # ---- Structures that the C functions read -------------------------------------------------------
 
 
