@@ -167,15 +167,15 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 54_500,
+    "nn": 50_200,
     "data": 27_800,
-    "training": 30_100,
+    "training": 33_100,
     "diagnostics": 34_600,
     "testing": 7_400,
     "sweeps": 6_800,
     "reports": 12_900,
     "cli": 17_500,
-    "the files beside the rooms": 18_700,
+    "the files beside the rooms": 18_800,
 }
 NO_CODE = {
     tokenize.COMMENT,

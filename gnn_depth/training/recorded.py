@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import lightning as L
 import numpy as np
@@ -26,9 +26,6 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from gnn_depth import torch_internals
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.training.lightning_internals import take_result, trains_on_full_batch
-
-if TYPE_CHECKING:
-    from gnn_depth.training.module import NodeClassifier
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +47,8 @@ INSIDE = (
 # Further methods of a module that are called within a step.
 METHODS = ("training_step", "backward", "optimizer_zero_grad", "configure_gradient_clipping")
 PLAIN = (bool, int, float, str, type(None))
+
+# Modules below are NodeClassifiers, whose file imports this one.
 
 
 class Unrecordable(Exception):
@@ -137,7 +136,7 @@ class _Watched:
 class _Recording:
     """A recorded computation on a batch."""
 
-    def __init__(self, batch: NodeBatch, module: "NodeClassifier", options: Any = None) -> None:
+    def __init__(self, batch: NodeBatch, module: Any, options: Any = None) -> None:
         self.batch = batch
         self.options = options
         self._watched = _Watched(module.stack)
@@ -236,7 +235,7 @@ class RecordedSteps(L.Callback):
 
     # Training
 
-    def train(self, module: "NodeClassifier", closure: Any, ordinary: Callable[[], None]) -> None:
+    def train(self, module: Any, closure: Any, ordinary: Callable[[], None]) -> None:
         """Take a step: replay the recorded one, or record it, or call ``ordinary``."""
         optimizer: Optimizer = module.trainer.optimizers[0]
         with self._rates_on_device(optimizer):
@@ -267,7 +266,7 @@ class RecordedSteps(L.Callback):
         bad.copy_(torch.maximum(bad, (~loss.detach().isfinite()).to(bad.dtype)))
         good.add_(1 - bad)
 
-    def check(self, module: "NodeClassifier") -> None:
+    def check(self, module: Any) -> None:
         """Ask whether a loss was not finite in the steps that were replayed.
 
         Raises:
@@ -288,9 +287,7 @@ class RecordedSteps(L.Callback):
 
     # Evaluation
 
-    def evaluate(
-        self, module: "NodeClassifier", batch: NodeBatch, scores: Callable[[], Tensor]
-    ) -> Tensor:
+    def evaluate(self, module: Any, batch: NodeBatch, scores: Callable[[], Tensor]) -> Tensor:
         """The scores of an evaluation, replayed if the training is."""
         if self._training is None or not self._may_record(module):
             return scores()
@@ -307,7 +304,7 @@ class RecordedSteps(L.Callback):
 
     # Recording
 
-    def _may_record(self, module: "NodeClassifier") -> bool:
+    def _may_record(self, module: Any) -> bool:
         if self.why_not is not None or self._ordinary < ORDINARY:
             return False
         callbacks: list[Any] = module.trainer.callbacks  # type: ignore[attr-defined]
@@ -317,9 +314,7 @@ class RecordedSteps(L.Callback):
             return not self._training.has_hooks()
         return not any(map(torch_internals.has_hooks, module.stack.modules()))
 
-    def _record(
-        self, module: "NodeClassifier", ordinary: Callable[[], None], options: Any
-    ) -> _Recording | None:
+    def _record(self, module: Any, ordinary: Callable[[], None], options: Any) -> _Recording | None:
         optimizer: Any = module.trainer.optimizers[0]
         recording = self.capturing = _Recording(self._batch, module, options)
         optimizer.found_inf = self._flag[0]
@@ -335,7 +330,7 @@ class RecordedSteps(L.Callback):
                 group["capturable"] = False  # as fused optimizers have it
 
     def _captured(
-        self, module: "NodeClassifier", recording: _Recording, step: Callable[[], None]
+        self, module: Any, recording: _Recording, step: Callable[[], None]
     ) -> _Recording | None:
         """The recording of a step; None, and a line, if it fails."""
         self.check(module)
@@ -382,9 +377,7 @@ class RecordedSteps(L.Callback):
                 group["lr"] = rate
 
 
-def _refusal(
-    trainer: L.Trainer, module: "NodeClassifier", base: type[L.LightningModule]
-) -> str | None:
+def _refusal(trainer: L.Trainer, module: Any, base: type[L.LightningModule]) -> str | None:
     """Why no step of a training can be recorded; None if they perhaps can."""
     device, optimizer = module.device, trainer.optimizers[0]
     if device.type not in GRAPHS:
