@@ -168,12 +168,12 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 50_200,
-    "data": 27_800,
+    "data": 26_600,
     "training": 33_100,
     "diagnostics": 34_600,
     "testing": 7_400,
     "sweeps": 6_800,
-    "reports": 12_900,
+    "reports": 12_700,
     "cli": 17_500,
     "the files beside the rooms": 18_800,
 }
