@@ -225,7 +225,7 @@ class CheckedGraphs(GraphSet):
         shares: Sequence[float] = ()
         given = {name: union.arrays[name] for name in MASKS if name in union.arrays}
         if isinstance(split, Mapping):
-            masks: Any = split_masks(len(labelled), split, raw.notes)
+            masks: Any = split_masks(len(labelled), split)
         elif isinstance(split, list | tuple):
             shares = split
         elif given:
@@ -406,7 +406,7 @@ def complete_masks(
     return masks[0], masks[1], masks[2]
 
 
-def split_masks(count: int, split: Mapping[str, object], notes: list[str]) -> Tensor:
+def split_masks(count: int, split: Mapping[str, object]) -> list[Tensor]:
     """Masks of the rows to train, validate and test on, given their numbers.
 
     Raises:
@@ -416,19 +416,18 @@ def split_masks(count: int, split: Mapping[str, object], notes: list[str]) -> Te
         raise DataError(
             f"a split has lists called {', '.join(SPLITS)}, not {', '.join(map(str, split))}."
         )
-    masks = torch.zeros(3, count, dtype=torch.bool)
-    for name, mask in zip(SPLITS, masks, strict=True):
+    masks = []
+    every = torch.arange(count)
+    for name in SPLITS:
         rows = as_tensor(name, split[name])
         is_numbers = rows.dtype == torch.long or not len(rows)
         # A negative number would count from the end.
-        if not is_numbers or not torch.isin(rows, torch.arange(count)).all():
+        if not is_numbers or not torch.isin(rows, every).all():
             raise DataError(
                 f"{name} of the split must have numbers of rows, 0 to {count - 1}: of a mask, "
                 "mask.nonzero().flatten()."
             )
-        mask[rows.long()] = True
-        if len(rows) > mask.sum():
-            notes.append(f"{name} of the split names rows more than once: each counts once.")
+        masks.append(torch.isin(every, rows))
     return masks
 
 

@@ -189,11 +189,6 @@ NOTES = {
         {},
         "not read: edge_type, pos",
     ),
-    "rows twice in a split": (
-        random_graph(),
-        {"split": {"train": [1, 2, 1, 3], "val": [4], "test": [5]}},
-        "train of the split names rows more than once",
-    ),
     "a part without a target": (
         changed(y=np.array([-1, 0, 1, 2] * 5)),
         {"split": {"train": [1, 2, 3], "val": [0, 4], "test": [5]}},
