@@ -196,7 +196,7 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
         # Only a class that has a constructor decides what its bases still need.
         first = first or owner
         hints, takes_any = hints_of(init), False
-        about = meanings(owner.__doc__, init.__doc__)
+        about = meanings(owner.__doc__, init.__doc__, cls.__doc__)
         # A subclass in the same library gives what its base needs, and one of a user may.
         may_be_filled = owner is not first and owner.__module__.startswith(OTHERS)
         is_filled = may_be_filled and first.__module__.startswith(OTHERS)
