@@ -58,7 +58,7 @@ class FirstFailure(LayerCallback):
     - ``smoothed``: the distance from the limit of the layer's repeated propagation over the norm
       (:func:`gnn_depth.diagnostics.measures.projection`, for attention if
       ``gradient_projection`` is among the measures of a ``watch``), or that from equal rows,
-      :math:`\mu(G^l) / \|G^l\|`, is below a threshold;
+      :math:`\mu(G^l) / \|G^l\|`, is below a threshold, but not in the last layer;
     - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer
       whose gradients differ;
     - ``stalled``: in at least half of the layers the norm of the parameters' gradients is below a
@@ -190,6 +190,8 @@ def first_failures(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = np.fmin(mu / size, distance)  # the other, where one is NaN
         growth = mu / np.take_along_axis(mu, last[:, None], 1)
+        # A readout over all nodes begins with equal gradients, which no layer has smoothed.
+        was_equal = share[:, -1:] < smoothed
         trains = of_parameters / of_parameters[:, -1:]
         stands_still = trains < STALLED
         are_most = 2 * stands_still.sum(1, keepdims=True) >= stands_still.shape[1]
@@ -197,7 +199,7 @@ def first_failures(
         failures = {
             "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),
             # A single row is always equal to its mean.
-            "smoothed": (smoothed, share, (count > 1) & (share < smoothed)),
+            "smoothed": (smoothed, share, (count > 1) & (share < smoothed) & ~was_equal),
             "expanded": (expanded, growth, differs & (growth > expanded)),
             "stalled": (STALLED, trains, stands_still & are_most),
         }

@@ -15,7 +15,7 @@ FONT = 13  # TensorBoard shows the picture at two thirds of its size
 ZERO, LOST = "black", "0.6"
 
 
-def heat_map(measured: MeasureValues) -> "Figure":
+def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     """Draw a measure over steps and layers, with axes and a colour bar, as a Matplotlib figure that
     is independent of pyplot.
 
@@ -26,6 +26,7 @@ def heat_map(measured: MeasureValues) -> "Figure":
 
     Args:
         measured: Values of layers, at one step at least.
+        recent: Let colours span the values of so many last steps; others get the nearest colour.
     """
     # Slow to import, and few commands draw.
     from matplotlib import colormaps
@@ -37,10 +38,13 @@ def heat_map(measured: MeasureValues) -> "Figure":
     sizes = np.diff([*starts, count])
     with np.errstate(invalid="ignore", over="ignore"):
         cells = np.add.reduceat(measured.values.astype(float), starts).T / sizes
-    name, low, high = colour_scale(cells, measured.around_zero)
+    spanned = cells
+    if recent:
+        spanned = measured.values[-recent:]
+    name, low, high = colour_scale(spanned, measured.around_zero)
     lost, zero = lost_and_zero(cells, measured.log10)
     # A zero is drawn as something below the scale.
-    shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
+    shown = np.ma.masked_array(np.where(zero, low - 1, cells.clip(low, high)), lost)
     figure = Figure(figsize=(5.4, 4.4), dpi=100, layout="constrained")
     axes = figure.add_subplot()
     mesh = axes.pcolormesh(

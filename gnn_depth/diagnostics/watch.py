@@ -3,6 +3,7 @@ step by step."""
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,8 +254,13 @@ class watch:  # noqa: N801 - a context manager
                 lines.append(finding["text"])
         return "\n  ".join([*lines, *self.notes])
 
-    def plot(self, measure: str) -> "Figure":
+    def plot(self, measure: str, recent: int | None = None) -> "Figure":
         """A heat map of a measure over steps and layers, as a Matplotlib figure.
+
+        Args:
+            measure: Its name.
+            recent: Let colours span the values of so many last measured steps, as those of the
+                first steps can hide all that follows.
 
         Raises:
             ValueError: It was not measured, or no step was.
@@ -267,7 +273,7 @@ class watch:  # noqa: N801 - a context manager
                 "no step has been measured: call watched.step() once after each step of the "
                 "optimizer."
             )
-        return heat_map(found[measure])
+        return heat_map(found[measure], recent)
 
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and
@@ -276,16 +282,19 @@ class watch:  # noqa: N801 - a context manager
         for values in self.measurements():
             save_values(Path(folder), values)
 
-    def log(self, *loggers: "Logger") -> None:
+    def log(self, *loggers: "Logger", name: str = "") -> None:
         """Send the curves and heat maps of all measures, and the findings, to loggers of Lightning.
+        A name stands before their tags, so that two networks can share a log.
 
         .. code-block:: python
 
             watched.log(WandbLogger(project="depth", offline=True))
         """
+        prefix = f"{name}/" if name else ""
         if self._values.steps:
             measured = self.measurements()
-            log_curves(loggers, self._measures, measured)
-            log_heat_maps(loggers, self._measures, measured)
+            measures = [replace(one, tag=prefix + one.tag) for one in self._measures]
+            log_curves(loggers, measures, measured)
+            log_heat_maps(loggers, measures, measured)
         if self._examined:
-            log_findings(loggers, "FirstFailure", self.findings())
+            log_findings(loggers, f"{prefix}FirstFailure", self.findings())

@@ -67,3 +67,12 @@ def test_colours_span_the_values_and_are_white_at_zero(values, around_zero, name
     expected = [colormaps[name]((value - low) / (high - low)) for value in values[0]]
     assert colours(measurement)[:, 0] == pytest.approx(np.array(expected))
     assert heat_map(measurement).axes[1].get_ylim() == pytest.approx(span)
+
+
+def test_colours_may_span_the_last_steps_alone():
+    values = [[-math.inf, 9.0], [8.0, -5.0], [1.0, 2.0], [3.0, 4.0]]
+    figure = heat_map(measured(values), recent=2)
+    mesh = figure.axes[0].collections[0]
+    assert mesh.get_clim() == (1, 4)
+    # Values beyond the ends get their colours; only a zero is black.
+    assert mesh.get_array().tolist() == [[0, 4, 1, 3], [4, 1, 2, 4]]

@@ -73,6 +73,7 @@ def test_a_failure_mode_is_found_at_its_first_and_at_its_worst_layer(
         stack(**{"||G||": lambda n: 0.0 if n > 8 else 1.0}),
         stack(**{"||dW||": lambda n: 1.0 if n > 4 else 1e-4}),  # most layers train
         stack(**{"d(X)": lambda n: math.nan}),  # unknown
+        stack(**{"d(G)": lambda n: 0.01}),  # the gradients of a readout begin equal
     ],
 )
 def test_what_is_no_failure_is_not_found(layers):

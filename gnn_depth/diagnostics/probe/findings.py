@@ -74,6 +74,7 @@ class Criterion:
         at_end: True if the failure mode is present only if the first layer shows it, too.
         deeper_than: The largest number of layers that cannot show the failure mode.
         beside: Another quantity: the smaller of the two counts, or the one that is known.
+        on_the_way: True if it is not the failure mode if the pass begins beyond the threshold.
         in_most: True if the failure mode is present only if half of the layers show it.
     """
 
@@ -87,6 +88,7 @@ class Criterion:
     at_end: bool = False
     deeper_than: int = 0
     beside: str = ""
+    on_the_way: bool = False
     in_most: bool = False
 
     def finding(self, layers: pd.DataFrame) -> Finding | None:
@@ -104,6 +106,8 @@ class Criterion:
             values = values / start.iloc[begin]
         beyond = values[sign * values > sign * self.limit]
         if self.in_most and 2 * len(beyond) < len(values):
+            return None
+        if self.on_the_way and values.index[begin] in beyond.index:
             return None
         # Shortcuts may bring gradients to the first layer, which can then train.
         if beyond.empty or (self.at_end and beyond.index[0] != values.index[0]):
@@ -222,6 +226,7 @@ CRITERIA = (
         below=True,
         backwards=True,
         beside="mu/||G||",
+        on_the_way=True,
     ),
     Criterion(
         "stalled",

@@ -26,7 +26,9 @@ from gnn_depth.diagnostics.states import Call, evaluating
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
 
-TOLERANCE = 1e-3  # of the residual: more than the three digits of a constant that are shown
+# Of the residual. At 1e-3 the iteration settled on the second singular value in 1% to 4% of cases
+# where that was 1% or 2% smaller, at 1e-4 in none of 450.
+TOLERANCE = 1e-4
 #: The columns that a driver measures, and its names for them.
 MEASURED = {
     "||X||": "representation_norm",
