@@ -21,10 +21,8 @@ from unittest.mock import patch
 
 import yaml
 
-from gnn_depth.cli import REPORTS, RUNS, main, reproduce
-from gnn_depth.cli.config import read_arguments
-from gnn_depth.cli.grid_runs import Resolver, line_of
-from gnn_depth.cli.sweep import chosen_part, load_grid, split_overrides
+from gnn_depth.cli import REPORTS, RUNS, main
+from gnn_depth.cli.sweep import split_overrides
 from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
@@ -216,7 +214,7 @@ class Folder:
     def _yaml(self, block: Block, run: bool) -> None:
         data = yaml.safe_load(block.text)
         if "axes" in data:
-            check_grid(data)
+            read_grid(data, block.where)
         else:
             file = self.path / (block.title or "shown.yaml")
             file.write_text(block.text, encoding="utf-8")
@@ -258,26 +256,11 @@ def check(words: list[str]) -> None:
 
 
 def check_report(command: str, words: list[str]) -> None:
-    """Whether the options of a command that trains nothing itself exist, and what it is asked
-    about."""
+    """Whether the options of a command that trains nothing itself exist."""
     module = import_module(f"gnn_depth.cli.{command}")
     if command in ("sweep", "reproduce"):
         _, words = split_overrides(words)
-    options = (getattr(module, "parser", None) or module._parser)().parse_args(words)
-    if command == "sweep":
-        chosen_part(load_grid(options.file), options)
-    if command == "reproduce" and options.item:
-        assert options.item in reproduce.item_files(), f"there is no item {options.item!r}"
-        grid = reproduce.load_item(options.item).grid
-        chosen_part(load_grid(str(grid), True), options)
-
-
-def check_grid(data: dict[str, Any]) -> None:
-    """Whether the options of the first and the last combination of a grid exist."""
-    grid, resolver = read_grid(data, "grid"), Resolver([])
-    combinations = list(grid.combinations())
-    for combination in (combinations[0], combinations[-1]):
-        resolver.resolve(line_of(combination, grid.base, Path.cwd(), read_arguments([])))
+    (getattr(module, "parser", None) or module._parser)().parse_args(words)
 
 
 @contextmanager

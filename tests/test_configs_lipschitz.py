@@ -67,16 +67,3 @@ def test_every_cell_of_the_table_has_its_data_and_the_depth_that_the_paper_gives
         assert (source["name"], source["normalize_features"]) == (data, False)
         assert found["data"]["init_args"]["rate"] == (missing == "100%")
         assert found["model"]["num_layers"] == DEPTHS[method][DATA.index(data)][missing == "100%"]
-
-
-def test_every_tree_has_a_layer_more_than_its_depth_and_attention_alone_has_its_norm():
-    methods = set()
-    for labels, found in [
-        *resolved("trees", depth=["2"]),
-        *resolved("trees", depth=["8"], method=["GIN"]),
-    ]:
-        depth = found["data"]["init_args"]["depth"]
-        assert (labels["depth"], found["model"]["num_layers"]) == (depth, depth + 1)
-        methods.add((labels["method"], labels["norm"]))
-    assert len(methods) == 4 * 3 + 1
-    assert ("GAT", "lipschitz") in methods

@@ -21,29 +21,15 @@ from tests.training.conftest import scalars
 
 @pytest.fixture
 def data():
-    return SyntheticCitation(
-        num_nodes=30,
-        num_edges=60,
-        num_features=8,
-        num_classes=3,
-        num_train_per_class=2,
-        num_val=10,
-        num_test=10,
-    )
+    sizes = {"nodes": 30, "edges": 60, "features": 8, "classes": 3, "val": 10, "test": 10}
+    sizes = {f"num_{name}": size for name, size in sizes.items()}
+    return SyntheticCitation(num_train_per_class=2, **sizes)
 
 
-def classifier(norm=(LipschitzNorm,), num_layers=3, dropout=0.5, layer=GAT, **options):
+def classifier(*norms, **options):
     torch.manual_seed(0)
-    return NodeClassifier(
-        8,
-        3,
-        layer=layer,
-        norm=list(norm),
-        num_layers=num_layers,
-        hidden_channels=4,
-        dropout=dropout,
-        **options,
-    )
+    options = {"layer": GAT, "num_layers": 3, "hidden_channels": 4} | options
+    return NodeClassifier(8, 3, norm=[LipschitzNorm, *norms], **options)
 
 
 def exact(layer, x, graph):
@@ -54,7 +40,7 @@ def exact(layer, x, graph):
 def test_constants_are_measured_every_so_often_and_in_the_last_step_at_its_inputs(
     make_trainer, data, tmp_path
 ):
-    model = classifier(dropout=0.0)
+    model = classifier()
     callback = LipschitzConstants(every_n_epochs=2, tolerance=1e-6)
     first = copy.deepcopy(model).eval()
     logger = TensorBoardLogger(tmp_path)
@@ -107,7 +93,7 @@ class Once(torch.autograd.Function):
 def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data):
     states = []
     for callbacks in ([], [LipschitzConstants(every_n_epochs=1)]):
-        model = classifier((LipschitzNorm, BatchNorm))
+        model = classifier(BatchNorm, dropout=0.5)
         make_trainer(callbacks, max_epochs=4).fit(model, data)
         states.append((model.state_dict(), torch.get_rng_state()))
     assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())
@@ -115,7 +101,7 @@ def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, da
 
 
 def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, data):
-    model, callback = classifier(share_layers=True, dropout=0.0), LipschitzConstants(tolerance=1e-6)
+    model, callback = classifier(share_layers=True), LipschitzConstants(tolerance=1e-6)
     make_trainer([callback]).fit(model, data)
     first = 10 ** callback.measure_log.measurements()[0].values[0]
     assert len(set(first.tolist())) == 3

@@ -18,11 +18,12 @@ def merge(*parts):
 
 
 def by_loops(rows):
-    """Count, mean and centred sum of squares in exact arithmetic."""
+    """Count, mean, and sums of squares, centred and not, in exact arithmetic."""
     exact = [[Fraction(number) for number in row] for row in rows.tolist()]
     mean = [sum(column) / len(exact) for column in zip(*exact)]
     centred = sum((number - m) ** 2 for row in exact for number, m in zip(row, mean))
-    return len(exact), mean, centred
+    square = sum(number**2 for row in exact for number in row)
+    return [float(number) for number in (len(exact), *mean, centred, square)]
 
 
 def assert_same(moments, expected, **tolerance):
@@ -44,23 +45,11 @@ def assert_same_mu(moments, expected, **tolerance):
 @pytest.mark.parametrize(("count", "channels"), [(1, 4), (17, 5)])
 def test_it_is_that_of_exact_arithmetic(dtype, count, channels):
     rows = (torch.randn(count, channels) + 2).to(dtype)
-    expected_count, mean, centred = by_loops(rows)
     moments = RowMoments.of(rows)
-    assert moments.count == expected_count
-    assert (
-        moments.count.dtype
-        == moments.mean.dtype
-        == moments.centred.dtype
-        == moments.scale.dtype
-        == torch.float64
-    )
-    for column in range(channels):
-        assert (moments.mean * moments.scale)[column] == pytest.approx(
-            float(mean[column]), rel=1e-13
-        )
-    assert moments.centred * moments.scale**2 == pytest.approx(float(centred), rel=1e-13)
-    square = sum(Fraction(number) ** 2 for row in rows.tolist() for number in row)
-    assert moments.square * moments.scale**2 == pytest.approx(float(square), rel=1e-13)
+    assert {moments.count.dtype, moments.mean.dtype, moments.centred.dtype} == {torch.float64}
+    mean, squares = moments.mean * moments.scale, moments.scale**2
+    found = [moments.count, *mean, moments.centred * squares, moments.square * squares]
+    assert [one.item() for one in found] == pytest.approx(by_loops(rows), rel=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

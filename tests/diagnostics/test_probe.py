@@ -68,8 +68,6 @@ def test_a_foreign_model_is_probed_with_its_own_loss():
     assert probe(module, [rows()], layers=["rounds.*"]).loss == report.loss
     with pytest.raises(ValueError, match="loss="):
         probe(torch.nn.Sequential(torch.nn.Linear(3, 3)).double(), rows(), layers="*")
-    with pytest.raises(ValueError, match="not -1"):
-        probe(module, [rows()], layers="rounds.*", scales=[-1])
 
 
 def test_a_layer_that_is_called_several_times_has_a_row_for_each_call():
