@@ -228,24 +228,6 @@ def test_a_compiled_model_is_measured_as_it_is_and_compiled_in_the_other_steps()
     train(model, 1)
 
 
-def test_the_first_tensor_of_a_tuple_is_measured():
-    layers, x = nn.ModuleList([pyg.SAGEConv(CHANNELS, CHANNELS).double()]), features()
-
-    def loss():
-        return layers[0]((x, x[:5]), graph() % 5).square().sum()
-
-    (gradient,) = torch.autograd.grad(loss(), x)
-    measures = ["representation_norm", "gradient_norm_hidden", "dirichlet_energy"]
-    with gnn_depth.watch(layers, "*", measures) as watched:
-        loss().backward()
-        with pytest.warns(UserWarning, match="edge_index"):
-            watched.step()
-    found = watched.frame().set_index("measure").value
-    assert found["representation_norm"] == pytest.approx(float(x.detach().norm()))
-    assert found["gradient_norm_hidden"] == pytest.approx(float(gradient.norm()))
-    assert math.isnan(found["dirichlet_energy"])
-
-
 EDGES = graph().unique(dim=1)
 ADJACENCY = torch.sparse_coo_tensor(
     EDGES.flip(0), torch.ones(EDGES.shape[1]), (NODES, NODES), check_invariants=True
@@ -274,19 +256,8 @@ def no_pass(model, watched):
     watched.step()
 
 
-def no_step(model, watched):
-    train(model, 1)
-
-
 def some_layers(model, watched):
     model.layers[0](features(), graph()).sum().backward()
-    watched.step()
-
-
-def integers(model, watched):
-    model.layers[0].forward = lambda x, edge_index: features()
-    model.layers[0](torch.ones(3, dtype=torch.long), graph())
-    by_layers(model.layers[1:], features(), graph()).sum().backward()
     watched.step()
 
 
@@ -300,9 +271,7 @@ def half(model, watched):
     ("run", "words"),
     [
         (no_pass, "training mode"),
-        (no_step, "never called"),
         (some_layers, "layers.1"),
-        (integers, "layers.0"),
         (half, "scaler"),
     ],
 )

@@ -9,15 +9,12 @@ import torch
 from torch_geometric.data import Data
 
 import gnn_depth
-from gnn_depth.data import DataError, GraphSource, MiniBatches, MissingFeatures, Tables
-from gnn_depth.data.checks import MASKS
+from gnn_depth.data import DataError, GraphSource, MiniBatches, MissingFeatures
 from gnn_depth.data.schema import Schema
 from gnn_depth.training.models import build_model
 from gnn_depth.training.prediction import predictions_of
 
-NODES = 30
 LARGEST = ["LargestConnectedComponents"]
-ROLES = {"label": "topic", "split": "part"}
 
 
 def arrays(**changes):
@@ -33,18 +30,6 @@ def model_of(data, layer="sage"):
     torch.manual_seed(0)
     return build_model({"layer": layer, "num_layers": 2, "hidden_channels": 8}, data)
 
-
-def tables(ids):
-    """A ring of the first 25 nodes; of the five others three are joined and two are alone."""
-    count = np.arange(NODES)
-    nodes = pd.DataFrame({"id": ids, "age": count % 7, "topic": np.array(["a", "b"])[count % 2]})
-    nodes["part"] = np.array(["train", "train", "val", "test", "train"])[count % 5]
-    ring = pd.DataFrame({"from": ids[:25], "to": np.roll(ids[:25], 1)})
-    others = pd.DataFrame({"from": ids[25:27], "to": ids[26:28]})
-    return nodes, pd.concat([ring, others], ignore_index=True)
-
-
-NAMES = [f"n{row}" for row in range(NODES)]
 
 OTHER_ARRAYS = {
     "no y": ({"y": None}, ""),
@@ -97,31 +82,23 @@ def test_transforms_are_part_of_the_model_and_draw_by_its_seed():
         predictions_of(model, GraphSource(raw, transforms=["AddSelfLoops"]))
 
 
-def arrays_of(data):
-    batch = data.batch
-    edges = {"edge_index": batch.graph.edge_index, **batch.graph.of_edges(slice(None))}
-    masks = dict(zip(MASKS, batch.masks, strict=True))
-    return {"x": batch.x, "y": batch.y, "node_ids": data.node_ids, **edges, **masks}
-
-
-def test_nodes_that_a_transform_leaves_out_have_no_row_and_a_warning(tmp_path, caplog):
-    nodes, edges = tables(NAMES)
-    nodes = nodes.sample(frac=1, random_state=0, ignore_index=True)
-    table = Tables(nodes, edges, **ROLES)
-    data = GraphSource(arrays_of(table), transforms=LARGEST)
-    options = {"num_layers": 2, "hidden_channels": 8}
-    run = gnn_depth.fit(options, data, epochs=1, root=str(tmp_path), progress=False)
-    again = GraphSource({**arrays_of(table), "y": None})
+def test_nodes_that_a_transform_leaves_out_have_an_empty_row_and_a_warning(tmp_path, caplog):
+    ring = torch.arange(9)
+    edges = torch.stack([ring, ring.roll(1)])  # three nodes are alone
+    split = {"train": range(3), "val": range(3, 6), "test": range(6, 9)}
+    given = {**arrays(edge_index=edges).to_dict(), "node_ids": np.arange(100, 112)}
+    data = GraphSource(given, transforms=LARGEST, split=split)
+    run = gnn_depth.fit({"num_layers": 2}, data, epochs=1, root=str(tmp_path), progress=False)
+    again = GraphSource(given | {"y": None})
     with caplog.at_level(logging.WARNING):
         found = run.predict(again)
-    assert any("leave out 5 nodes, which get no prediction" in text for text in caplog.messages)
-    is_left_out = ~nodes.id.isin(NAMES[:25])
-    assert found.node.tolist() == nodes.id[~is_left_out].tolist()
+    assert any("and an empty row: 3 of 12" in text for text in caplog.messages)
+    assert found.predicted.isna().tolist() == [False] * 9 + [True] * 3
     pd.testing.assert_frame_equal(gnn_depth.load(run.folder).predict(again), found)
     # The nodes that are left have the predictions of their own graph.
-    alone = Tables(nodes[~is_left_out], edges[:25]).conform_to(table.schema, targets=False)
-    expected = predictions_of(run.model, GraphSource(arrays_of(alone)))
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
+    expected = predictions_of(run.model, Data(x=given["x"][:9], edge_index=edges))
+    classes = list(expected)[1:]
+    pd.testing.assert_frame_equal(found[classes][:9], expected[classes], rtol=1e-5)
 
 
 def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
@@ -141,8 +118,8 @@ def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
     pd.testing.assert_frame_equal(predictions_of(model, graphs[:3]), found[:3])
 
 
-def test_data_sets_around_a_table_are_read_for_a_model():
-    data = Tables(*tables(NAMES), **ROLES)
+def test_data_sets_around_a_graph_are_read_for_a_model():
+    data = GraphSource(arrays())
     model = model_of(data)
     expected = predictions_of(model, data)
     for wrapped in (MissingFeatures(data, rate=0.0), MiniBatches(data, parts=2)):
