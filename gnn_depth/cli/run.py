@@ -184,11 +184,7 @@ def _requeue(job: str) -> str:
     """Queue a job of SLURM again, and say whether that worked."""
     command = ["scontrol", "requeue", job]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
-        )
+        subprocess.run(command, check=True, timeout=REQUEUE_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         return f"job {job} could not be queued again: {error}"
-    if done.returncode:
-        return f"job {job} could not be queued again: scontrol said {done.stderr.strip()!r}"
     return f"job {job} is queued again"
