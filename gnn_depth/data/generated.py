@@ -5,7 +5,6 @@ import math
 from typing import Annotated, Any
 
 import torch
-from torch import Tensor
 from torch_geometric.utils import coalesce, grid, remove_self_loops, to_undirected
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
@@ -66,28 +65,16 @@ class Minesweeper(NodeDataModule):
         mine[mines] = True
         hidden = Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]
         unknown[hidden] = True
-        edges = grid_edges(self.rows, self.columns)
-        x = mine_features(edges, mine, unknown)
+        # Cells are numbered row by row, and have up to eight neighbours.
+        edges = coalesce(remove_self_loops(grid(self.rows, self.columns)[0])[0])
+        around = torch.zeros(count, dtype=torch.long).index_add_(0, edges[1], mine.long()[edges[0]])
+        # The flag of unknown cells, and the numbers of neighbouring mines of the others.
+        x = torch.zeros(count, 1 + COUNTS)
+        x[torch.arange(count), 1 + around.clamp_max(COUNTS - 1)] = 1
+        x[unknown] = 0
+        x[unknown, 0] = 1
         masks = fraction_split(count, self.seed, 0.5, 0.25)
         return NodeBatch(x, mine.long(), Graph(edges, count), *masks)
-
-
-def grid_edges(rows: int, columns: int) -> Tensor:
-    """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape
-    (2, edges)."""
-    edges, _ = grid(rows, columns)
-    return coalesce(remove_self_loops(edges)[0])
-
-
-def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
-    """The flag of unknown cells, and the numbers of neighbouring mines of the others, shape (cells,
-    7)."""
-    around = torch.zeros(len(mine), dtype=torch.long).index_add_(0, edges[1], mine.long()[edges[0]])
-    x = torch.zeros(len(mine), 1 + COUNTS)
-    x[torch.arange(len(mine)), 1 + around.clamp_max(COUNTS - 1)] = 1
-    x[unknown] = 0
-    x[unknown, 0] = 1
-    return x
 
 
 @register("data", "ContextualSBM")

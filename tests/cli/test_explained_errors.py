@@ -82,34 +82,6 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
     assert place.strip() == "plug_own.py:11"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--model.norm batch --model.norm.eps -1", ["model.norm.eps", "above 0, not -1"]),
-        ("--trainer.gradient_clip_val -1", ["gradient_clip_val", "at least 0, not -1"]),
-        ("--trainer.logger MLFlowLogger", ["ModuleNotFoundError", "mlflow", "pip install"]),
-        (
-            "--model.optimizer SparseAdam",
-            ["model.optimizer SparseAdam", "does not support dense gradients"],
-        ),
-        (
-            "--model.scheduler StepLR --model.scheduler.step_size 0",
-            ["model.scheduler StepLR", "modulo by zero"],
-        ),
-        (
-            "--trainer.callbacks ModelPruning --trainer.callbacks.pruning_fn l1_unstructured",
-            ["ModelPruning renames parameters", "torch.nn.utils.prune"],
-        ),
-    ],
-)
-def test_what_a_library_refuses_or_would_fail_in_a_step_is_refused_before_a_run_has_a_folder(
-    refused: Callable, words: str, said: list[str]
-):
-    answer = refused("fit", *SHORT, *words.split())
-    for each in said:
-        assert each in answer
-
-
 def test_the_whole_traceback_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GNN_DEPTH_TRACEBACK", "1")

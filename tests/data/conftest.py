@@ -31,11 +31,6 @@ def own_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def noted(notes, words: str) -> list[str]:
-    """The notes with these words."""
-    return [note for note in notes if words in note]
-
-
 @pytest.fixture
 def tiny_files() -> dict[str, bytes]:
     """The eight raw files of the tiny citation graph, by the last part of their names."""

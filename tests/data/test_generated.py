@@ -5,18 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_depth.data import ContextualSBM, HeterophilousGraphs, Minesweeper
-from gnn_depth.data.generated import grid_edges, mine_features
-from gnn_depth.graph import Graph
-
-
-def test_the_published_grid_has_these_edges_and_clues(real_data):
-    published = HeterophilousGraphs("minesweeper", root=str(real_data)).batch
-    edges = grid_edges(100, 100)
-    assert torch.equal(published.graph.edge_index, Graph(edges, 10_000).edge_index)
-    assert torch.equal(
-        published.x, mine_features(edges, published.y.bool(), published.x[:, 0].bool())
-    )
+from gnn_depth.data import ContextualSBM, Minesweeper
 
 
 def test_a_grid_has_the_asked_number_of_mines_unknown_cells_and_neighbours():

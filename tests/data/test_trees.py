@@ -2,9 +2,7 @@
 
 from collections import Counter
 from itertools import chain
-from unittest.mock import Mock
 
-import lightning as L
 import pytest
 import torch
 from hypothesis import given
@@ -14,21 +12,6 @@ from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.data.trees import training_batches
 
 CHECKSUM = "cc1f8f1c091b31a4b290f26819b739053a98b439009a7e2105b2f5192b011655"
-COUNTS = {2: 96, 3: 8000, 4: 16000, 5: 32000, 6: 32000, 7: 32000, 8: 32000}
-
-
-def everyone(data):
-    """All examples as triples: the value of each leaf, the key of the root, the class; what a batch
-    says of them."""
-    batches = [*data.train_dataloader(), *data.val_dataloader()]
-    for batch in batches:
-        key, value = batch.x.view(-1, len(batch.y), 2).unbind(-1)
-        yield from zip(
-            map(tuple, value[-data.num_classes :].T.tolist()),
-            key[0].tolist(),
-            batch.y.tolist(),
-            strict=True,
-        )
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
@@ -61,12 +44,6 @@ def test_the_examples_are_those_of_every_machine_and_differ_by_depth_seed_and_sp
     assert TreeNeighborsMatch(depth=5, batch_size=3, passes=2).checksum == CHECKSUM
     options = [{}, {"depth": 4}, {"seed": 1}, {"train_fraction": 0.7}]
     assert len({TreeNeighborsMatch(**option).checksum for option in options}) == 4
-
-
-def of_process(rank, processes, **options):
-    data = TreeNeighborsMatch(**options)
-    data.trainer = Mock(spec=L.Trainer, global_rank=rank, world_size=processes)
-    return data
 
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 60))
