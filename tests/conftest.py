@@ -96,22 +96,9 @@ def _seed() -> None:
 def graph() -> Graph:
     """Nine nodes, several of them tied in degree; node 8 is isolated, node 7 has a self-loop, one
     edge is repeated."""
-    edges = [
-        (0, 1),
-        (1, 0),
-        (1, 2),
-        (2, 3),
-        (3, 4),
-        (4, 0),
-        (0, 4),
-        (5, 2),
-        (6, 2),
-        (6, 5),
-        (7, 7),
-        (7, 6),
-        (5, 2),
-    ]
-    return Graph(torch.tensor(edges).t(), 9)
+    sources = [0, 1, 1, 2, 3, 4, 0, 5, 6, 6, 7, 7, 5]
+    targets = [1, 0, 2, 3, 4, 0, 4, 2, 2, 5, 7, 6, 2]
+    return Graph(torch.tensor([sources, targets]), 9)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import contextlib
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -8,15 +8,8 @@ from gnn_depth.runs import new_run_folder, read_result, write_atomically, write_
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path):
-    folders = []
-    threads = [
-        threading.Thread(target=lambda: folders.append(new_run_folder(tmp_path, "run")))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: new_run_folder(tmp_path, "run"), range(8)))
     assert len(set(folders)) == 8
     assert all(folder.is_dir() for folder in folders)
 

@@ -152,14 +152,9 @@ def test_an_optimizer_ends_the_steps_itself():
 
 
 def hooks_of(model):
-    on_modules = [
-        len(module._forward_pre_hooks) + len(module._forward_hooks) for module in model.modules()
-    ]
-    on_parameters = [
-        len(p._post_accumulate_grad_hooks or ()) + len(p._backward_hooks or ())
-        for p in model.parameters()
-    ]
-    return sum(on_modules) + sum(on_parameters)
+    of_modules = [one._forward_pre_hooks | one._forward_hooks for one in model.modules()]
+    of_parameters = [one._post_accumulate_grad_hooks or () for one in model.parameters()]
+    return sum(map(len, of_modules + of_parameters))
 
 
 def test_hooks_are_there_in_measured_steps_alone_and_nothing_is_left_after_the_block():

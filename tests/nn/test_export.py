@@ -74,20 +74,16 @@ def test_an_exported_model_refuses_more_nodes_than_its_norm():
 
 
 def test_several_graphs_are_an_input():
-    x, edge_index = graph_of(20, 60)
-    owner = torch.arange(20) // 7
-
     class Pooled(torch.nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.stack = stack(layer="gat", norm="graph")
 
         def forward(self, x, graph):
             return self.stack(x, graph, None, "mean")
 
-    pooled = Pooled()
-    inside = owner[edge_index[0]] == owner[edge_index[1]]
-    edges = edge_index[:, inside]
+    pooled, (x, edges), owner = Pooled(), graph_of(20, 60), torch.arange(20) // 7
+    edges = edges[:, owner[edges[0]] == owner[edges[1]]]
     program = export(pooled, 5, per_graph=True)
     found = program.module()(x=x, edge_index=edges, batch=owner)
     torch.testing.assert_close(found, pooled(x, Graph(edges, 20, owner)), atol=1e-5, rtol=1e-5)

@@ -208,12 +208,9 @@ def test_an_output_that_is_nan_makes_every_metric_of_its_set_undefined(task):
     with_nan = out.clone()
     with_nan[1, 1] = math.nan
     ours, without = measure(with_nan, y, task, cut=4, parts=2), measure(out, y, task, cut=4)
-    made = make_task(None, task, 2)
     for name, value in ours.items():
-        of_set, _, metric = name.partition("/")
-        if of_set == "val":
+        if name.startswith("val/"):
             assert math.isnan(value), name
-            assert "an output of the model is NaN" in made.undefined(metric)
         else:
             assert value == pytest.approx(without[name])
 
