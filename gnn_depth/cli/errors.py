@@ -51,16 +51,6 @@ def on_screen(message: str) -> str:
     return "\n".join(map(registry.printable, message.split("\n")))
 
 
-def innermost(error: BaseException) -> BaseException:
-    """The original error of a constructor, without the exceptions that the parser wraps around
-    it."""
-    # Only these: other causes say more together with what they led to.
-    wrapped = r"Subtypes: \[|^Problem with given class_path"
-    while error.__cause__ is not None and re.search(wrapped, str(error)):
-        error = error.__cause__
-    return error
-
-
 @contextmanager
 def explained(where: Callable[[], Path | str | None] = lambda: None) -> Iterator[None]:
     """Turn exceptions into usage errors and, once ``where`` names a run's folder, run errors."""
@@ -77,10 +67,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     """The error to show for an exception; None for a bug. See :func:`explained`."""
     if isinstance(error, UsageError | RunError):
         return error
-    cause = innermost(error)
     calls = list(traceback.walk_tb(error.__traceback__))
-    if cause is not error:
-        calls += traceback.walk_tb(cause.__traceback__)
     # The deepest call of this package or of the user.
     owner, caller, line = "library", "", 0
     for frame, number in calls:
@@ -88,19 +75,19 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         deepest = _owner(file, str(frame.f_globals.get("__name__")))
         if deepest != "library":
             owner, caller, line = deepest, file, number
-    raised = f"{type(cause).__name__}: {str(cause).strip()}"
-    names = {cls.__name__ for cls in type(cause).__mro__}
+    raised = f"{type(error).__name__}: {str(error).strip()}"
+    names = {cls.__name__ for cls in type(error).__mro__}
 
     if "Diverged" in names:
-        return RunError(f"diverged: {cause}")
+        return RunError(f"diverged: {error}")
     if owner != "user":
-        if names & USAGE or (deepest == "ours" and isinstance(cause, ValueError)):
-            return UsageError(str(cause))
-        if isinstance(cause, OSError):
-            return RunError(f"stopped: {cause}; what was saved before is intact.")
-        if folder and ("gloo" in str(cause) or type(cause).__module__ == "torch.distributed"):
+        if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
+            return UsageError(str(error))
+        if isinstance(error, OSError):
+            return RunError(f"stopped: {error}; what was saved before is intact.")
+        if folder and ("gloo" in str(error) or type(error).__module__ == "torch.distributed"):
             return RunError(LOST)
-    part = _users_part(cause, calls)
+    part = _users_part(error, calls)
     if owner == "user":
         who = "your code"
         if part is not None:

@@ -22,7 +22,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
+from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
@@ -70,7 +70,7 @@ class Resolver:
                     known["schema"] = module.schema
                     self._data[key] = module.checksum, SimpleNamespace(**known)
             except (DataError, ValueError) as error:
-                raise AbsentDataError(str(innermost(error))) from error
+                raise AbsentDataError(str(error)) from error
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> NodeClassifier:
