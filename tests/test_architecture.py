@@ -170,7 +170,7 @@ BUDGETS = {
     "nn": 50_200,
     "data": 26_600,
     "training": 33_100,
-    "diagnostics": 33_700,
+    "diagnostics": 33_800,
     "testing": 7_400,
     "sweeps": 6_800,
     "reports": 12_700,

@@ -412,7 +412,8 @@ class LayerDriver:
             unread,
         )
         if "parameters" in self.reads:
-            if not self._parameters:
+            # Of a loss without a backward pass the note on gradients says more.
+            if not self._parameters and ("gradients" not in self.reads or recorder.reached()):
                 notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
             self._name(
                 "parameters",

@@ -143,7 +143,7 @@ def log_heat_maps(
         text = f"{one.name} ({one.unit}) has no picture: {count} of {of} layers have values."
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_text(f"no_picture/{one.name}", text, int(one.steps[-1]))
+                logger.experiment.add_text(f"no_picture/{measure.tag}", text, int(one.steps[-1]))
 
 
 def log_findings(

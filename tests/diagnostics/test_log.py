@@ -78,7 +78,7 @@ def test_a_long_training_is_written_before_it_ends_and_drawn_when_it_has_grown(
     [
         GradientNorms,
         partial(LipschitzConstants, every_n_epochs=2),
-        partial(FirstFailure, smoothed=0.999999),
+        partial(FirstFailure, smoothed=0.999),
         partial(Balancedness, neurons=True),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path,
     fit(Made(made, SIGNED, POSITIVE), logger=board, max_epochs=2)
     assert list(pictures(tmp_path / "run")) == ["~heat_map_more/made/size_log10"]
     events = EventAccumulator(str(tmp_path / "run")).Reload()
-    (text,) = events.Tensors("no_picture/signed/text_summary")
+    (text,) = events.Tensors("no_picture/made/signed/text_summary")
     assert text.tensor_proto.string_val == [
         b"signed (c) has no picture: 1 of 4 layers have values."
     ]
