@@ -44,16 +44,13 @@ class InMemoryWandb(Recorded, Logger):
 
 
 class InMemoryMLflow(Recorded, MLFlowLogger):
-    def __init__(self):
-        super().__init__()
-        self.experiment = self
+    experiment = property(lambda self: self)
 
     def log_image(self, run_id, picture, key, step):
         self.pictures[key] = picture.shape
 
     def log_dict(self, run_id, findings, file):
-        for kind, finding in findings.items():
-            self.found[f"{file.removesuffix('.json')}/{kind}"] = finding
+        self.found |= {f"{file.removesuffix('.json')}/{kind}": findings[kind] for kind in findings}
 
 
 @pytest.mark.parametrize("kind", [InMemoryWandb, InMemoryMLflow])

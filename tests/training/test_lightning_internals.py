@@ -118,7 +118,6 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     def evaluate():
         with evaluation_mode(model):
             assert not any(module.training for module in model.modules())
-            assert torch.equal(model[1](torch.ones(9)), torch.ones(9))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
