@@ -254,7 +254,7 @@ def _has_one_limit(graph: Graph) -> bool:
         return False
     strong = components(graph, "strong")
     source, target = strong[graph.edge_index]
-    reads_others = target[source != target].unique()  # type: ignore[no-untyped-call]
+    reads_others = target[source != target].unique()
     closed = strong.unique().numel() - reads_others.numel()  # type: ignore[no-untyped-call]
     return bool(closed == components(graph).unique().numel())  # type: ignore[no-untyped-call]
 

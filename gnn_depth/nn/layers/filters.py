@@ -11,7 +11,7 @@ from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Inputs, Layer, Outputs
 from gnn_depth.ranges import Range
 from gnn_depth.registry import register
 
@@ -48,7 +48,7 @@ class Mean(Layer):
         degree = graph.weighted_in_degree
         return torch.ones_like(degree), degree
 
-    def propagation(self, x: DenseInputs, graph: Graph) -> tuple[Graph, Tensor]:
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
         return graph, graph.mean_weights(torch.float64)
 
     def reset_parameters(self) -> None:
