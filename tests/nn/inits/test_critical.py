@@ -71,7 +71,7 @@ def test_the_second_eigenvalue_is_that_of_the_largest_component():
     ],
 )
 def test_what_has_no_critical_weights_is_refused(activation, edges, message):
-    graph = Graph(edges, int(edges.max()) + 1)
     stack = DeepGNN(8, 3, GCN, 4, 8, activation=activation, init="critical")
+    nodes = int(edges.max()) + 1
     with pytest.raises(ValueError, match=message):
-        stack(torch.randn(graph.num_nodes, 8), graph)
+        stack(torch.randn(nodes, 8), Graph(edges, nodes))
