@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SMOOTHED, EXPANDED = 0.2, 1e3  # see FirstFailure
-# Share of the last layer's gradient. Shallow models have 0.13 at least (docs/diagnostics.md).
+# Share of the last layer's gradient; in shallow models it is 0.1 at least.
 STALLED = 1e-3
 #: What is examined in every layer: the number of rows, mu and norm of its gradients, their distance
 #: from the limit of propagation, NaN where that is not known, and the norm of its parameters'
@@ -78,7 +78,7 @@ class FirstFailure(LayerCallback):
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
             step is measured.
         smoothed: Threshold of both shares. No model with 2 to 4 layers fell below the default,
-            before training or after it; the page on diagnostics has the counts.
+            before training or after it: see the page on misleading measures.
         expanded: Threshold of the growth. At a factor of a thousand, a learning rate that suits the
             last layer is a thousand times too large for another, unless the optimizer scales each
             parameter by its gradients.

@@ -10,7 +10,7 @@ from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED, STALLED
 # Growth, and shrinking by its inverse, after which no learning rate suits both ends of the stack.
 GROWN = EXPANDED
 # Share of the norm that is left of a state. Of models with 2 to 4 layers on five small graphs in
-# docs/diagnostics.md none has less after training, and only SAGE with 3 or 4 before it.
+# docs/misleading_measures.md none has less after training, and only SAGE with 3 or 4 before it.
 SMOOTHED_STATES = 1e-2
 ONE_DIRECTION = 1.5  # effective rank: nearer to one direction than to two
 DEAD = 0.5  # share of the nodes
