@@ -89,7 +89,7 @@ class Report:
         for symbol in FLOOR_SYMBOLS:
             if symbol in self.values:
                 lowest = digits(self.values[symbol].min())
-                lines.append(f"{symbol.capitalize()} on this graph: {lowest}, where d is 0.")
+                lines.append(f"The {symbol} on this graph, where d is 0: {lowest}.")
         lines += self.notes
         if count > MOST_ROWS and not every:
             # The layers of the findings, and others at equal distances.
