@@ -235,3 +235,13 @@ def test_findings_note_nothing_about_limits_that_nobody_asked_for(recwarn):
         watched.step()
     assert watched.notes == []
     assert not recwarn
+
+
+def test_a_graph_that_is_divided_among_processes_has_no_projection_and_a_note_says_so():
+    layers, graph = nn.ModuleList([GCN(WIDTH, WIDTH)]), gnn_depth.Graph(GRAPHS["star"], 50)
+    graph.is_shard = True
+    with gnn_depth.watch(layers, "*", ["projection"]) as watched:
+        layers[0](torch.randn(50, WIDTH), graph).sum().backward()
+        with pytest.warns(UserWarning, match="divided among processes"):
+            watched.step()
+    assert watched.frame().value.isna().all()
