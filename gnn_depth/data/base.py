@@ -29,6 +29,7 @@ from gnn_depth.data.checks import (
     num_outputs_of,
     task_of,
 )
+from gnn_depth.data.node_order import NodeOrder, ordered
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
 from gnn_depth.graph import Graph
@@ -204,14 +205,28 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
 class FullBatches:
     """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before
-    the base class."""
+    the base class.
+
+    Losses and metrics do not depend on the order of the nodes, so they are computed in the order of
+    ``node_order``. What has a row for each node, the predictions, comes from ``batch`` itself.
+    """
 
     batch: Any  # a NodeBatch; subclasses have it as a property, which may not replace an attribute
+    #: The order to compute in: see :func:`gnn_depth.data.node_order.ordered`.
+    node_order: NodeOrder = "given"
+
+    @cached_property
+    def ordered_batch(self) -> NodeBatch:
+        """The batch with its nodes in the order to compute in."""
+        return ordered(self.batch, self.node_order)
 
     def train_dataloader(self) -> Iterable[NodeBatch]:
-        return FullBatch(self.batch)
+        return FullBatch(self.ordered_batch)
 
-    val_dataloader = test_dataloader = predict_dataloader = train_dataloader
+    val_dataloader = test_dataloader = train_dataloader
+
+    def predict_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)  # in the order of the data, which predictions keep
 
 
 class NodeDataModule(FullBatches, GraphDataModule):
@@ -418,7 +433,7 @@ class WrapsSource:
 
 # Properties of the base classes, which __getattr__ would not reach.
 for _name in (
-    *("num_classes", "num_edge_features", "class_names", "node_ids"),
+    *("num_classes", "num_edge_features", "class_names", "node_ids", "node_order"),
     *("task", "notes", "schema", "split_is_random"),
 ):
     setattr(WrapsSource, _name, of_source(_name))

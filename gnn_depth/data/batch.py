@@ -24,6 +24,9 @@ class NodeBatch:
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
         per_graph: True if targets and masks have a row for each graph of ``graph``, not for each
             node.
+        order: Number of each node here in the data set, if the batch has other nodes or another
+            order: ``batch.x`` is ``data.batch.x[batch.order]``. None if it is the data set's own
+            batch, or if it was made to train on a part of it.
     """
 
     x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
@@ -33,6 +36,7 @@ class NodeBatch:
     val_mask: Bool[Tensor, "read"]
     test_mask: Bool[Tensor, "read"]
     per_graph: bool = field(default=False, kw_only=True)
+    order: Int[Tensor, "nodes"] | None = field(default=None, kw_only=True)
     _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
 
     @property

@@ -81,5 +81,6 @@ def shard_batch(
     # The edges into a node are where its sum is computed.
     into = process_of_node[graph.target] == rank
     shard = Shard(position[graph.edge_index[:, into]], bounds, own, group, **graph.of_edges(into))
+    order = own if batch.order is None else batch.order[own]
     masks = (mask[own] for mask in batch.masks)
-    return NodeBatch(batch.x[own], batch.y[own], shard, *masks)
+    return NodeBatch(batch.x[own], batch.y[own], shard, *masks, order=order)

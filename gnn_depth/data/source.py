@@ -25,6 +25,7 @@ from gnn_depth.data.checks import (
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.features import conform_features, fit_features
 from gnn_depth.data.graph_sets import GraphSet
+from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.schema import Column, Scaling, Schema, Unknown
 from gnn_depth.data.targets import Targets, conform_targets, no_targets, read_targets
 from gnn_depth.data.transforms import Transforms
@@ -78,6 +79,10 @@ class CheckedGraphs(GraphSet):
             the data.
         transforms: Transforms of PyTorch Geometric that are applied to the graph after it is read:
             names, or names with options, such as ``{name: AddRandomWalkPE, walk_length: 8}``.
+        node_order: Order of the nodes in memory while a model is trained and evaluated; predictions
+            keep that of the data. ``rcm`` (reverse Cuthill-McKee) puts neighbours close together,
+            ``given`` leaves the nodes as they are, and ``auto`` is ``rcm`` for large graphs that
+            gain by it.
 
     Raises:
         ValueError: A number is out of its range.
@@ -93,12 +98,14 @@ class CheckedGraphs(GraphSet):
         standardize: bool = False,
         scale_target: bool = False,
         transforms: Transforms = (),
+        node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(batch_size, seed, transforms=transforms)
         self.split: Any = split
         self.edge_features: Any = edge_features
         self.standardize = standardize
         self.scale_target = scale_target
+        self.node_order = node_order
         self.reads_targets = True
         if isinstance(split, list | tuple):
             if len(split) != 2:
