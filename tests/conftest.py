@@ -46,12 +46,12 @@ torch.set_num_threads(1)
 logging.getLogger("torch.__trace").propagate = True
 
 
-#: Files whose tests take longest: trainings that are stopped, or of several processes,
+#: Files whose tests take longest: trainings that are stopped, of several processes, or of a search,
 #: compiled code, every page of the documentation, tables that are exported, packages
 #: that are installed. `make test-long` runs them.
 LONG = {
     *("test_compiled", "test_ddp", "test_docs", "test_plugin_package"),
-    *("test_processes", "test_several_processes"),
+    *("test_processes", "test_search", "test_several_processes"),
     *("test_shards", "test_stopping", "test_sweep_dask", "test_sweep_faults", "test_worker"),
 }
 

@@ -5,6 +5,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
-from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
+from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
 from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
@@ -88,6 +89,12 @@ class Resolver:
                     raise
         raise AssertionError
 
+    def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
+        """The validation metric that chooses the best epoch of a resolved config, and whether the
+        lowest value is the best."""
+        task = self.check(config).task
+        return f"val/{task.best}", task.lower_is_better
+
 
 def plan_of(
     file: str,
@@ -116,25 +123,32 @@ def plan_of(
         except UsageError as error:
             raise PlanError(f"{combination.group}: {error}") from error
 
+    runs_of = partial(planned_runs, grid, resolved, identity)
+    store = Store(root, grid.name)
     with quiet():
-        return make_plan(grid, resolved, identity, Store(root, grid.name), absent)
+        if grid.search is None:
+            return make_plan(grid, runs_of, store, absent)
+        from gnn_depth.sweeps.search import make_search_plan
+
+        return make_search_plan(grid, runs_of, store, absent, resolver.objective)
 
 
 def line_of(
     combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments
 ) -> Arguments:
-    """The command line of a combination: its sections become configs, then its options arguments.
+    """The command line of a combination: sections become configs, options become arguments.
 
     Config files are relative to the folder; the arguments override the combination, and that
     overrides the base.
 
     Raises:
         PlanError: A section would change an option that was set before it, and would lose; or an
-            argument would change what the combination sets. The labels would be wrong.
+            argument would change what the combination sets, so that its labels would be wrong.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options: list[tuple[str, str]] = []
-    by_options: list[str] = []
+    plugins: list[str] = []
+    by_options: list[str] = []  # which win over every config
     by_sections: list[str] = []
     for settings in combination.settings:
         for key, value in settings.items():
@@ -142,13 +156,14 @@ def line_of(
             if key == "config":
                 layers.append(read_config(str(folder / value)))
             elif key == "plugins":
-                layers.append(Source(str(folder / "grid"), {key: value}))
+                plugins += Source(str(folder / "grid"), {key: value}).plugins
             elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
                 for name, before in product(dotted, by_options):
                     if covers(name, before) or covers(before, name):
                         raise PlanError(
-                            f"{combination.group}: a section of the grid sets {name} after the "
-                            f"option {before}, which would win: write both as options."
+                            f"{combination.group}: {name} stands in a section of the grid, and "
+                            f"{before} was set before it as an option, which would win. Write both "
+                            f"as options, as in {name}: VALUE."
                         )
                 by_sections += dotted
                 layers.append(Source(INLINE, {key: value}))
@@ -164,7 +179,7 @@ def line_of(
                 "leave it out and choose values with --subset, or edit the grid."
             )
     of_files = [plugin for source in layers for plugin in source.plugins]
-    every = list(dict.fromkeys([*of_files, *arguments.plugins]))
+    every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.flags])
 
 

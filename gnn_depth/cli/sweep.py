@@ -1,9 +1,9 @@
-"""``gnn-depth sweep``: run a grid of configs, each once."""
+"""``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
 import argparse
 import re
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
@@ -23,6 +23,7 @@ from gnn_depth.sweeps.store import ResultWarning
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only|init_from)([.=]|$)")
 # Resolves and trains runs; it brings torch, so commands import it while workers do.
 PRELOAD = ("gnn_depth.cli.grid_runs",)
+SEARCH = "search"  # the claim of the process that proposes settings
 
 
 def main(argv: list[str]) -> int:
@@ -45,10 +46,10 @@ def main(argv: list[str]) -> int:
             return 0
         if pool is not None:
             return run_plan(plan, pool, options.force)
-        if not options.sbatch:
+        if grid.search is not None or not options.sbatch:
             raise UsageError(
-                "--engine slurm submits a job array, whose options --sbatch gives: "
-                "--sbatch='--array=1-8 --cpus-per-task=4 --time=4:00:00'."
+                "--engine slurm submits a grid without a search as a job array, whose options "
+                "--sbatch gives: --sbatch='--array=1-8 --cpus-per-task=4 --time=4:00:00'."
             )
         _begin(plan, options.force)
         print(submit(plan.store, options.sbatch, argv))
@@ -64,7 +65,7 @@ def parser() -> Options:
         "VALUE]...",
     )
     add = parser.add_argument
-    add("file", help="the grid: a YAML file with base, axes, rules and seeds")
+    add("file", help="the grid: a YAML file with base, axes, search, rules and seeds")
     add("--dry-run", action="store_true", help="print the runs and their state; run nothing")
     add("--sbatch", help="options of a SLURM job array: --sbatch='--array=1-8 --cpus-per-task=4'")
     add_options(parser, ["local", "dask", "slurm"])
@@ -108,9 +109,21 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     if trusted:
         trust.refuse_unknown([config])
     try:
-        return read_grid(config.data, Path(name).stem)
+        with extra("optuna"):
+            return read_grid(config.data, Path(name).stem)
     except GridError as error:
         raise UsageError(f"{config.name}: {error}") from None
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Name the extra that has a missing package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this needs the package {error.name}: pip install 'gnn-depth[{name}]'."
+        ) from error
 
 
 def chosen_part(grid: Grid, options: argparse.Namespace) -> Grid:
@@ -130,12 +143,8 @@ def open_pool(options: argparse.Namespace) -> Pool:
         )
     if options.engine == "local":
         return LocalPool(options.workers, PRELOAD)
-    try:
+    with extra("cluster"):
         from gnn_depth.sweeps.cluster import DaskPool
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this needs the package {error.name}: pip install 'gnn-depth[cluster]'."
-        ) from error
     return DaskPool(options.address, PRELOAD)
 
 
@@ -157,14 +166,22 @@ def run_plan(plan: Plan, pool: Pool, force: bool) -> int:
     """
     from gnn_depth.cli.grid_runs import train_job
 
-    _begin(plan, force)
-    sweep = Sweep(plan, pool, train_job)
-    try:
-        sweep.run()
-    except PoolError as error:
-        raise RunError(f"stopped: {error}") from error
+    with plan.store.claim(SEARCH) if plan.grid.search else nullcontext(True) as mine:
+        if not mine:
+            raise UsageError(
+                f"another process works on the search in {str(plan.store.folder)!r}: it alone "
+                "proposes settings. Give this one another name, or another --root."
+            )
+        _begin(plan, force)
+        sweep = Sweep(plan, pool, train_job)
+        try:
+            sweep.run()
+        except PoolError as error:
+            raise RunError(f"stopped: {error}") from error
     head = "interrupted; the same command continues the sweep" if sweep.interrupted else "done"
     print(f"{head}: {plan.state()}\ntable:  gnn-depth table {plan.store.folder}")
+    for line in plan.best():
+        print(line)
     if sweep.interrupted:
         return exit_code(sweep.interrupted)
     return int(sweep.failed > 0)

@@ -45,7 +45,11 @@ class Sweep:
 
     def _step(self) -> bool:
         """Start as many runs as there is room for and take finished ones; False at the end."""
-        while self._waiting and len(self._running) < self.pool.workers:
+        while len(self._running) < self.pool.workers:
+            if not self._waiting:
+                self._waiting.extend(self.plan.next_runs(self.records))
+            if not self._waiting:
+                break
             run = self._waiting.popleft()
             self._running[self.pool.submit(work, Job(self.store, run, self.train))] = run
         if self._running:
@@ -87,7 +91,7 @@ class Sweep:
         self.records[identity] = record
         self.failed += not record.is_result
         self._look_again()
-        count = f"[{len(self.records)}/{len(self.plan.runs)}]"
+        count = f"[{len(self.records)}/{self.plan.size}]"
         seconds = record.result.get("seconds", 0.0)
         say(f"{count} {run.key.label}: {record.status} in {seconds:.1f} s {reason}")
 

@@ -1,14 +1,17 @@
-"""A grid of runs: a base config with axes, rules and seeds, read from a file."""
+"""A grid of runs: a base config with axes, rules and seeds, and a search, read from a file."""
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gnn_depth.registry import as_written, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 Label: TypeAlias = str | int | float | bool | None
 # Dotted option -> value; `config` -> a config file to lay over the base.
@@ -17,10 +20,12 @@ Settings: TypeAlias = dict[str, Any]
 Axis: TypeAlias = dict[Label, Settings]
 Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
-KEYS = ("base", "axes", "rules", "seeds", "per_seed", "name")
+KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
 SECTIONS_OF_RUNS = ("data", "model", "trainer")
 RULE_KEYS = ("when", "set", "skip")
+SEARCH_KEYS = ("options", "trials", "sampler", "seed")
+SAMPLERS = ("tpe", "random")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
 MOST_RUNS = 100_000  # all are resolved before the first one starts
 
@@ -61,6 +66,44 @@ class Combination:
 
 
 @dataclass(frozen=True)
+class SearchedOption:
+    """Values to choose from, or the two ends of a range, and how Optuna draws from them."""
+
+    name: str
+    values: Axis
+    distribution: "BaseDistribution"
+
+
+@dataclass(frozen=True)
+class Search:
+    """The section ``search`` of a grid file.
+
+    Attributes:
+        options: What is searched.
+        trials: Number of settings to try, for each combination of the axes.
+        sampler: ``tpe``, Optuna's tree-structured Parzen estimator, or ``random``.
+        seed: Determines what is drawn, given the results so far.
+    """
+
+    options: tuple[SearchedOption, ...]
+    trials: int
+    sampler: str
+    seed: int
+
+    def combined(self, combination: Combination, drawn: Mapping[str, Label]) -> Combination:
+        """A combination of the axes with values of the searched options, which come last; numbers
+        that Optuna drew have four digits."""
+        labels, settings = dict(combination.labels), list(combination.settings)
+        for option in self.options:
+            label = drawn[option.name]
+            if isinstance(label, float) and label not in option.values:
+                label = float(f"{label:.4g}")
+            labels[option.name] = label
+            settings.append(option.values.get(label, {option.name: label}))
+        return Combination(labels, tuple(settings))
+
+
+@dataclass(frozen=True)
 class Grid:
     """All runs of a sweep."""
 
@@ -71,6 +114,7 @@ class Grid:
     rules: tuple[Rule, ...] = ()  # applied in order
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
+    search: Search | None = None  # of settings for every combination
 
     def __post_init__(self) -> None:
         count = math.prod(map(len, self.axes.values())) * len(self.seeds)
@@ -165,10 +209,51 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
     rules = [_rule(rule, axes) for rule in _checked(list, section.get("rules"), "rules")]
     seeds = _seeds(section.get("seeds", 1))
     per_seed = _per_seed(section.get("per_seed"), seeds)
-    grid = Grid(own, tuple(files), axes, seeds, tuple(rules), per_seed)
+    search = None
+    if "search" in section:
+        search = _search(section["search"], axes)
+    grid = Grid(own, tuple(files), axes, seeds, tuple(rules), per_seed, search)
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.")
     return grid
+
+
+def _search(content: object, axes: Mapping[str, Axis]) -> Search:
+    """Read the section ``search`` of a grid file with these axes."""
+    section = {"seed": 0, "sampler": "tpe", **_section("search", content, SEARCH_KEYS)}
+    options = []
+    for name, values in _checked(dict, section.get("options"), "options").items():
+        if name in axes:
+            raise GridError(f"{name} is searched and an axis: it can be one of them.")
+        options.append(_searched(name, values))
+    if not options:
+        raise GridError(
+            "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}."
+        )
+    for key, least in (("trials", 1), ("seed", 0)):
+        number = section.get(key)
+        if type(number) is not int or number < least:
+            raise GridError(f"search needs {key}, a whole number from {least}, not {number!r}.")
+    if section["sampler"] not in SAMPLERS:
+        raise GridError(unknown("sampler", str(section["sampler"]), SAMPLERS))
+    return Search(tuple(options), section["trials"], section["sampler"], section["seed"])
+
+
+def _searched(name: Any, values: object) -> SearchedOption:
+    from optuna import distributions
+
+    if isinstance(values, list):
+        axis = _axis(name, values)
+        return SearchedOption(name, axis, distributions.CategoricalDistribution(list(axis)))
+    section = _checked(dict, values, name)
+    kind: Any = distributions.FloatDistribution
+    if type(section.get("low")) is type(section.get("high")) is int:  # 0 to 0.8 are no integers
+        kind = distributions.IntDistribution
+    try:
+        drawn = kind(**section)
+    except (TypeError, ValueError) as error:
+        raise GridError(f"{name} is searched in a list, or from low to high: {error}") from error
+    return SearchedOption(name, _axis(name, [drawn.low, drawn.high]), drawn)
 
 
 def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:

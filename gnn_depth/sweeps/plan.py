@@ -2,18 +2,20 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gnn_depth._version import __version__
 from gnn_depth.sweeps.grid import Combination, Grid, Label
-from gnn_depth.sweeps.store import RunKey, Store, StoreError
+from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
 
 # A combination -> its resolved config, and the checksum of its data.
 Resolve: TypeAlias = Callable[[Combination], tuple[dict[str, Any], str]]
 # These two -> a checksum that runs with equal results share.
 Identity: TypeAlias = Callable[[dict[str, Any], str], str]
+# A combination and its place in the grid -> its runs: see planned_runs.
+RunsOf: TypeAlias = Callable[[Combination, int], "list[PlannedRun]"]
 
 
 class PlanError(ValueError):
@@ -44,6 +46,11 @@ class Plan:
     runs: list[PlannedRun]
     store: Store
 
+    @property
+    def size(self) -> int:
+        """The number of runs, those of a search among them that are not known yet."""
+        return len(self.runs)
+
     def begin(self, force: bool) -> None:
         """Refuse results of another version, in which the same config may give other numbers;
         ``force`` archives these and those of the plan."""
@@ -63,6 +70,14 @@ class Plan:
                     raise StoreError(f"another process works on {record.folder}; stop it first.")
                 self.store.archive(record.folder)
 
+    def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
+        """Further runs, given what came of those before, by identity; a grid has none."""
+        return []
+
+    def best(self) -> list[str]:
+        """Lines about the best setting of a search."""
+        return []
+
     def states(self) -> dict[str, Counter[str]]:
         """The number of runs in each state, for every group."""
         records = self.store.records()
@@ -75,13 +90,17 @@ class Plan:
 
     def state(self) -> str:
         """The number of all runs in each state: ``3 finished, 1 failed``."""
-        return _written(sum(self.states().values(), Counter()))
+        states = sum(self.states().values(), Counter())
+        states["to run"] += self.size - len(self.runs)
+        return _written(states)
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
         shape = [f"{len(axis)} {name}" for name, axis in self.grid.axes.items()]
+        if self.grid.search is not None:
+            shape.append(f"{self.grid.search.trials} trials")
         shape.append(f"{len(self.grid.seeds)} seeds")
-        size = f"{len(self.runs)} runs of {' x '.join(shape)}"
+        size = f"{self.size} runs of {' x '.join(shape)}"
         lines = [f"sweep {self.grid.name}: {size}, in {self.store.folder}"]
         groups = self.states()
         width = max(map(len, groups), default=0)
@@ -94,10 +113,8 @@ def _written(states: Counter[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
-def make_plan(
-    grid: Grid, resolve: Resolve, identity: Identity, store: Store, absent: dict[str, str] | None
-) -> Plan:
-    """Resolve all runs of a grid, and refuse runs that differ in their labels alone.
+def make_plan(grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] | None) -> Plan:
+    """Resolve all runs of a grid.
 
     Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out,
     and noted there with the reason.
@@ -105,26 +122,37 @@ def make_plan(
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
         try:
-            runs += _runs_of(combination, len(runs), grid, resolve, identity)
+            runs += runs_of(combination, len(runs))
         except AbsentDataError as error:
-            if absent is None:
-                message = f"{error}\nOr leave such runs out with --subset."
-                raise AbsentDataError(message) from error
-            absent[combination.group] = str(error)
+            skip_missing_data(combination, error, absent)
+    check_distinct(runs)
+    return Plan(grid, runs, store)
+
+
+def check_distinct(runs: Iterable[PlannedRun]) -> None:
+    """Refuse runs that differ in their labels alone."""
     seen: dict[str, PlannedRun] = {}
     for run in runs:
         other = seen.setdefault(run.key.identity, run)
         if other is not run:
             raise PlanError(
                 f"{other.key.label!r} and {run.key.label!r} are the same run: the option in which "
-                "they differ has no effect, or is also set on the command line or under per_seed. "
-                "Exclude one of them by a rule with skip: true."
+                "they differ has no effect, or is also set on the command line, under per_seed or "
+                "by a search. Exclude one of them by a rule with skip: true."
             )
-    return Plan(grid, runs, store)
 
 
-def _runs_of(
-    combination: Combination, place: int, grid: Grid, resolve: Resolve, identity: Identity
+def skip_missing_data(
+    combination: Combination, error: AbsentDataError, absent: dict[str, str] | None
+) -> None:
+    """Note among the absent that a combination has no data; without them this is an error."""
+    if absent is None:
+        raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+    absent[combination.group] = str(error)
+
+
+def planned_runs(
+    grid: Grid, resolve: Resolve, identity: Identity, combination: Combination, place: int
 ) -> list[PlannedRun]:
     """The runs of a combination, one for each seed; the first has this place in the grid."""
     resolved = None

@@ -85,6 +85,11 @@ OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm"
         ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "for depth=2"),
         ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "for norm=a"),
         ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "for all"),
+        (
+            {"search": {"trials": 2, "options": {"model.norm.scale": [1.0, 2.0]}}},
+            ["--model.norm", "pair"],
+            "for scale=1",
+        ),
     ],
 )
 def test_what_a_grid_varies_is_not_overridden(refused, grid, content, words, said):
@@ -103,7 +108,7 @@ def test_a_section_does_not_lose_to_an_option_before_it_without_a_word(refused, 
     )
     name = grid(axes=axes, rules=[{"when": {"depth": 3}, "set": late}])
     message = refused("sweep", name, "--dry-run")
-    assert "which would win: write both as options" in message
+    assert "was set before it as an option, which would win" in message
     assert "depth=3" in message
 
 

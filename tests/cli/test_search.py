@@ -1,0 +1,138 @@
+"""``gnn-depth sweep`` with a search: its trials are ordinary runs."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gnn_depth.cli.config import read_arguments
+from gnn_depth.cli.grid_runs import Resolver
+from gnn_depth.cli.sweep import SEARCH
+from gnn_depth.sweeps.store import Store
+from tests.cli.test_sweep import grid  # noqa: F401  (a fixture)
+
+pytest.importorskip("optuna")
+
+OPTIONS = {
+    "model.dropout": {"low": 0.0, "high": 0.8},
+    "model.norm": ["none", {"name": "pair", "scale": 2.0}],
+}
+
+
+def results(root="runs"):
+    found = [json.loads(path.read_text()) for path in Path(root).glob("grid/*/seed_*/result.json")]
+    return sorted(found, key=lambda result: (result["place"], result["seed"]))
+
+
+def values(found):
+    return [(result["axes"], result["seed"], result["metrics"]) for result in found]
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_stopped_search_goes_on_and_its_best_setting_is_a_command(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    grid(search={"trials": 1, "options": OPTIONS}, seeds=2)
+    assert gnn_depth("sweep", "grid.yaml").code == 0
+    first = results()
+    assert [result["status"] for result in first] == ["finished"] * 2
+    grid(search={"trials": 2, "options": OPTIONS}, seeds=2)
+    answer = gnn_depth("sweep", "grid.yaml", "--dry-run")
+    assert "4 runs of 2 trials x 2 seeds" in answer.out
+    assert answer.out.splitlines()[-1] == "in all: 2 finished, 2 to run"
+    answer = gnn_depth("sweep", "grid.yaml")
+    assert answer.code == 0, answer.err
+    found = results()
+    assert found[:2] == first, "finished trials are not run again"
+
+    # At once, it is the same search.
+    assert gnn_depth("sweep", "grid.yaml", "--root", "others").code == 0
+    assert values(results("others")) == values(found)
+
+    means = {}
+    for result in found:
+        name = json.dumps(result["axes"])
+        means[name] = means.get(name, 0) + result["metrics"]["val_acc_at_best_val"] / 2
+    best = json.loads(max(means, key=means.get))
+    report, command = answer.out.splitlines()[-1].split(", ")
+    assert report == f"best val_acc_at_best_val: {max(means.values()):.4f}"
+    words = shlex.split(command)
+    assert words[:3] == ["gnn-depth", "fit", "--config"]
+    config = Resolver([]).resolve(read_arguments(words[2:]))
+    assert config["model"]["dropout"] == best["model.dropout"]
+    assert config["seed_everything"] == 0
+
+    table = gnn_depth("table", "runs/grid", "--rows", "dropout", "--columns", "norm")
+    assert table.code == 0, table.err
+    assert f"{best['model.dropout']}" in table.out
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
+    gnn_depth,
+    grid,  # noqa: F811
+):
+    axes = {"model.skip": ["none", "residual"]}
+    options = {"model.dropout": OPTIONS["model.dropout"]}
+    name = grid(axes=axes, search={"trials": 2, "options": options})
+    answer = gnn_depth("sweep", name)
+    assert answer.code == 0, answer.err
+    tried = {"none": [], "residual": []}
+    for result in results():
+        tried[result["axes"]["model.skip"]].append(result["axes"]["model.dropout"])
+    assert tried["none"] == tried["residual"]
+    assert len(set(tried["none"])) == 2
+    assert answer.out.count("best val_acc_at_best_val: ") == 2
+
+    again = gnn_depth("sweep", name, "--subset", "skip=none", "--force")
+    assert again.code == 0, again.err
+    assert len(list(Path("runs/archive").glob("grid/*/seed_*"))) == 2
+    assert len(results()) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "said"),
+    [
+        ({"model.drop": [0.1, 0.2]}, [], ["'model.drop'", "'model.dropout'"]),
+        ({"model.norm": ["par", "none"]}, [], ["norm=par", "'pair'"]),
+        ({"model.dropout": {"low": 0.9, "high": 0.1}}, [], ["grid.yaml", "low=0.9, high=0.1"]),
+        (
+            {"model.dropout": [0.1, 0.2]},
+            ["--model.dropout", "0.3"],
+            ["--model.dropout would", "--subset"],
+        ),
+    ],
+)
+def test_what_no_trial_could_use_is_refused_before_the_first_run(
+    refused,
+    grid,  # noqa: F811
+    options,
+    words,
+    said,
+):
+    name = grid(search={"trials": 3, "options": options})
+    message = refused("sweep", name, "--dry-run", *words)
+    assert all(text in message for text in said), message
+
+
+@pytest.mark.usefixtures("pool_here")
+def test_a_search_needs_its_extra_and_to_be_alone(refused, grid, monkeypatch):  # noqa: F811
+    name = grid(search={"trials": 3, "options": OPTIONS})
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "optuna", None)
+        assert "gnn-depth[optuna]" in refused("sweep", name)
+    with Store("elsewhere", "grid").claim(SEARCH) as mine:
+        assert mine
+        assert "another process" in refused("sweep", name, "--root", "elsewhere")
+
+
+def test_a_metric_of_which_less_is_better_is_searched_for_the_least(grid):  # noqa: F811
+    base = yaml.safe_load(Path("base.yaml").read_text())
+    words = ["--config", json.dumps(base), "--model.best_metric", "loss"]
+    resolver = Resolver([])
+    assert resolver.objective(resolver.resolve(read_arguments(words))) == ("val/loss", True)
+    assert resolver.objective(resolver.resolve(read_arguments(words[:2]))) == ("val/acc", False)

@@ -1,0 +1,133 @@
+"""What a search reads from its file, and what it proposes, given results that are made up."""
+
+import pytest
+import yaml
+
+from gnn_depth.sweeps.grid import GridError, read_grid
+from gnn_depth.sweeps.plan import PlannedRun
+from gnn_depth.sweeps.store import Record, RunKey, Store
+
+optuna = pytest.importorskip("optuna")
+
+from gnn_depth.sweeps.search import SearchPlan, Study  # noqa: E402
+
+RANGES = """
+trials: 20
+options:
+  model.dropout: {low: 0.0, high: 0.8}
+  model.optimizer.lr: {low: 1.0e-5, high: 0.1, log: true}
+  model.num_layers: {low: 2, high: 64, log: true}
+"""
+BEST = "val_acc_at_best_val"
+
+
+def runs_of(combination, place):
+    return [PlannedRun(RunKey("", 0, repr(combination.labels)), combination.labels, {}, "")]
+
+
+def tried(tmp_path, value_of, storage=None, lower_is_better=False, **more):
+    """Labels of all trials of a search; ``value_of`` their labels is the result, None if one
+    diverged."""
+    grid = read_grid({"search": {**yaml.safe_load(RANGES), **more}}, "file")
+    (combination,) = grid.combinations()
+    study = Study(grid.search, combination, "study", BEST, lower_is_better)
+    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
+    plan.load(storage or optuna.storages.InMemoryStorage())
+    records = {}
+    waiting = list(plan.runs)
+    while waiting or (waiting := plan.next_runs(records)):
+        run = waiting.pop()
+        value = value_of(run.labels)
+        status = "diverged" if value is None else "finished"
+        metrics = {BEST: 0.9 if value is None else value}
+        records[run.key.identity] = Record(tmp_path, {"status": status, "metrics": metrics})
+    tried.study = study
+    return [runs[0].labels for runs in study.runs.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{options: {a: [1, 2]}, trial: 3}", "Did you mean 'trials'"),
+        ("{options: {a: [1, 2]}, trials: true}", "from 1, not True"),
+        ("{trials: 3}", "search needs options"),
+        ("{trials: 3, options: {a: [1, 1]}}", "twice"),
+        ("{trials: 3, options: {a: {low: 0}}}", "'high'"),
+        ("{trials: 3, options: {a: {low: 2, high: 1}}}", "low=2, high=1"),
+        ("{trials: 3, options: {a: {low: 0, high: 1, lg: true}}}", "'lg'"),
+        ("{trials: 3, options: {a: [1]}, sampler: tp}", "Did you mean 'tpe'"),
+        ("[1, 2]", "a mapping"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(text, said):
+    with pytest.raises(GridError, match=said):
+        read_grid({"search": yaml.safe_load(text)}, "file")
+
+
+def test_numbers_of_a_range_lie_in_it_and_have_four_digits(tmp_path):
+    labels = tried(tmp_path, lambda labels: 0.5, sampler="random", trials=40)
+    rates = [one["model.optimizer.lr"] for one in labels]
+    assert 1e-5 <= min(rates) < 1e-4
+    assert 1e-2 < max(rates) <= 0.1
+    assert all(float(f"{rate:.4g}") == rate for rate in rates)
+    assert all(0 <= one["model.dropout"] <= 0.8 for one in labels)
+    assert all(isinstance(one["model.num_layers"], int) for one in labels)
+
+
+@pytest.mark.parametrize("stopped_after", [1, 7, 15])
+def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path, stopped_after):
+    def value_of(labels):
+        return None if labels["model.num_layers"] > 40 else 1 - abs(labels["model.dropout"] - 0.3)
+
+    whole = tried(tmp_path, value_of)
+    storage = optuna.storages.InMemoryStorage()
+    assert tried(tmp_path, value_of, storage, trials=stopped_after) == whole[:stopped_after]
+    assert tried(tmp_path, value_of, storage) == whole
+    assert tried(tmp_path, value_of, seed=1)[0] != whole[0]
+
+
+def test_what_diverged_is_worse_than_everything_and_avoided(tmp_path):
+    def value_of(labels):  # where it does not diverge, no value is better than another by much
+        return None if labels["model.dropout"] > 0.2 else 0.1 + 1e-3 * labels["model.num_layers"]
+
+    labels = tried(tmp_path, value_of, trials=40)
+    diverged = [one["model.dropout"] > 0.2 for one in labels]
+    assert sum(diverged[-20:]) < sum(diverged[:20])
+    assert tried.study.optuna.best_trial.params["model.dropout"] <= 0.2
+
+
+def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them(tmp_path):
+    grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
+    study = Study(grid.search, None, "study", BEST, False)
+    study.open(optuna.storages.InMemoryStorage())
+    for values in ((0.5, 0.7), (0.5, "nan"), (0.5, None)):
+        trial = study.ask(at_random=True)
+        records = {}
+        for seed, value in enumerate(values):
+            result = {"status": "finished", "metrics": {BEST: value}}
+            records[f"{trial.number} {seed}"] = Record(tmp_path, result)
+        keys = [RunKey("", seed, identity) for seed, identity in enumerate(records)]
+        study.runs[trial.number] = [PlannedRun(key, {}, {}, "") for key in keys]
+        study.tell(dict(list(records.items())[:1]))
+        assert study.optuna.trials[-1].state.name == "RUNNING"
+        study.tell(records)
+    first, *others = study.optuna.trials
+    assert first.value == pytest.approx(0.6)
+    assert {trial.state.name for trial in others} == {"PRUNED"}
+
+
+def test_a_setting_that_cannot_be_built_is_no_trial(tmp_path):
+    def refuse(combination, place):
+        if combination.labels["model.dropout"] < 0.6:
+            raise ValueError("it does not fit")
+        return runs_of(combination, place)
+
+    grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
+    (combination,) = grid.combinations()
+    storage = optuna.storages.InMemoryStorage()
+    for _ in range(2):
+        study = Study(grid.search, combination, "study", BEST, False)
+        plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], refuse)
+        plan.load(storage)
+        assert all(run.labels["model.dropout"] >= 0.6 for run in plan.next_runs({}))
+        study.ask(at_random=False)  # as a killed sweep leaves it
