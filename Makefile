@@ -20,7 +20,7 @@ help:
 
 # Four networks on a generated citation graph: no download.
 demo: $(INSTALLED)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+	@$(BIN)/gnn-depth demo
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long" $(PYTEST_ARGS)

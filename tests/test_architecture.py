@@ -168,13 +168,13 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 50_200,
-    "data": 27_800,
+    "data": 27_100,
     "training": 33_100,
     "diagnostics": 33_800,
     "testing": 7_400,
-    "sweeps": 6_800,
-    "reports": 12_900,
-    "cli": 17_500,
+    "sweeps": 8_900,
+    "reports": 12_700,
+    "cli": 18_100,
     "the files beside the rooms": 18_800,
 }
 NO_CODE = {

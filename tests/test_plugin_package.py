@@ -225,8 +225,7 @@ def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_an
         return run(python.with_name("gnn-depth"), *words, **how)
 
     assert "lipschitz/depth: " in gnn_depth("reproduce", "--list")
-    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    shown = run("sh", ROOT / "tools/demo.sh", cwd=folder, env=environment | {"PATH": path})
+    shown = gnn_depth("demo")
     assert "test accuracy 92" in shown
     words = ["fit", "--config", "gat_lip_30", "--data", "SyntheticCitation", *SMALL]
     words += ["--trainer.max_epochs=2", "--run.name"]

@@ -29,6 +29,8 @@ REPORTS = {
     "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth "
     "reproduce ITEM.",
     "range": "Show from how far the nodes of a trained model read: gnn-depth range RUN.",
+    "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
+    "helps; one minute.",
 }
 COMMANDS = {
     **RUNS,

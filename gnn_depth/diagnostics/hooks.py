@@ -35,6 +35,11 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
     Raises:
         ValueError: No submodule matches.
     """
+    if "**" in pattern:
+        raise ValueError(
+            f"{pattern!r}: ** is not known. A star stands for one part of a name, as in "
+            "stack.blocks.*.layer."
+        )
     parts = pattern.split(".")
     found = {}
     for name, module in root.named_modules(remove_duplicate=False):

@@ -307,7 +307,7 @@ class RecordedSteps(L.Callback):
     def _may_record(self, module: Any) -> bool:
         if self.why_not is not None or self._ordinary < ORDINARY:
             return False
-        callbacks: list[Any] = module.trainer.callbacks  # type: ignore[attr-defined]
+        callbacks: list[Any] = module.trainer.callbacks
         if any(getattr(callback, "is_due", False) for callback in callbacks):
             return False
         if self._training is not None:

@@ -1,0 +1,77 @@
+"""``gnn-depth demo``: a deep network that fails, why, and what helps, in about a minute.
+
+It runs the commands that it shows.
+"""
+
+import io
+import shlex
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+from gnn_depth.cli.options import Options
+from gnn_depth.runs import new_run_folder
+
+DEEP = ("--config", "expansion/res_gcn", "--config", "demo", "--model.num_layers", "32")
+BOUND = ("--model.norm", "spectral", "--model.norm.per_depth", "8")
+#: By the name of the run: what is trained, and its options.
+NETWORKS = {
+    "shallow": ("A residual GCN with 4 layers", (*DEEP[:-1], "4")),
+    "deep": ("The same with 32 layers", DEEP),
+    "bounded": ("32 layers whose weights are bounded", (*DEEP, *BOUND)),
+    "gat_lip_30": (
+        "A GAT with 30 layers and LipschitzNorm",
+        ("--config", "gat_lip_30", "--config", "demo"),
+    ),
+}
+
+
+def main(argv: list[str]) -> int:
+    """Train four networks, and show how they compare."""
+    output = parser().parse_args(argv).output
+    folder = str(new_run_folder(output, ""))
+    for name, (text, options) in NETWORKS.items():
+        run = ("fit", *options, "--run.root", folder, "--run.name", name)
+        report = _run(text, run, shows=False)
+        for line in report.splitlines():
+            if line.startswith(("test accuracy", "warning", "gradients")):
+                print(line)
+    picture = f"{folder}/gradients.png"
+    measure = ("--measure", "gradient_norm_hidden", "--panel", "name")
+    _run("What one pass through the deep network shows before any training:", ("probe", *DEEP))
+    _run("All four:", ("table", folder, "--rows", "name"))
+    heat_map = ("plot", "heatmap", folder, *measure, "--output", picture)
+    _run("The gradient of every layer in every step, as a picture:", heat_map)
+    print(
+        f"\nCurves: tensorboard --logdir {folder}\n"
+        f"Try your own remedy: gnn-depth fit {shlex.join(DEEP)} --model.norm pair"
+    )
+    return 0
+
+
+def parser() -> Options:
+    options = Options(
+        "demo",
+        "Train four networks on a small generated graph: what fails with depth, why, and what "
+        "helps. No download.",
+        "[--output FOLDER]",
+    )
+    options.add_argument(
+        "--output", default="runs/demo", metavar="FOLDER", help="the runs get a new folder there"
+    )
+    return options
+
+
+def _run(text: str, argv: tuple[str, ...], shows: bool = True) -> str:
+    """Print a text and a command, run the command, and return what it printed."""
+    from gnn_depth import cli
+
+    print(f"\n{text}\n$ gnn-depth {shlex.join(argv)}", flush=True)
+    output, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(output), redirect_stderr(errors):
+        code = cli.main(list(argv))
+    if code:
+        print(errors.getvalue().rstrip(), file=sys.stderr)
+        raise SystemExit(code)
+    if shows:
+        print(output.getvalue().rstrip())
+    return output.getvalue()

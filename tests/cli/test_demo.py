@@ -1,0 +1,48 @@
+"""``gnn-depth demo``, with networks of three layers and two epochs in place of its own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.cli import demo
+from tests.cli.conftest import SMALL
+
+TINY = ("--model.num_layers", "3", "--model.hidden_channels", "8", "--trainer.max_epochs", "2")
+
+
+@pytest.fixture(autouse=True)
+def tiny_networks(monkeypatch: pytest.MonkeyPatch):
+    networks = {}
+    for name, (text, options) in demo.NETWORKS.items():
+        networks[name] = (text, (*options, *SMALL, *TINY))
+    monkeypatch.setattr(demo, "NETWORKS", networks)
+    monkeypatch.setattr(demo, "DEEP", (*demo.DEEP, *SMALL, *TINY))
+
+
+def test_a_demo_trains_four_networks_and_shows_a_table_and_a_picture(gnn_depth: Callable):
+    answer = gnn_depth("demo")
+    assert (answer.code, answer.err) == (0, "")
+    (folder,) = Path().glob("runs/demo/*")
+    for name in demo.NETWORKS:
+        (result,) = folder.glob(f"{name}/*/result.json")
+        assert json.loads(result.read_text())["status"] == "finished"
+        assert f"--run.name {name}" in answer.out
+    assert (folder / "gradients.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_demo_leaves_the_one_before_as_it_is(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*_: object, **__: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_run", interrupted)
+    assert [gnn_depth("demo", "--output", "out").code for _ in range(2)] == [130, 130]
+    assert len(list(Path("out").iterdir())) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_refused(refused: Callable):
+    Path("file").touch()
+    assert "file/x" in refused("demo", "--output", "file/x")
