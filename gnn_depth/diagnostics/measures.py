@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 
-SMALL = 1e-6  # share of the squares from which on sums in float32 keep five digits
+LARGE = 0.1  # share of the squares from which on their difference in float32 keeps five digits
 CHUNK = 1 << 16  # numbers of edges x channels at once, which fit into the cache
 
 
@@ -165,18 +165,22 @@ def total_distance(
         component = torch.zeros(len(x), dtype=torch.long, device=x.device)
     size = torch.zeros_like(r).index_add_(0, component, r.square())
     unit = r / _positive(size.sqrt()).index_select(0, component)
-    if x.dtype == torch.float32 and x.is_cpu:  # to five digits, unless little is left
-        distance, square = _from_unit(x.detach(), unit.float(), component)
-        if distance > SMALL * square:
+    if x.dtype == torch.float32 and x.is_cpu:  # faster, and to five digits unless little is left
+        along, square = _along(x.detach(), unit.float(), component), sum_of_squares(x)
+        distance = square - sum_of_squares(along)
+        if distance > LARGE * square:
             return distance, square
-    return _from_unit(_wide(x), unit, component)
-
-
-def _from_unit(x: Tensor, unit: Tensor, component: Tensor) -> tuple[Tensor, Tensor]:
-    along = torch.zeros_like(x).index_add_(0, component, unit * x)
+    x = _wide(x)
+    along = _along(x, unit, component)
     apart = torch.addcmul(x, unit, along.index_select(0, component), value=-1)
     # NaN for an infinite entry, as inf - inf is.
     return sum_of_squares(apart), sum_of_squares(x)
+
+
+def _along(x: Tensor, unit: Tensor, component: Tensor) -> Tensor:
+    """The coefficient of the unit vector of each component, shape (components, channels)."""
+    count = len(torch.bincount(component))  # 0 without nodes
+    return x.new_zeros(count, x.shape[1]).index_add_(0, component, unit * x)
 
 
 def mean_average_distance(
