@@ -17,18 +17,18 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the predictions for every node or graph to a file.",
-    "inspect": "Show what would be read of your files: gnn-depth inspect NODES EDGES.",
+    "inspect": "Show how your files would be read: gnn-depth inspect NODES EDGES.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; "
-    "makes no run folder.",
+    "writes no run folder.",
 }
 REPORTS = {
     "sweep": "Run a grid of runs, each once, on all cores or a cluster: gnn-depth sweep FILE.",
     "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table "
     "FOLDER.",
-    "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
+    "plot": "Draw a figure of runs: gnn-depth plot KIND FOLDER --output FILE.",
     "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth "
     "reproduce ITEM.",
-    "range": "Show from how far the nodes of a trained model read: gnn-depth range RUN.",
+    "range": "Show how many hops away a trained model's nodes read: gnn-depth range RUN.",
     "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
     "helps; one minute.",
 }

@@ -41,8 +41,8 @@ TEXTS = {
     "is neither equal for all nodes nor along the limit of propagation, below {limit:g}",
     "expanded": "gradients expanded at layer {layer} in step {step}: mu is {value:.2g} times that "
     "of the last layer, above {limit:g}",
-    "stalled": "most layers stand still, up to layer {layer} in step {step}: the gradient of its "
-    "parameters is {value:.2g} times that of the last layer, below {limit:g}",
+    "stalled": "layers up to {layer} hardly train in step {step}: the gradient of the parameters "
+    "of layer {layer} is {value:.2g} times that of the last layer, below {limit:g}",
 }
 
 
@@ -62,7 +62,7 @@ class FirstFailure(LayerCallback):
     - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer
       whose gradients differ;
     - ``stalled``: in at least half of the layers the norm of the parameters' gradients is below a
-      thousandth of that in the last layer, which trains while those before it stand still.
+      thousandth of that in the last layer, which trains while those before it hardly do.
 
     The growth of a single layer says little: in every good training some layers are a little above
     one. Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024,

@@ -82,12 +82,12 @@ class CudaGraph:
         self._graph.replay()
 
 
-#: What records steps, by the type of the device.
+#: The recorder for each type of device.
 GRAPHS: dict[str, Callable[[], Any]] = {"cuda": CudaGraph}
 
 
 class _Watched:
-    """What a recording holds of a model: numbers that it has read, and tensors by their place."""
+    """The attributes, tensors and hooks of a model that a recording relies on."""
 
     def __init__(self, stack: nn.Module) -> None:
         self._parameters = list(stack.parameters())
@@ -115,7 +115,7 @@ class _Watched:
         return any(self._hooks)
 
     def changed(self) -> str | None:
-        """What is not as it was, such as ``p of dropout``; None if everything is."""
+        """Name the first change, such as ``p of dropout``; None if there is none."""
         now = list(map(dict.get, self._holders, self._names))
         if not all(map(operator.is_, now, self._values)):  # fast: this is asked in every step
             for name, part, new, old in zip(
@@ -147,7 +147,7 @@ class _Recording:
         """Record it.
 
         Raises:
-            Unrecordable: It does what no recording repeats.
+            Unrecordable: It draws random numbers on the CPU, or replaces an attribute.
         """
         drawn = _state_on_host()
         try:
@@ -161,7 +161,7 @@ class _Recording:
             raise Unrecordable(f"a step replaces {changed}")
 
     def fits(self, batch: NodeBatch, options: Any = None) -> bool:
-        """True if it computes what would be computed now."""
+        """True if a replay equals an ordinary computation on this batch."""
         is_same = self.batch is batch and self.options == options
         return is_same and self._watched.changed() is None
 
@@ -169,7 +169,7 @@ class _Recording:
         return self._watched.has_hooks()
 
     def replay(self) -> tuple[Tensor, ...]:
-        """Compute, and return copies of the outputs."""
+        """Replay, and return copies of the outputs."""
         self._graph.replay()
         return tuple(output.clone() for output in self.outputs)
 
@@ -179,10 +179,10 @@ class RecordedSteps(L.Callback):
 
     A recording is all that Lightning does in a step: forward pass, loss, backward pass, clipping
     and the optimizer's step. Random numbers come from the same generator, so a replayed step equals
-    an ordinary one. Steps that a callback measures (``is_due``), and those of a model with hooks,
-    are ordinary ones.
+    an ordinary one. Steps that a callback measures (``is_due``), and steps of a model with hooks,
+    are not replayed.
 
-    Where a loss is not finite, the weights stay as they were until the host asks.
+    After a loss that is not finite, the weights stay unchanged until the host checks.
 
     Args:
         choice: ``auto`` records where it can, and says why where it cannot; ``on`` refuses a
@@ -236,7 +236,7 @@ class RecordedSteps(L.Callback):
     # Training
 
     def train(self, module: Any, closure: Any, ordinary: Callable[[], None]) -> None:
-        """Take a step: replay the recorded one, or record it, or call ``ordinary``."""
+        """Take a step: replay the recording, make one, or call ``ordinary``."""
         optimizer: Optimizer = module.trainer.optimizers[0]
         with self._rates_on_device(optimizer):
             if not self._may_record(module):
@@ -267,10 +267,10 @@ class RecordedSteps(L.Callback):
         good.add_(1 - bad)
 
     def check(self, module: Any) -> None:
-        """Ask whether a loss was not finite in the steps that were replayed.
+        """Check that the losses of the replayed steps are finite.
 
         Raises:
-            Diverged: One was; the first such step and its first bad layer are named.
+            Diverged: One is not; the message names its step and the first bad layer.
         """
         steps, self._replayed = self._replayed, []
         if not steps:
@@ -288,7 +288,7 @@ class RecordedSteps(L.Callback):
     # Evaluation
 
     def evaluate(self, module: Any, batch: NodeBatch, scores: Callable[[], Tensor]) -> Tensor:
-        """The scores of an evaluation, replayed if the training is."""
+        """The scores of an evaluation, replayed if training steps are."""
         if self._training is None or not self._may_record(module):
             return scores()
         if self._evaluation is None or not self._evaluation.fits(batch):
@@ -332,12 +332,12 @@ class RecordedSteps(L.Callback):
     def _captured(
         self, module: Any, recording: _Recording, step: Callable[[], None]
     ) -> _Recording | None:
-        """The recording of a step; None, and a line, if it fails."""
+        """The recording of a step; None, after a warning, if it fails."""
         self.check(module)
         self._recorded += 1
         try:
             if self._recorded > 2 * MOST:
-                raise Unrecordable("the model or the optimizer's options change again and again")
+                raise Unrecordable("the model or the optimizer's options change too often")
             recording.capture(step)
             return recording
         except Exception as error:
@@ -378,7 +378,7 @@ class RecordedSteps(L.Callback):
 
 
 def _refusal(trainer: L.Trainer, module: Any, base: type[L.LightningModule]) -> str | None:
-    """Why no step of a training can be recorded; None if they perhaps can."""
+    """Why a training cannot be recorded; None if no reason is known in advance."""
     device, optimizer = module.device, trainer.optimizers[0]
     if device.type not in GRAPHS:
         return f"the device is a {device.type}, and steps are recorded on CUDA devices"
@@ -390,7 +390,7 @@ def _refusal(trainer: L.Trainer, module: Any, base: type[L.LightningModule]) -> 
         return "precision 16-mixed decides after each step whether to keep it"
     if not _is_fused(optimizer):
         names = ", ".join(each.__name__ for each in OPTIMIZERS)
-        return f"of optimizers only the fused forms of {names} are recorded"
+        return f"only the fused forms of {names} are recorded"
     for name in (*INSIDE, *METHODS):
         if is_overridden(name, module, base):
             return f"{type(module).__name__} has its own {name}"
@@ -399,7 +399,7 @@ def _refusal(trainer: L.Trainer, module: Any, base: type[L.LightningModule]) -> 
             continue
         for name in INSIDE:
             if is_overridden(name, callback, L.Callback):
-                return f"{type(callback).__name__} has {name}, and no is_due"
+                return f"{type(callback).__name__} has {name} but no is_due"
     return None
 
 
@@ -409,7 +409,7 @@ def _is_fused(optimizer: Optimizer) -> bool:
 
 
 def _options(optimizer: Optimizer) -> list[dict[str, Any]]:
-    """The options of all groups but the learning rates, and their parameters."""
+    """The options and parameters of all groups, without learning rates."""
     found = []
     for group in optimizer.param_groups:
         of_group = {name: value for name, value in group.items() if name not in ("lr", "params")}

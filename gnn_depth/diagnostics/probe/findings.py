@@ -9,8 +9,8 @@ from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED, STALLED
 
 # Growth, and shrinking by its inverse, after which no learning rate suits both ends of the stack.
 GROWN = EXPANDED
-# Share of the norm that is left of a state. Of models with 2 to 4 layers on five small graphs in
-# docs/misleading_measures.md none has less after training, and only SAGE with 3 or 4 before it.
+# Remaining share of a state's norm. On five small graphs (docs/misleading_measures.md) no model of
+# 2 to 4 layers falls below it after training, and before training only SAGE with 3 or 4 layers.
 SMOOTHED_STATES = 1e-2
 ONE_DIRECTION = 1.5  # effective rank: nearer to one direction than to two
 DEAD = 0.5  # share of the nodes
@@ -21,7 +21,7 @@ SHALLOW = 4
 UNBALANCED = 0.6  # |c| as a share of all squares: one side of a neuron has four times the other's
 
 
-#: Failure modes of deep stacks, in words.
+#: A short description of each failure mode.
 FAILURE_MODES: dict[str, str] = {
     "non_finite": "numbers overflow",
     "dying_signal": "the signal dies",
@@ -31,7 +31,7 @@ FAILURE_MODES: dict[str, str] = {
     "vanishing_gradients": "gradients vanish",
     "expanding_gradients": "gradients expand",
     "smoothed_gradients": "propagation smooths the gradients",
-    "stalled": "most layers stand still",
+    "stalled": "only the last layers train",
     "unbounded_attention": "attention is not bounded",
     "imbalance": "neurons are out of balance",
 }
@@ -72,9 +72,9 @@ class Criterion:
         relative: True if each value is divided by that of the layer where the pass begins; the
             sentence then gives the factor per layer.
         at_end: True if the failure mode is present only if the first layer shows it, too.
-        deeper_than: The largest number of layers that cannot show the failure mode.
-        beside: Another quantity: the smaller of the two counts, or the one that is known.
-        on_the_way: True if it is not the failure mode if the pass begins beyond the threshold.
+        deeper_than: Stacks of at most this many layers cannot show the failure mode.
+        beside: A second quantity; the smaller one is compared, or the only one known.
+        on_the_way: True if it does not count when the pass already begins beyond the threshold.
         in_most: True if the failure mode is present only if half of the layers show it.
     """
 
@@ -155,7 +155,7 @@ def digits(value: float) -> str:
     return f"{value:.1e}" if "e" in text else text
 
 
-# In the order of the passes: what goes wrong forwards is often the reason of what follows it.
+# In the order of the passes: a problem in the forward pass often causes those after it.
 CRITERIA = (
     Criterion(
         "dying_signal",
@@ -232,8 +232,8 @@ CRITERIA = (
         "stalled",
         "||dW||",
         STALLED,
-        "only the last layers train: from layer {layer} back ||dW|| is below {limit} times that "
-        "of the last layer, {value} times in layer {worst}",
+        "from layer {layer} back ||dW|| is less than {limit} times that of the last layer: "
+        "{value} times in layer {worst}",
         below=True,
         backwards=True,
         relative=True,
