@@ -42,7 +42,7 @@ OWN_HELP = """\
   --config FILE, -c FILE
       Config file, or name of a shipped one; may be repeated.
   --model my_module.MyModule
-      With fit: a LightningModule of your own, whose options are --model.NAME, instead of ours.
+      With fit: train your own LightningModule; its options are --model.NAME.
   --print_config
       Print the resolved config, and stop.
   --trusted-only

@@ -33,8 +33,7 @@ def main(argv: list[str]) -> int:
 def parser() -> Options:
     options = Options(
         "range",
-        "From how far the test nodes of a trained model read: the share of the Jacobian's norm by "
-        "distance.",
+        "Show the share of the influence on test nodes that comes from each distance, in hops.",
         "RUN [--nodes N] [--output FILE]",
     )
     add = options.add_argument

@@ -72,7 +72,7 @@ class Influence:
         return int(reached[0]) if len(reached) else None
 
     def __str__(self) -> str:
-        lines = [f"what {len(self.nodes)} nodes read, by distance (share of the Jacobian's norm):"]
+        lines = [f"share of the influence on {len(self.nodes)} nodes, by distance:"]
         shares = self.shares
         last = np.flatnonzero(shares >= SHOWN).max(initial=0)
         for hop in range(last + 1):

@@ -146,8 +146,8 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
     ]
     if compared["p"].isna().any():
         notes.append(
-            "Without p: fewer than two shared seeds, equal differences, or seeds that have data of "
-            "their own, for which --ratio is missing."
+            "No p: fewer than two shared seeds, equal differences, or seeds with their own data "
+            "and no --ratio."
         )
     names = [*short_words(list(compared)[:labels]), "n", "difference", "p", "p (Holm)"]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")

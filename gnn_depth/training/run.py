@@ -249,8 +249,8 @@ def reading(finished: Run) -> str:
         return ""
     layers = len(finished.model.stack.layers)
     return (
-        f"\n90% of what {len(found.nodes)} test nodes read comes from within {hops} hops; the "
-        f"model has {layers} layers: gnn-depth range {finished.folder}"
+        f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
+        f"the model has {layers} layers. More: gnn-depth range {finished.folder}"
     )
 
 
