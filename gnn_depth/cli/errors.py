@@ -34,6 +34,8 @@ PASSING = ("cli", "training", OURS.name)
 # PyTorch's and NumPy's words for sizes that nothing can hold.
 MEMORY = re.compile("allocate|Storage size|Overflow when unpacking")
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
+# Characters of a line, and lines of a message: both may hold what somebody else wrote.
+WIDEST, LONGEST = 600, 22
 CALLS = f"{TRACEBACK}=1 shows all calls that led to it."
 
 
@@ -47,8 +49,15 @@ class RunError(Exception):
 
 
 def on_screen(message: str) -> str:
-    """A message with control characters shown instead of sent to the terminal."""
-    return "\n".join(map(registry.printable, message.split("\n")))
+    """A message that fits one screen, with control characters shown instead of sent to the
+    terminal."""
+    lines = []
+    for line in message.split("\n")[:LONGEST]:
+        shown = registry.printable(line)
+        if len(shown) > WIDEST:
+            shown = f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
+        lines.append(shown)
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -84,7 +93,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             return UsageError(str(error))
         if isinstance(error, OSError):
-            return RunError(f"stopped: {error}; what was saved before is intact.")
+            return RunError(_of_the_system(error, folder))
         if folder and ("gloo" in str(error) or type(error).__module__ == "torch.distributed"):
             return RunError(LOST)
     part = _users_part(error, calls)
@@ -102,6 +111,17 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if folder is None:
         return UsageError(f"{message}\n{CALLS}")
     return RunError(f"stopped: {message}\n{CALLS}")
+
+
+def _of_the_system(error: OSError, folder: Path | str | None) -> str:
+    """The message for a full disk, a folder that was removed or a connection that was lost."""
+    place = error.filename or folder
+    reason = str(error)
+    if error.strerror and place:
+        reason = f"{error.strerror} ({place})"
+    if error.strerror and folder:
+        reason += "; what was saved before is intact."
+    return f"stopped: {reason}"
 
 
 def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:

@@ -65,8 +65,8 @@ class NodeClassifier(SafeCheckpointModule):
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
-        depth_lr: Divide learning rates by depth^x; x is this number, and the depth that of
-            ``num_layers``. With 1.5 it is the rule of arXiv 2602.07494; 0 leaves them.
+        depth_lr: Divide learning rates by ``num_layers``^x; x is this number. 1.5 is the rule of
+            arXiv 2602.07494; 0 changes nothing.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
@@ -76,8 +76,8 @@ class NodeClassifier(SafeCheckpointModule):
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.
         compile: Compile the layers for training: ``on`` or ``off``.
-        record: Record the steps of a full batch on a GPU once, and replay them: ``auto``, ``on`` or
-            ``off`` (see :class:`gnn_depth.training.recorded.RecordedSteps`).
+        record: Record the steps of a full batch on a GPU once, and replay them: ``auto`` where
+            possible, ``on`` or else an error, or ``off``.
         **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm``
             to ``reversible``; ``edge_channels`` is taken from the data.
 

@@ -1,5 +1,5 @@
-"""The calls of the kernels for NVIDIA GPUs: each function is called as the kernel of its name in
-``kernels.py``, which checks the shapes.
+"""Launch the kernels for NVIDIA GPUs. Each function takes the arguments of the kernel of the same
+name in ``kernels.py``, which checks the shapes.
 
 A forward function returns the output and what the backward function of this module needs.
 """
@@ -18,18 +18,18 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.native import gpu_programs as programs
 from gnn_depth.nn.native.masks import Mask
 
-#: Edges that a program takes at once: between these by the mean degree, and as many as these
-#: numbers need. A node with many edges takes many rounds, one after the other.
+#: Limits of the edges that a program reads at once, by the mean degree, and of their numbers
+#: (edges x channels). A node with more edges takes several rounds.
 FEWEST_EDGES, MOST_EDGES = 32, 64
 FEWEST_NUMBERS, MOST_NUMBERS = 128, 4096
 #: Numbers that a program of dropout treats.
 BLOCK = 1024
-#: The threshold that keeps everything.
+#: The threshold of dropout that keeps every entry.
 LOWEST = -0x40000000
 
 
 def key() -> str:
-    """A name of Triton, the sources of the kernels, and the kind of GPU."""
+    """A key of the version of Triton, the model of GPU and a hash of the sources."""
     sources = (Path(__file__), Path(programs.__file__))
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     return f"gpu-triton-{triton.__version__}-{torch.cuda.get_device_name()}-{digest[:12]}"
@@ -42,8 +42,8 @@ def try_out() -> None:
 
 
 def _launch(kernel: Any, count: int, *arguments: Any, **options: Any) -> None:
-    """Start so many programs, or none, on the device of the first tensor."""
-    # Triton takes tensors as if they were contiguous, and the current GPU.
+    """Start ``count`` programs (0 is allowed) on the device of the first tensor."""
+    # Triton assumes contiguous tensors, and uses the current GPU.
     held = [each.contiguous() if isinstance(each, Tensor) else each for each in arguments]
     with torch.cuda.device_of(held[0]):  # type: ignore[no-untyped-call]
         kernel[(count,)](*held, **options, num_warps=4)
@@ -57,9 +57,9 @@ def _by_rows(
     Args:
         kernel: The program.
         graph: The graph.
-        like: A tensor of the heads and channels, shape (..., heads, channels).
-        *given: What the program takes after the edges, and before heads and channels.
-        transposed: Give it the edges out of each source, not those into each node.
+        like: Any tensor of shape (..., heads, channels), for its sizes.
+        *given: Arguments of the program between the edges and the sizes.
+        transposed: Pass the edges out of each source instead of those into each node.
         **options: Constants of the program.
     """
     ptr, neighbour, edge = graph.rows.csr(transposed)
@@ -105,7 +105,7 @@ def additive_slopes(
 
 
 def _mask(dropout: Mask, graph: Graph) -> tuple[Tensor, int]:
-    """The seed and the threshold of a dropout; without one, any numbers, of which all are kept."""
+    """The seed and threshold of a dropout; without one, placeholders that keep every entry."""
     if dropout.seed is None:
         return graph.rows.ptr, LOWEST
     return dropout.seed, dropout.threshold
@@ -120,7 +120,7 @@ def attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> tup
 
 
 def attend_backward(grad_NHC: Tensor, *given: Any) -> tuple[Tensor, ...]:
-    # Given scores have no LeakyReLU and no part of the source: any numbers stand for it.
+    # Given scores have no LeakyReLU and no term of the source: a placeholder takes its place.
     return _attend_backward(*(grad_NHC, *given, given[1], 1.0))[:2]
 
 
