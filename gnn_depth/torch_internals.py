@@ -87,12 +87,13 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def hooks_of(module: nn.Module) -> list[dict[int, Any]]:
-    """What is called before and after a module, forward and backward."""
+    """The dictionaries of a module's hooks, by their handles: those of the forward pass, before and
+    after it, then those of the backward pass."""
     return [
-        module._forward_hooks,
         module._forward_pre_hooks,
-        module._backward_hooks,
+        module._forward_hooks,
         module._backward_pre_hooks,
+        module._backward_hooks,
     ]
 
 

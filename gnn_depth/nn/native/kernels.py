@@ -186,10 +186,11 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
 
 
 def serve_on_cpu(graph: Graph | None, *values: Tensor | None) -> bool:
-    """:func:`serve`, of a kernel that only CPUs have: on a GPU PyTorch is about as fast."""
-    return not any(is_on_gpu(value) for value in values if value is not None) and serve(
-        graph, *values
-    )
+    """:func:`serve`, for a kernel that only CPUs have: no timed model was faster with it on a
+    GPU (docs/speed.md)."""
+    if any(is_on_gpu(value) for value in values if value is not None):
+        return False
+    return serve(graph, *values)
 
 
 def largest_on_gpu(values_SH: Tensor, graph: Graph) -> tuple[Tensor, ...]:
