@@ -342,14 +342,14 @@ class RecordedSteps(L.Callback):
             return recording
         except Exception as error:
             self.why_not = f"{_place_of(error, module.stack)}{str(error).splitlines()[0]}"
-            self._training = self._evaluation = None
-            # What is left of the step belongs to the stream of the recording.
-            traceback.clear_frames(error.__traceback__)
-            gc.collect()
-            torch_internals.end_failed_capture(module.device)
-            module.seeded_steps.seed_batch(module.trainer)
-            self._say(module.device)
-            return None
+        self._training = self._evaluation = None
+        # What is left of the step belongs to the stream of the recording. The error, which is gone
+        # only here, held it.
+        gc.collect()
+        torch_internals.end_failed_capture(module.device)
+        module.seeded_steps.seed_batch(module.trainer)
+        self._say(module.device)
+        return None
 
     def _say(self, device: torch.device) -> None:
         if self.choice in ("on", True):
@@ -430,7 +430,9 @@ def _place_of(error: Exception, stack: nn.Module) -> str:
         return ""
     names = {part: name for name, part in stack.named_modules() if name}
     found = ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
+    assert error.__traceback__ is not None
+    # Without the caller's frame: f_locals would keep the error there.
+    for frame, line in traceback.walk_tb(error.__traceback__.tb_next):
         part = frame.f_locals.get("self")
         if isinstance(part, nn.Module) and part in names:
             found = f"{names[part]} ({type(part).__name__}), "

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import weakref
 from typing import ClassVar
 
 import lightning as L
@@ -194,6 +195,26 @@ def test_what_cannot_be_recorded_trains_as_before_and_says_why(train, caplog, wo
     assert [words in each.message for each in caplog.records].count(True) == 1
     with pytest.raises(MisconfigurationException, match=words):
         train("on", **REFUSED[words])
+
+
+class Fails(FeatureNorm):
+    """Fails in a recording, of which no tensor may exist in a later step."""
+
+    failed: ClassVar[list] = []
+
+    def forward(self, x, graph):
+        assert not any(each() is not None for each in self.failed)
+        if StandIn.module.recorded.capturing is not None:
+            self.failed.append(weakref.ref(x))
+            raise RuntimeError("a value is read")
+        return x / 2
+
+
+def test_nothing_of_a_failed_recording_is_left(train, caplog, monkeypatch):
+    monkeypatch.setattr(Fails, "failed", [])
+    train("auto", norm=[Fails])
+    assert "blocks.0.norms.0 (Fails), test_recorded.py" in caplog.text
+    assert len(Fails.failed) == 1
 
 
 def test_mini_batches_are_not_recorded(train, tiny, monkeypatch):

@@ -70,14 +70,12 @@ def _by_rows(
     mean = triton.next_power_of_2(1 + graph.num_edges // (1 + graph.num_nodes))
     at_once = max(min(mean, MOST_EDGES), FEWEST_EDGES, FEWEST_NUMBERS // width)
     at_once = max(1, min(at_once, MOST_NUMBERS // width))
-    options |= {"EDGES": at_once, "CHANNELS": width}
-    count = (len(ptr) - 1) * heads
-    _launch(kernel, count, ptr, neighbour, edge, *given, heads, channels, **options)
+    given = ptr, neighbour, edge, *given, heads, channels
+    _launch(kernel, (len(ptr) - 1) * heads, *given, **options, EDGES=at_once, CHANNELS=width)
 
 
 def sum_rows(weights_EH: Tensor, x_SHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
-    count = len(graph.rows.csr(transposed)[0]) - 1
-    y = x_SHC.new_empty(count, *x_SHC.shape[1:])
+    y = x_SHC.new_empty(len(graph.rows.csr(transposed)[0]) - 1, *x_SHC.shape[1:])
     _by_rows(programs.sum_rows, graph, y, weights_EH, x_SHC, y, transposed=transposed)
     return y
 
@@ -140,8 +138,7 @@ def _attend_backward(
     given = x_SHC, *_mask(dropout, graph), scores_EH, other, alpha, grad_NHC
     found = weights, of_scores, *sums
     scale = 1 / (1 - dropout.p)
-    kernel = programs.attend_backward
-    _by_rows(kernel, graph, x_SHC, *given, *found, SCALE=scale, SLOPE=slope)
+    _by_rows(programs.attend_backward, graph, x_SHC, *given, *found, SCALE=scale, SLOPE=slope)
     return of_scores, sum_rows(weights, grad_NHC, graph, True), *sums
 
 
@@ -178,7 +175,6 @@ def attend_linear_backward(
 ) -> tuple[Tensor | None, ...]:
     given = grad_NHC, scores, x_SHC, graph, dropout, alpha, other, slope
     of_scores, of_x, total, mixed = _attend_backward(*given)
-    targets = x_SHC[: graph.num_nodes]
     factor = _or_ones(factor_NH, own)
     of_factor = None
     if factor_NH is not None:
@@ -187,7 +183,7 @@ def attend_linear_backward(
     of_other = sum_rows(of_scores, factor[..., None], graph, True)
     of_x.addcmul_(of_other, src_HC)
     of_x[: graph.num_nodes].addcmul_(of_own, dst_HC)
-    of_dst = (of_own * targets).sum(0)
+    of_dst = (of_own * x_SHC[: graph.num_nodes]).sum(0)
     return of_x, of_dst, (of_other * x_SHC).sum(0), of_factor
 
 
@@ -212,7 +208,7 @@ def largest_backward(
 
 
 def drop(x: Tensor, dropout: Mask) -> Tensor:
-    y, count, scale = x.new_empty(x.shape), x.numel(), 1 / (1 - dropout.p)
-    given = dropout.seed, dropout.threshold, x, y, count
-    _launch(programs.drop, triton.cdiv(count, BLOCK), *given, SCALE=scale, BLOCK=BLOCK)
+    y, count = x.new_empty(x.shape), x.numel()
+    given = dropout.seed, dropout.threshold, x, y, count, 1 / (1 - dropout.p), BLOCK
+    _launch(programs.drop, triton.cdiv(count, BLOCK), *given)
     return y
