@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
@@ -13,26 +14,16 @@ import yaml
 import gnn_depth.training
 from gnn_depth import registry
 from gnn_depth.cli import main, sweep
+from gnn_depth.sweeps.pool import Pool
 
-SMALL = [
-    *(
-        "--data.num_nodes",
-        "60",
-        "--data.num_edges",
-        "120",
-        "--data.num_features",
-        "16",
-        "--data.num_classes",
-        "3",
-    ),
-    *("--data.num_train_per_class", "5", "--data.num_val", "10", "--data.num_test", "10"),
-]
-QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
-SHORT = [
-    *(*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--trainer.max_epochs", "10"),
-    *("--model.hidden_channels", "8"),
-]
-DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
+SMALL = split("""
+    --data.num_nodes 60 --data.num_edges 120 --data.num_features 16 --data.num_classes 3
+    --data.num_train_per_class 5 --data.num_val 10 --data.num_test 10
+""")
+QUIET = split("--trainer.enable_progress_bar false --trainer.enable_model_summary false")
+TRAINER = split("--trainer.accelerator cpu --trainer.max_epochs 10 --model.hidden_channels 8")
+SHORT = [*SMALL, *QUIET, *TRAINER]
+DEEP = split("--model.layer gat --model.layer.heads 2 --model.norm [lipschitz,pair]")
 
 #: A few hundred characters of YAML that stand for ten million entries.
 _TENFOLD = "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8))
@@ -78,12 +69,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class PoolHere:
+class PoolHere(Pool):
     """A pool whose calls are done in this process, one by one: importing torch in another takes
     seconds."""
 
-    def __init__(self, workers: int | None, preload: object = ()) -> None:
-        self.workers = workers or 1
+    workers = 1
+
+    def __init__(self, *_: object) -> None:
+        pass
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future:
         future: Future = Future()
@@ -94,12 +87,6 @@ class PoolHere:
         return future
 
     def stop(self, grace: float) -> None:
-        pass
-
-    def __enter__(self) -> "PoolHere":
-        return self
-
-    def __exit__(self, *error: object) -> None:
         pass
 
 

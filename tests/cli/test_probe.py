@@ -37,34 +37,32 @@ def table(answer: Answer) -> dict[str, list[float]]:
     }
 
 
+def mu(x: torch.Tensor) -> float:
+    return (x - x.mean(0)).norm().item()
+
+
 def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth: Callable):
-    columns = table(gnn_depth("probe", *LIP, "--model.encoder", "none"))
+    words = [*LIP, "--model.encoder", "none"]
+    columns = table(gnn_depth("probe", *words))
     seed_everything(0, verbose=False)
-    cli = CommandLineInterface("probe", read_arguments([*LIP, "--model.encoder", "none"]))
+    cli = CommandLineInterface("probe", read_arguments(words))
     model, batch = cli.model.eval(), cli.datamodule.batch
     entering = [batch.x]
     for place, layer in enumerate(model.stack.layers):
         update = layer(entering[-1], batch.graph)
         entering.append(torch.relu(update) if place < 2 else update)
     entering[1].retain_grad()
-    scores = model.stack.decoder(entering[-1])
-    torch.nn.functional.cross_entropy(
-        scores[batch.train_mask], batch.y[batch.train_mask]
-    ).backward()
-    assert columns["||X||"] == pytest.approx([x.norm().item() for x in entering[:3]], rel=0.01)
-    assert columns["mu(X)"] == pytest.approx(
-        [(x - x.mean(0)).norm().item() for x in entering[:3]], rel=0.01
-    )
+    scores, train = model.stack.decoder(entering[-1]), batch.train_mask
+    torch.nn.functional.cross_entropy(scores[train], batch.y[train]).backward()
+    for position, x in enumerate(entering[:3]):
+        assert columns["||X||"][position] == pytest.approx(x.norm().item(), rel=0.01)
+        assert columns["mu(X)"][position] == pytest.approx(mu(x), rel=0.01)
     gradient = entering[1].grad
     assert columns["||G||"][1] == pytest.approx(gradient.norm().item(), rel=0.01)
-    assert columns["mu(G)"][1] == pytest.approx(
-        (gradient - gradient.mean(0)).norm().item(), rel=0.01
-    )
+    assert columns["mu(G)"][1] == pytest.approx(mu(gradient), rel=0.01)
     assert math.isnan(columns["||G||"][0]), "features of the data have no gradient"
-    of_layer = (
-        torch.cat([p.grad.flatten() for p in model.stack.layers[0].parameters()]).norm().item()
-    )
-    assert columns["||dW||"][0] == pytest.approx(of_layer, rel=0.01)
+    slopes = [p.grad.flatten() for p in model.stack.layers[0].parameters()]
+    assert columns["||dW||"][0] == pytest.approx(torch.cat(slopes).norm().item(), rel=0.01)
 
 
 def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obey_the_law(
@@ -80,17 +78,8 @@ def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obe
 
 def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
     lip = [*LIP, "--model.num_layers", "1"]
-    fitted = gnn_depth(
-        "fit",
-        *lip,
-        "--trainer.max_epochs",
-        "1",
-        "--model.optimizer.lr",
-        "0.5",
-        "--run.root",
-        "kept",
-    )
-    assert fitted.code == 0, fitted.err
+    words = ["--trainer.max_epochs", "1", "--model.optimizer.lr", "0.5", "--run.root", "kept"]
+    assert gnn_depth("fit", *lip, *words).code == 0
     checkpoint = next(Path("kept").rglob("last.ckpt"))
     trained = gnn_depth("probe", "--ckpt_path", str(checkpoint))
     assert f"at {checkpoint}" in trained.out

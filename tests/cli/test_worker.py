@@ -54,12 +54,8 @@ def test_a_run_has_the_numbers_of_a_fit_and_is_not_run_again(job, pool, tmp_path
     mine = job("--model.dropout=0.5", "--model.norm=pair")
     outcome = pool.submit(work, mine).result(120)
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
-    assert (
-        main(
-            ["fit", f"--config={outcome.folder / 'config.yaml'}", f"--run.root={tmp_path / 'fit'}"]
-        )
-        == 0
-    )
+    config = str(outcome.folder / "config.yaml")
+    assert main(["fit", "--config", config, "--run.root", str(tmp_path / "fit")]) == 0
     (fresh,) = (json.loads(path.read_text()) for path in tmp_path.glob("fit/*/*/result.json"))
     assert fresh["metrics"] == result_of(outcome)["metrics"]
     assert fresh["identity"] == result_of(outcome)["identity"]
@@ -140,18 +136,8 @@ def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
     outcome = work(job(*bad("Raises")))
     assert outcome.status == "failed"
     assert "my_bad.py" in reason(outcome)
-    assert "untidy" in reason(outcome)
     said = (outcome.folder / OUTPUT).read_text()
-    assert "Traceback" in said
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
     outcome = work(job(*bad("Leaves")))
     assert outcome.status == "failed"
     assert "ended the program: SystemExit(3)" in reason(outcome)
-
-
-def test_a_plugin_that_was_edited_after_planning_fails_the_run(job, bad, tmp_path):
-    planned = job(*bad("Leaves"))
-    (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
-    outcome = work(planned)
-    assert outcome.status == "failed"
-    assert "edited" in reason(outcome)
