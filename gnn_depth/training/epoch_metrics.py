@@ -26,9 +26,7 @@ class NodeSets:
     loss is the mean loss of all N nodes.
     """
 
-    def __init__(
-        self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0
-    ) -> None:
+    def __init__(self, y: Tensor, masks: Sequence[Tensor], task: Task, share: float = 1.0) -> None:
         self.share = share
         sets = [mask.nonzero().flatten() for mask in masks]
         self.sizes = [len(nodes) for nodes in sets]
@@ -36,18 +34,12 @@ class NodeSets:
         self.targets = y[self.nodes]
         # For each node its first cell in the matrices of confusion().
         self.cells: Tensor | None = None
-        if num_classes is not None:
+        if task.counted:
             set_of_node = torch.repeat_interleave(
                 torch.tensor(self.sizes, device=self.nodes.device), output_size=len(self.nodes)
             )
-            self.cells = (set_of_node * num_classes + self.targets) * (num_classes + 1)
-
-
-def classes_counted(task: Task) -> int | None:
-    """The number of classes of a task whose metrics follow from confusion matrices, or None."""
-    if task.counts_classes:
-        return task.num_outputs
-    return None
+            classes = task.num_outputs
+            self.cells = (set_of_node * classes + self.targets) * (classes + 1)
 
 
 class BatchSets:
@@ -60,7 +52,7 @@ class BatchSets:
     def __init__(self, batch: NodeBatch, task: Task) -> None:
         self._batch = (batch.y, *batch.masks)
         self._graph = batch.graph
-        self._num_classes = classes_counted(task)
+        self._task = task
 
     def belong_to(self, batch: NodeBatch) -> bool:
         return all(map(operator.is_, self._batch, (batch.y, *batch.masks)))
@@ -73,13 +65,13 @@ class BatchSets:
             here = train_mask.sum().double()  # in float32, counts stop at 2^24
             processes = self._graph.all_reduce(y.new_ones(()))
             share = float(here * processes / self._graph.all_reduce(here))
-        return NodeSets(y, [train_mask], self._num_classes, share)
+        return NodeSets(y, [train_mask], self._task, share)
 
     @cached_property
     def evaluated(self) -> NodeSets:
         """The validation nodes, then the test nodes."""
         y, _, val_mask, test_mask = self._batch
-        return NodeSets(y, [val_mask, test_mask], self._num_classes)
+        return NodeSets(y, [val_mask, test_mask], self._task)
 
 
 class EpochMetrics:
@@ -96,11 +88,8 @@ class EpochMetrics:
         self.counts: Tensor | None = None  # the confusion matrices of the last compute
         self._own: list[dict[str, Metric]] = []
         for _ in names:
-            metrics = task.metrics()
-            for name, metric in task.metrics().items():
-                if _keeps_all(metric) and not keeps_all:
-                    del metrics[name]
-            self._own.append(metrics)
+            metrics = task.metrics().items()
+            self._own.append({name: m for name, m in metrics if keeps_all or not _keeps_all(m)})
         self.reset()
 
     def reset(self) -> None:
@@ -152,13 +141,13 @@ class EpochMetrics:
             targets.split_with_sizes(sets.sizes),
             strict=True,
         )
-        for metrics, predicted_in, targets_in in parts:
+        for metrics, *rows in parts:
             for metric in metrics.values():
                 # Metrics that keep all rows exchange them between processes, even none.
-                if len(targets_in) or _keeps_all(metric):
+                if len(rows[0]) or _keeps_all(metric):
                     if metric.device != out.device:
                         metric.to(out.device)
-                    metric.update(predicted_in, targets_in)
+                    metric.update(*rows)
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
         """Metrics of all batches as scalars on their device; of all processes, given a trainer.
@@ -199,9 +188,9 @@ class EpochMetrics:
         """Metrics that the last compute took over a part of the labels only, and what they say."""
         for name, metrics in zip(self.names, self._own, strict=True):
             for own, metric in metrics.items():
-                remark = getattr(metric, "remark", None)
-                if remark is not None and remark():
-                    yield f"{name}/{own}", remark()
+                remark = getattr(metric, "remark", str)()
+                if remark:
+                    yield f"{name}/{own}", remark
 
     def _all(self) -> list[Metric]:
         return [metric for of_set in self._own for metric in of_set.values()]

@@ -9,7 +9,8 @@ from torch import Tensor
 from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.data.features import columns_differ
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets, classes_counted
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.loggers import in_numbers
 from gnn_depth.training.tasks import Task
 
 MOST_FITTED = 20_000_000  # a model of more numbers of the training nodes would take too long
@@ -47,7 +48,7 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
     metrics = EpochMetrics(("val", "test"), task)
-    sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], classes_counted(task))
+    sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], task)
     found = {}
     # A caller may be in inference mode, in which nothing can be fitted.
     with torch.inference_mode(False):
@@ -61,7 +62,7 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
             scaled = [_scaled(block[: len(batch.y)], rows) for block in blocks]
             out = _fitted(task, torch.cat(scaled, 1), batch.y, rows)
             metrics.add(sets, out[sets.nodes])
-            found[words] = {name: float(value) for name, value in metrics.compute().items()}
+            found[words] = in_numbers(metrics.compute())
     return found
 
 

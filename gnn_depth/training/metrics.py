@@ -116,7 +116,8 @@ class RankMetric(Metric):
         found = []
         for score, label, rows in zip(scores, labels, known, strict=True):
             found.append(self._of_known(score[None, rows], label[None, rows]))
-        return torch.cat([value for value, _ in found]), torch.cat([known for _, known in found])
+        each, defined = zip(*found, strict=True)
+        return torch.cat(each), torch.cat(defined)
 
     @abstractmethod
     def of_labels(
@@ -250,15 +251,11 @@ class R2(Metric):
         if not len(target):
             return
         target = target.double().view(len(target), -1)
-        known = ~target.isnan()  # the others are in no sum
-        errors = (target - preds.double().view_as(target)).where(known, 0.0)
-        # Differences from a first value: of equal targets they are zero, exactly.
-        shift = target.gather(0, known.int().argmax(0, keepdim=True)).nan_to_num()
-        shifted = (target - shift).where(known, 0.0)
-        rows = known.double().sum(0)
-        mean = shifted.sum(0) / rows.clamp_min(1)
-        squares = (shifted - mean).where(known, 0.0).square().sum(0)
-        batch = torch.stack([rows, shift[0] + mean, squares, errors.square().sum(0)], -1)
+        known = ~target.isnan()
+        errors = (target - preds.double().view_as(target)).square()
+        # Each row is a set of one, or of none where the target is not known.
+        rows = torch.stack([known.double(), target, torch.zeros_like(target), errors], -1)
+        batch = _merged(rows.where(known[..., None], 0.0))
         self.moments = _merged(torch.stack([self.moments, batch]))
 
     def compute(self) -> Float[Tensor, ""]:
@@ -269,9 +266,9 @@ class R2(Metric):
 
 def _merged(parts: Float[Tensor, "parts outputs 4"]) -> Float[Tensor, "outputs 4"]:
     """Merge the moments of several sets of rows."""
-    rows, mean, squares, errors = parts.unbind(-1)
+    rows, mean, squares, errors = parts.movedim(-1, 0).contiguous()
     total = rows.sum(0)
-    # Differences again, from the mean of the largest part: equal means merge to themselves.
+    # Differences from the mean of the largest part: equal means merge to themselves, exactly.
     shift = mean.gather(0, rows.argmax(0, keepdim=True))
     shifted = mean - shift
     centre = (rows * shifted).sum(0) / total.clamp_min(1)

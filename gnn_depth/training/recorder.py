@@ -12,6 +12,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import LambdaCallback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -41,7 +42,7 @@ from gnn_depth.training.lightning_internals import (
     save_weights,
     save_whole_epoch,
 )
-from gnn_depth.training.loggers import EventLogger, folder_loggers
+from gnn_depth.training.loggers import EventLogger, folder_loggers, in_numbers
 from gnn_depth.training.resume import ENDS
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class BestEpoch:
     _saved: int | None = None  # the epoch whose file is written
     _exchanged: bool = False  # True if a callback exchanges weights for the validation
 
-    def see(self, epoch: int, metrics: Mapping[str, float | Tensor], trainer: L.Trainer) -> None:
+    def see(self, epoch: int, metrics: Mapping[str, Tensor], trainer: L.Trainer) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
         value = float(metrics.get(self.monitor, math.nan))
         if math.isnan(value) or not math.isfinite(metrics.get("val/loss", 0.0)):
@@ -78,7 +79,7 @@ class BestEpoch:
                 gain = -gain
             if not gain > 0:  # of equal epochs the first counts
                 return
-        self.epoch, self.metrics = epoch, floats(metrics)
+        self.epoch, self.metrics = epoch, in_numbers(metrics)
         # Copies in memory: writing a file in every better epoch would take its time.
         self.weights, exchanged = measured_weights(trainer)
         if exchanged and not self._exchanged:
@@ -88,10 +89,10 @@ class BestEpoch:
             )
             self._exchanged = True
 
-    def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
+    def complete(self, epoch: int, metrics: Mapping[str, Tensor]) -> None:
         """Add metrics that were not known yet when the epoch was validated."""
         if self.epoch == epoch:
-            self.metrics = self.metrics | floats(metrics)
+            self.metrics = self.metrics | in_numbers(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
         """Write the best epoch's weights as a checkpoint without the optimizer's state, unless
@@ -106,11 +107,6 @@ class BestEpoch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in STATE:
             setattr(self, name, state[name])
-
-
-def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
-    """Metrics as plain numbers."""
-    return {name: float(value) for name, value in metrics.items()}
 
 
 class Autosave:
@@ -128,27 +124,14 @@ class Autosave:
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
         done = trainer.current_epoch - self._start
-        if done == 0:
-            return False
-        is_late = time.monotonic() - self._saved >= 60 * (self.minutes or math.inf)
-        is_late = is_late or done % (self.epochs or math.inf) == 0
-        found: bool = trainer.strategy.broadcast(is_late)
+        is_due = time.monotonic() - self._saved >= 60 * (self.minutes or math.inf)
+        is_due |= done % (self.epochs or math.inf) == 0
+        found: bool = trainer.strategy.broadcast(done > 0 and is_due)
         return found
 
     def saved(self) -> None:
         """Start the clock again."""
         self._saved = time.monotonic()
-
-
-class _SaveFirst(L.Callback):
-    """Save the last checkpoint at the end of a training before another callback changes the
-    weights, as one that averages them does: a longer training goes on from there."""
-
-    def __init__(self, recorder: "RunRecorder") -> None:
-        self.recorder = recorder
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.recorder.save_end(trainer)
 
 
 class RunRecorder(L.Callback):
@@ -245,14 +228,16 @@ class RunRecorder(L.Callback):
     @property
     def last_metrics(self) -> dict[str, float]:
         """The metrics of the last epoch; those of an earlier epoch's validation are left out."""
-        return floats(self._last)
+        return in_numbers(self._last)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.folder is None:
             return
         self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
-        # Another list: Lightning goes through the old one now.
-        trainer.callbacks = [_SaveFirst(self), *trainer.callbacks]  # type: ignore[attr-defined]
+        # Before another callback changes the weights, as one that averages them does: a longer
+        # training goes on from there. Another list: Lightning goes through the old one now.
+        first = LambdaCallback(on_train_end=self.save_end)
+        trainer.callbacks = [first, *trainer.callbacks]  # type: ignore[attr-defined]
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         task: Any = getattr(pl_module, "task", None)
         if task is not None:  # a class of the user's has none, and may log val/acc
@@ -314,7 +299,7 @@ class RunRecorder(L.Callback):
             self._close(trainer, "finished")
             self._release()
 
-    def save_end(self, trainer: L.Trainer) -> None:
+    def save_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save the checkpoints of the end: a run that is marked finished has them."""
         self._last = dict(trainer.callback_metrics)  # max_steps may cut an epoch short
         if trainer.should_stop:  # by a callback, as early stopping does

@@ -20,7 +20,6 @@ import lightning as L
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import (
-    BackboneFinetuning,
     LearningRateFinder,
     ModelCheckpoint,
     ModelPruning,
@@ -69,35 +68,17 @@ OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
-DEEP = 8  # layers from which on the report says from how far nodes read
 
 
-#: Callbacks that cannot work here, unless the model has one of these attributes; and why.
-REFUSED: tuple[tuple[type[L.Callback], tuple[str, ...], str], ...] = (
-    (
-        ModelPruning,
-        (),
-        "renames parameters, so the weights of the best epoch could not be saved. "
-        "Prune a trained model in a program of your own, with torch.nn.utils.prune.",
-    ),
-    (
-        StochasticWeightAveraging,
-        (),
-        "makes its average after the last validation, so no metric would be of it: "
-        "WeightAveraging and EMAWeightAveraging validate theirs.",
-    ),
-    (
-        LearningRateFinder,
-        ("lr", "learning_rate"),
-        "sets an attribute lr of the model; here the rate is the optimizer's: compare values of "
-        "model.optimizer.lr in a sweep.",
-    ),
-    (
-        BackboneFinetuning,
-        ("backbone",),
-        "freezes a part that the model calls backbone, and this one has none.",
-    ),
-)
+#: Callbacks that cannot work here, and why.
+REFUSED: dict[type[L.Callback], str] = {
+    ModelPruning: "renames parameters, so the weights of the best epoch could not be saved. "
+    "Prune a trained model in a program of your own, with torch.nn.utils.prune.",
+    StochasticWeightAveraging: "makes its average after the last validation, so no metric would "
+    "be of it: WeightAveraging and EMAWeightAveraging validate theirs.",
+    LearningRateFinder: "sets an attribute lr of the model; here the rate is the optimizer's: "
+    "compare values of model.optimizer.lr in a sweep.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,36 +203,16 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
     @cache
     def make_report() -> str:
-        # What costs seconds is not done in each of several processes, or after the data changed.
-        if trainer.world_size > 1 or data.checksum != data.hparams["sha256"]:
-            return report(recorder, model)
         linear: dict[str, dict[str, float]] = {}
-        try:
-            linear = linear_metrics(model.task, data)
-        except Exception as error:  # a task of the user's, for example
-            log.warning("there is no linear model to compare with: %s", error)
-        return report(recorder, model, linear) + reading(finished)
+        # What costs seconds is not done in each of several processes, or after the data changed.
+        if trainer.world_size == 1 and data.checksum == data.hparams["sha256"]:
+            try:
+                linear = linear_metrics(model.task, data)
+            except Exception as error:  # a task of the user's, for example
+                log.warning("there is no linear model to compare with: %s", error)
+        return report(recorder, model, linear)
 
-    finished = Run(recorder.folder, model, data, make_report)
-    return finished
-
-
-def reading(finished: Run) -> str:
-    """A line that says from how far the nodes of a deep model read; empty if it has no range."""
-    if len(finished.model.stack.layers) < DEEP:
-        return ""
-    try:
-        found = finished.range(nodes=16, largest=True)
-    except ValueError:  # targets of graphs, integer features or mini-batches
-        return ""
-    hops = found.hops_within(0.9)
-    if hops is None:
-        return ""
-    layers = len(finished.model.stack.layers)
-    return (
-        f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
-        f"the model has {layers} layers. More: gnn-depth range {finished.folder}"
-    )
+    return Run(recorder.folder, model, data, make_report)
 
 
 def _check(config: RunConfig, data: GraphDataModule) -> None:
@@ -260,8 +221,8 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
     check_parts(model.stack, model.hparams["in_channels"])
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     for callback in callbacks:
-        for cls, needed, why in REFUSED:
-            if isinstance(callback, cls) and not any(hasattr(model, name) for name in needed):
+        for cls, why in REFUSED.items():
+            if isinstance(callback, cls):
                 raise MisconfigurationException(f"{cls.__name__} {why}")
     check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
     # Its batches depend on the number of processes.
@@ -290,9 +251,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
     data.save_hyperparameters(of_data, logger=False)
-    resumes = None
-    if config.checkpoint is not None:
-        resumes = config.checkpoint.resolve().parents[1]
+    resumes = config.checkpoint and config.checkpoint.resolve().parents[1]
     loggers = config.recorder.open(resolved, config.name, origin, resumes)
     if resolved["trainer"].get("logger") is not False:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]

@@ -13,7 +13,6 @@ from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
-SHARES = ("auroc", "f1", "f1_positive", "ap")  # metrics between 0 and 1 that are no percentages
 NEAR_CHANCE = 0.02  # a result this close to chance is a guess
 NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, some of which are small
 LAGS = 0.05  # running averages with more of their initial values are not those of the data
@@ -23,7 +22,7 @@ FALLS = 0.1  # an error that is this share smaller is better
 def report(
     recorder: RunRecorder,
     module: NodeClassifier,
-    linear: Mapping[str, Mapping[str, float]] | None = None,
+    linear: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Describe the result of a finished run, what is wrong with it, and where to look next.
 
@@ -52,15 +51,13 @@ def report(
         answer = answers[0]
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
         initial = initial_share(module, best.weights or module.state_dict())
-        why = "features of very different size, the edges or this network"
         if initial > LAGS:
-            why = "running averages of batch norm"
             lines.append(
                 f"warning: {initial:.0%} of the running averages of batch norm, which evaluation "
                 "uses, are their initial values: the same weights may predict far better after "
                 "more steps, or with a larger momentum."
             )
-        lines += _comparison(answer, shown[answer], linear or {}, module, why)
+        lines += _comparison(answer, shown[answer], linear, module)
         guess = _guess(answer, shown, module)
         if guess:
             lines += [
@@ -167,10 +164,9 @@ def _comparison(
     found: float,
     linear: Mapping[str, Mapping[str, float]],
     module: NodeClassifier,
-    why: str,
 ) -> list[str]:
     """Compare the result with linear models and the best constant prediction, and warn if a linear
-    model is better, and why it may be."""
+    model is better."""
     measure = answer.partition("/")[2]
     lower_is_better = module.task.directions().get(measure) == "min"
     words: list[str] = []
@@ -193,16 +189,11 @@ def _comparison(
     if words:
         lines.append(f"  to compare: {', '.join(words)}")
     if better:
-        lines.append(f"warning: a linear model of {better[0]} predicts better: {why} may be why.")
+        lines.append(f"warning: a linear model of {better[0]} predicts better.")
     return lines
 
 
 def _text(metric: str, value: float) -> str:
-    name = metric.rpartition("/")[2]
-    if math.isnan(value):
-        return in_digits(value)
-    if name in ("acc", "bacc"):
+    if metric.rpartition("/")[2] in ("acc", "bacc") and not math.isnan(value):
         return f"{100 * value:.1f}%"
-    if name in SHARES:
-        return f"{value:.3f}"
     return in_digits(value)

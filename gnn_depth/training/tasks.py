@@ -29,6 +29,10 @@ from gnn_depth.training.metrics import (
 
 #: The kinds of targets: one class per node or graph, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
+#: Outputs of a model, a row for each node or graph.
+Outputs: TypeAlias = Float[Tensor, "rows outputs"]
+#: Confusion matrices of several sets of rows.
+Counts: TypeAlias = Int[Tensor, "sets classes predictions"]
 
 
 class Task(ABC):
@@ -44,9 +48,8 @@ class Task(ABC):
         targets: The kind of targets that it accepts.
         best: Name of the validation metric that chooses the best epoch.
         lower_is_better: True if the best epoch has the smallest value of ``best``.
-        counts_classes: True for tasks with one class per row: the metrics ``counted`` are computed
-            for them.
-        counted: Names of the metrics that follow from confusion matrices, by :meth:`of_counts`.
+        counted: For tasks with one class per row: names of the metrics that follow from confusion
+            matrices, by :meth:`of_counts`.
         words: The display name of each metric, in display order.
         chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
             data.
@@ -58,8 +61,7 @@ class Task(ABC):
     targets: ClassVar[Targets]
     best: str
     lower_is_better: bool = False
-    counts_classes: ClassVar[bool] = False
-    counted: ClassVar[tuple[str, ...]] = ("acc", "f1", "bacc")
+    counted: ClassVar[tuple[str, ...]] = ()
     words: Mapping[str, str] = {}
     chance: ClassVar[float | None] = None
     chance_metric: ClassVar[str | None] = None
@@ -69,7 +71,7 @@ class Task(ABC):
         self.num_outputs = num_outputs
 
     @abstractmethod
-    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+    def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
         """Mean loss of the rows."""
 
     def metrics(self) -> dict[str, Metric]:
@@ -79,9 +81,7 @@ class Task(ABC):
         """
         return {}
 
-    def of_counts(
-        self, counts: Int[Tensor, "sets classes predictions"]
-    ) -> dict[str, Float[Tensor, "sets"]]:
+    def of_counts(self, counts: Counts) -> dict[str, Float[Tensor, "sets"]]:
         """The metrics ``counted``, for each set, from its confusion matrix."""
         return class_metrics(counts)
 
@@ -109,11 +109,11 @@ class Task(ABC):
         """
         return schema
 
-    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, out: Outputs, y: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions and targets in the form that the metrics take."""
         return self.prediction(out), y
 
-    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+    def prediction(self, out: Outputs) -> Outputs:
         """The outputs as probabilities or numbers, which ``gnn-depth predict`` writes."""
         return out
 
@@ -122,16 +122,15 @@ class Task(ABC):
 
         It is None for a metric of a user's task whose ``higher_is_better`` is None.
         """
-        modes: dict[str, str | None] = {"loss": "min"}
-        if self.counts_classes:
-            modes |= dict.fromkeys(self.counted, "max")
-        mode_when = {True: "max", False: "min", None: None}  # higher is better
+        higher_is_better: dict[str, bool | None] = {"loss": False}
+        higher_is_better |= dict.fromkeys(self.counted, True)
         for name, metric in self.metrics().items():
-            modes[name] = mode_when[metric.higher_is_better]
+            higher_is_better[name] = metric.higher_is_better
         # The task has the last word on the metric that chooses the best epoch.
-        if self.best in modes:
-            modes[self.best] = mode_when[not self.lower_is_better]
-        return modes
+        if self.best in higher_is_better:
+            higher_is_better[self.best] = not self.lower_is_better
+        modes = {True: "max", False: "min", None: None}
+        return {name: modes[higher] for name, higher in higher_is_better.items()}
 
     def choose_best(self, metric: str) -> None:
         """Let another metric choose the best epoch, ``loss`` among them.
@@ -180,7 +179,7 @@ class Task(ABC):
         return reason
 
 
-def weights_of_known(y: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+def weights_of_known(y: Outputs) -> Outputs:
     """Weights whose mean of losses is that of the targets that are known: 0 for NaN, else equal."""
     known = (~y.isnan()).to(y.dtype)
     return known * (known.numel() / known.sum())
@@ -203,7 +202,7 @@ class MultiClass(Task):
 
     targets = "classes"
     best = "acc"
-    counts_classes = True
+    counted: ClassVar[tuple[str, ...]] = ("acc", "f1", "bacc")
     weighs_classes = True
     words: Mapping[str, str] = {
         "acc": "accuracy",
@@ -212,7 +211,7 @@ class MultiClass(Task):
     }
     constant = "the best constant prediction, one class for every node,"
 
-    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+    def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
         if self.weights is None:
             return F.cross_entropy(out, y)
         self.weights = self.weights.to(out)
@@ -229,7 +228,7 @@ class MultiClass(Task):
         counts = of_class[:, None] * predicted[:, None]
         return float(self.of_counts(counts)[metric].nan_to_num(0).max())
 
-    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+    def prediction(self, out: Outputs) -> Outputs:
         return out.softmax(-1)
 
 
@@ -292,12 +291,10 @@ class Binary(MultiClass):
             return float(of_class[self.number] / of_class.sum())
         return super().chance_of(metric, of_class)
 
-    def of_counts(
-        self, counts: Int[Tensor, "sets classes predictions"]
-    ) -> dict[str, Float[Tensor, "sets"]]:
+    def of_counts(self, counts: Counts) -> dict[str, Float[Tensor, "sets"]]:
         return class_metrics(counts, self.number)
 
-    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, out: Outputs, y: Tensor) -> tuple[Tensor, Tensor]:
         # The difference of the logits ranks rows as the probability does. It does not saturate:
         # probabilities that round to 0 or 1 would tie.
         score = out[:, self.number].double() - out[:, 1 - self.number].double()
@@ -339,7 +336,7 @@ class MultiLabel(Task):
     chance_metric = "auroc"
     constant = "a coin"
 
-    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+    def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
         if self.weights is not None:
             self.weights = self.weights.to(out)
         y = y.to(out.dtype)
@@ -350,11 +347,11 @@ class MultiLabel(Task):
     def metrics(self) -> dict[str, Metric]:
         return {"f1": MicroF1(), "auroc": RocAuc(), "ap": AveragePrecision()}
 
-    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, out: Outputs, y: Tensor) -> tuple[Tensor, Tensor]:
         # Logits, because probabilities that round to 0 or 1 would tie; -1 for labels not known.
         return out, y.nan_to_num(-1).long()
 
-    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+    def prediction(self, out: Outputs) -> Outputs:
         return out.sigmoid()
 
 
@@ -393,7 +390,7 @@ class Regression(Task):
     def scale_targets(self, scalings: Sequence[Scaling]) -> None:
         self.scalings = tuple(scalings)
 
-    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+    def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
         y = y.view_as(out)  # a single number per row may have shape (rows,)
         if self.scalings:
             scaled = [each.apply(y[:, place]) for place, each in enumerate(self.scalings)]
@@ -402,7 +399,7 @@ class Regression(Task):
         y = y.to(out.dtype)
         return (error(out, y.nan_to_num(), reduction="none") * weights_of_known(y)).mean()
 
-    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+    def prediction(self, out: Outputs) -> Outputs:
         if not self.scalings:
             return out
         numbers = [each.undo(out[:, place]) for place, each in enumerate(self.scalings)]
@@ -414,7 +411,7 @@ class Regression(Task):
         rmse = RootSquaredError(squared=False).set_dtype(torch.float64)
         return {"mae": mae, "rmse": rmse, "r2": R2(self.num_outputs)}
 
-    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, out: Outputs, y: Tensor) -> tuple[Tensor, Tensor]:
         return self.prediction(out).double(), y.view_as(out).double()
 
 
@@ -468,10 +465,8 @@ def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[floa
         )
     else:
         for name, count in zip(names, counts, strict=True):
-            # Those of a label are its false rows; a class without training rows is in no loss.
-            others = rows - count * of_labels
-            if count:
-                weights[name] = others / count
+            if count:  # a class without training rows is in no loss
+                weights[name] = (rows - count * of_labels) / count
     found = list(weights.values())
     if min(found) < 0 or not 0 < sum(found) < float("inf"):
         raise ValueError(f"class_weight must be finite and at least 0, and one above 0: {asked}.")

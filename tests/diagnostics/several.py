@@ -214,8 +214,7 @@ def metrics(parts, rank=None):
             part = torch.rand(size, generator=draws).sqrt().mul(parts).long()
             part[(part == parts - 1) & ~val] = 0
             own = torch.ones_like(val) if rank is None else part == rank
-            classes = task.num_outputs if task.counts_classes else None
-            sets = NodeSets(y, [val & own, ~val & own], classes)
+            sets = NodeSets(y, [val & own, ~val & own], task)
             count = sets.sizes[0]
             loss = task.loss(out[sets.nodes[:count]], sets.targets[:count]) if count else None
             of_epoch.add(sets, out[sets.nodes], loss)

@@ -28,7 +28,7 @@ def measure(out, y, task="multiclass", cut=None, parts=1):
     metrics = EpochMetrics(names, made)
     for rows in torch.arange(len(y)).chunk(parts):
         masks = [rows >= 0] if cut is None else [rows < cut, rows >= cut]
-        sets = NodeSets(y[rows], masks, out.shape[1] if made.counts_classes else None)
+        sets = NodeSets(y[rows], masks, made)
         metrics.add(sets, out[rows][sets.nodes])
     return {name: value.item() for name, value in metrics.compute(ALONE).items()}
 
@@ -193,7 +193,7 @@ def test_confident_scores_are_still_ranked_where_every_probability_is_one():
 def test_labels_without_an_area_are_left_out_and_counted():
     y = torch.tensor([[0, 0, 1], [1, 0, 1], [0, 0, 1], [1, 0, 1]])
     metrics = EpochMetrics(("test",), make_task(None, "multilabel", 3))
-    metrics.add(NodeSets(y, [torch.ones(4, dtype=torch.bool)], None), 4.0 * (2 * y - 1))
+    metrics.add(NodeSets(y, [torch.ones(4, dtype=torch.bool)], metrics.task), 4.0 * (2 * y - 1))
     assert metrics.compute(ALONE)["test/auroc"] == 1
     remarks = dict(metrics.remarks())
     assert "2 of 3 labels" in remarks["test/auroc"]
@@ -217,7 +217,7 @@ def test_an_output_that_is_nan_makes_every_metric_of_its_set_undefined(task):
 
 def test_more_nodes_than_single_precision_counts_are_counted():
     metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
-    one = NodeSets(torch.tensor([0]), [torch.tensor([True])], 2)
+    one = NodeSets(torch.tensor([0]), [torch.tensor([True])], metrics.task)
     counts = torch.tensor([[[2**24, 0, 0], [0, 0, 0]]])
     metrics.restore([[2**24], counts, [], []], torch.device("cpu"))
     metrics.add(one, torch.tensor([[1.0, 0.0]]))
@@ -230,7 +230,7 @@ def test_two_processes_with_the_same_full_batch_count_each_node_once(tiny):
         return 2 * value
 
     metrics = EpochMetrics(("val", "test"), make_task(None, "multiclass", 2))
-    sets = NodeSets(tiny.batch.y, tiny.batch.masks[1:], 2)
+    sets = NodeSets(tiny.batch.y, tiny.batch.masks[1:], metrics.task)
     metrics.add(sets, torch.rand(len(sets.nodes), 2), torch.tensor(0.7))
     strategy = SimpleNamespace(
         root_device=torch.device("cpu"), reduce=twice, broadcast=lambda value: value
@@ -245,7 +245,7 @@ def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterward
     metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
     for loss, size in ((1.0, 3), (4.0, 1)):
         mask = torch.ones(size, dtype=torch.bool)
-        sets = NodeSets(torch.zeros(size, dtype=torch.long), [mask], 2)
+        sets = NodeSets(torch.zeros(size, dtype=torch.long), [mask], metrics.task)
         metrics.add(sets, torch.zeros(size, 2), torch.tensor(loss))
     assert metrics.compute(ALONE)["train/loss"] == (3 * 1 + 4) / 4
     assert metrics.compute(ALONE) == {}

@@ -94,7 +94,7 @@ def test_early_stopping_by_an_undefined_metric_is_refused_with_the_epoch(fit):
 def test_a_metric_that_is_never_defined_has_no_best_epoch(fit):
     recorder = fit([NAN] * 3)
     assert recorder.best.epoch is None
-    assert "val/own is undefined" in report(recorder, recorder.model)
+    assert "val/own is undefined" in report(recorder, recorder.model, {})
 
 
 def test_a_schedule_takes_no_step_where_its_metric_is_undefined(fit):
