@@ -153,6 +153,21 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def imported(option: str, name: str, library: str, names: Iterable[str]) -> Any:
+    """A class, given by one of these names in a library, or by its import path.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if "." not in name and name not in names:
+        raise ValueError(unknown(option, name, names))
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module or library), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{option} {name!r} cannot be imported: {error}.") from error
+
+
 def load_entry_points() -> list[str]:
     """Import the plugins of installed packages: their entry points ``gnn_depth.plugins``.
 

@@ -2,11 +2,10 @@
 
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.generated import ContextualSBM, Minesweeper
+from gnn_depth.data.generated import ContextualSBM, GraphTransfer, Minesweeper
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
-from gnn_depth.data.long_range import GraphTransfer
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.planetoid import Planetoid

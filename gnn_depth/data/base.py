@@ -86,9 +86,6 @@ class GraphDataModule(L.LightningDataModule, ABC):
     adopted: Schema | None = None
     #: What happens to columns and categories that a trained model misses or does not know.
     on_unknown: Unknown = "error"
-    #: The nodes whose features are erased, and the SHA-256 of this mask; None if none are.
-    missing_mask: Any = None
-    missing_hash: Any = None
     #: True if the rows to train, validate and test on were drawn at random when it was read.
     split_is_random: bool = False
 
@@ -164,9 +161,6 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """The sizes of the data in words, which a run begins with."""
         words = {"multilabel": "label(s)", "regression": "number(s) to predict"}
         return f"{self.num_classes} {words.get(self.task, 'classes')}"
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}: {self.about}"
 
     @property
     def notes(self) -> list[str]:
@@ -248,6 +242,8 @@ class NodeDataModule(FullBatches, GraphDataModule):
     origin = ""
     #: Determines what transforms draw at random.
     seed = 0
+    #: Divide each node's features by the sum of their absolute values.
+    normalize_features = False
 
     def __init__(self, transforms: Transforms = ()) -> None:
         super().__init__()
@@ -281,6 +277,9 @@ class NodeDataModule(FullBatches, GraphDataModule):
         with torch.inference_mode(False):
             batch = self.load()
             notes: list[str] = []
+            if self.normalize_features:
+                # In place; rows of zeros stay as they are.
+                torch.nn.functional.normalize(batch.x, p=1, eps=1e-38, out=batch.x)
             if self._transforms:
                 with self.naming_origin():
                     batch, self.kept, notes = transformed(
@@ -470,11 +469,3 @@ def fingerprint(*tensors: Tensor) -> str:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def normalize_rows(x: Tensor) -> Tensor:
-    r"""Divide each row by the sum of its absolute values, in place; rows of zeros stay as they are.
-
-    .. math:: x_i \leftarrow x_i / \|x_i\|_1
-    """
-    return torch.nn.functional.normalize(x, p=1, eps=1e-38, out=x)

@@ -6,7 +6,6 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from gnn_depth.ranges import Range
 from gnn_depth.registry import first_of, unknown
 
 SPLITS = ("train", "val", "test")
@@ -38,12 +37,6 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
     if value.lower() not in by_lower:
         raise ValueError(unknown(option, value, by_lower.values()))
     return by_lower[value.lower()]
-
-
-def check_fractions(train: float, val: float) -> None:
-    """Check that fractions to train and validate on leave a test set that is not negative."""
-    # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
-    Range(0, 1).check("train_fraction + val_fraction", round(train + val, 12))
 
 
 def check_nodes(
@@ -89,7 +82,8 @@ def check_nodes(
                 f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} "
                 f"{tuple(mask.shape)}."
             )
-    _check_targets(y, masks[0] | masks[1] | masks[2], trained)
+    used = masks[0] | masks[1] | masks[2]
+    _check_targets(y, used, trained)
     for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
         shared = _first(mask & other)
         if shared is not None:
@@ -100,7 +94,7 @@ def check_nodes(
         return
     if not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
-    refuse_one_value(y)
+    _refuse_one_value(y[used])
 
 
 def check_finite(x: Tensor) -> None:
@@ -151,26 +145,14 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
     return tuple(torch.bincount(y[rows], minlength=num_outputs_of(y)).tolist())
 
 
-def refuse_one_value(y: Tensor, names: Sequence[str] | None = None) -> None:
-    """Refuse targets that are all one class or one number: nothing can be learned from them.
-
-    Args:
-        y: Targets of the rows that have one; labels pass, and a number among several.
-        names: Names of the classes; by default their numbers.
-
-    Raises:
-        DataError: There is only one class or number.
-    """
-    task = task_of(y)
-    least = 2 if task == "regression" else 1  # a single number says nothing
-    if task == "multilabel" or len(y) < least or (y != y[:1]).any():
+def _refuse_one_value(y: Tensor) -> None:
+    """Refuse targets that are all one class or one number; labels pass."""
+    # A single row says nothing.
+    if task_of(y) == "multilabel" or len(y) < 2 or (y != y[:1]).any():
         return
-    value = ", ".join(f"{number:g}" for number in y[:1].flatten().tolist())
-    if task == "multiclass" and names:
-        value = names[0]
     raise DataError(
-        f"the target is {value} in all {len(y):,} rows that have one: a model has nothing to "
-        "learn. Add rows with other targets, or choose another target (label or targets of a "
+        f"the target is {y[0].tolist()} in all {len(y):,} rows that have one: a model has nothing "
+        "to learn. Add rows with other targets, or choose another target (label or targets of a "
         "table, --data.label COLUMN; y of arrays)."
     )
 
@@ -225,11 +207,10 @@ def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
         )
     if trained:  # the classes of a model need not all occur in new data
         return
-    # There are at most as many classes as nodes; the limit keeps one huge number from making a huge
-    # table of counts. One of these len(y) + 1 numbers is always missing.
-    missing = int((torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0).nonzero()[0])
-    node = _first(y >= missing)
-    if node is not None:
+    found = y.unique()
+    missing = _first(found != torch.arange(len(found)))
+    if missing is not None:
+        node = _first(y > missing)
         raise DataError(
             f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, "
             "2, ..."

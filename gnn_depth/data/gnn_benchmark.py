@@ -3,14 +3,14 @@
 import io
 from abc import ABC
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch_geometric.utils import to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import SPLITS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import fraction_split
@@ -22,17 +22,11 @@ URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 TRAIN, VAL = 0.6, 0.2  # of the random split; the rest is the test set
 
 
-class Files(NamedTuple):
-    """The names of a graph's file with the fixed split, and of the publisher's, which has none."""
-
-    with_split: str
-    published: str
-
-
 class _Benchmark(NodeDataModule, ABC):
     """The base of both families of data sets: two layouts of files, and the splits."""
 
-    files: ClassVar[dict[str, Files]]
+    #: The names of a graph's file with the fixed split, and of the publisher's, which has none.
+    files: ClassVar[dict[str, tuple[str, str]]]
 
     @in_range
     def __init__(
@@ -53,10 +47,10 @@ class _Benchmark(NodeDataModule, ABC):
         self.split_index = split_index
         self.normalize_features = normalize_features
         folder = resolve_root(root)
-        names = self.files[self.name]
-        self.path = folder / "medium" / names.with_split
+        with_split, published = self.files[self.name]
+        self.path = folder / "medium" / with_split
         # Where PyTorch Geometric keeps its download, for a root of the name of its class.
-        self.published = folder / kind / self.name / "raw" / names.published
+        self.published = folder / kind / self.name / "raw" / published
 
     def load(self) -> NodeBatch:
         has_split = self.path.is_file()
@@ -82,8 +76,6 @@ class _Benchmark(NodeDataModule, ABC):
         x = torch.from_numpy(features.toarray() > 0).float()
         y = torch.from_numpy(labels.astype(np.int64))
         edges = torch.from_numpy(ends.astype(np.int64))
-        if self.normalize_features:
-            x = normalize_rows(x)
         # Both layouts may have an edge in one direction only, and loops.
         edges = edges[:, edges[0] != edges[1]]
         graph = Graph(to_undirected(edges, num_nodes=len(y)), len(y))
@@ -122,9 +114,9 @@ class Amazon(_Benchmark):
     """
 
     names = ("Photo", "Computers")
-    files: ClassVar[dict[str, Files]] = {
-        "Photo": Files("amazon_photo.npz", "amazon_electronics_photo.npz"),
-        "Computers": Files("amazon_cs.npz", "amazon_electronics_computers.npz"),
+    files: ClassVar = {
+        "Photo": ("amazon_photo.npz", "amazon_electronics_photo.npz"),
+        "Computers": ("amazon_cs.npz", "amazon_electronics_computers.npz"),
     }
 
 
@@ -152,7 +144,7 @@ class Coauthor(_Benchmark):
     """
 
     names = ("CS", "Physics")
-    files: ClassVar[dict[str, Files]] = {
-        "CS": Files("coauthor_cs.npz", "ms_academic_cs.npz"),
-        "Physics": Files("coauthor_phy.npz", "ms_academic_phy.npz"),
+    files: ClassVar = {
+        "CS": ("coauthor_cs.npz", "ms_academic_cs.npz"),
+        "Physics": ("coauthor_phy.npz", "ms_academic_phy.npz"),
     }

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch_geometric.utils import coalesce, to_undirected
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import SPLITS, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.graph import Graph
@@ -79,6 +79,4 @@ class HeterophilousGraphs(NodeDataModule):
         # Some of the Geom-GCN files repeat edges.
         unique = to_undirected if self.undirected else coalesce
         graph = Graph(unique(edges, num_nodes=len(x)), len(x))
-        if self.normalize_features:
-            x = normalize_rows(x)
         return NodeBatch(x, y, graph, *masks)

@@ -1,7 +1,7 @@
 """Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -62,8 +62,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     batch: NodeBatch = of_source("batch")
     num_features: int = of_source("num_features")
     checksum: str = of_source("checksum")
-    missing_mask: Any = of_source("missing_mask")
-    missing_hash: Any = of_source("missing_hash")
 
     def __init__(
         self,

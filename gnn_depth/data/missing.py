@@ -1,10 +1,8 @@
 """Features that are missing for some nodes."""
 
-import hashlib
 from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -51,11 +49,6 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         mask = torch.zeros_like(train_mask)
         mask[candidates[: round(self.rate * len(candidates))]] = True
         return mask
-
-    @property
-    def missing_hash(self) -> str:
-        """SHA-256 of the mask as packed bits, in hex."""
-        return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
     def conform_to(
         self, schema: Schema, unknown: Unknown = "error", targets: bool = True

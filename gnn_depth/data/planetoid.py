@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import MASKS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
@@ -97,10 +97,7 @@ class Planetoid(NodeDataModule):
         if self.drop_isolated:
             has_edges = torch.bincount(edges.flatten(), minlength=nodes) > 0
             masks = tuple(mask & has_edges for mask in masks)
-        x = torch.from_numpy(full_x)
-        if self.normalize_features:
-            x = normalize_rows(x)
-        return NodeBatch(x, y, Graph(edges, nodes), *masks)
+        return NodeBatch(torch.from_numpy(full_x), y, Graph(edges, nodes), *masks)
 
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":

@@ -1,6 +1,5 @@
 """Any data set of PyTorch Geometric, by its name."""
 
-import importlib
 import inspect
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.transforms import seeded_everywhere
 from gnn_depth.data.union import Arrays, graphs_in
-from gnn_depth.registry import register, unknown
+from gnn_depth.registry import imported, register
 
 
 @register("data", "PyG")
@@ -49,7 +48,10 @@ class PyG(CheckedGraphs):
         super().__init__(**common)
         self.dataset = dataset
         self.name = name
-        self._cls = _class(dataset)
+        import torch_geometric.datasets  # slow
+
+        names = torch_geometric.datasets.__all__
+        self._cls = imported("dataset", dataset, "torch_geometric.datasets", names)
         self._takes = inspect.signature(self._cls).parameters
         self._options = dict(options or {})
         if name is not None:
@@ -81,16 +83,3 @@ class PyG(CheckedGraphs):
                 return graphs_in(made, notes)  # some draw when a graph is taken
         except TypeError as error:
             raise DataError(f"{self.dataset} refuses its options: {error}.") from error
-
-
-def _class(dataset: str) -> Any:
-    import torch_geometric.datasets
-
-    names = torch_geometric.datasets.__all__
-    if "." not in dataset and dataset not in names:
-        raise DataError(unknown("dataset", dataset, names))
-    module, _, name = dataset.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module or "torch_geometric.datasets"), name)
-    except (ImportError, AttributeError) as error:
-        raise DataError(f"dataset {dataset!r} cannot be imported: {error}.") from error

@@ -11,15 +11,12 @@ import torch
 from torch import Tensor
 
 from gnn_depth.builder import build
-from gnn_depth.data.array_files import existing_file
 from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
 from gnn_depth.data.checks import (
     MASKS,
     SPLITS,
     DataError,
-    check_fractions,
     class_notes,
-    refuse_one_value,
     task_of,
 )
 from gnn_depth.data.draws import fraction_split
@@ -29,9 +26,9 @@ from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.schema import Column, Scaling, Schema, Unknown
 from gnn_depth.data.targets import Targets, conform_targets, no_targets, read_targets
 from gnn_depth.data.transforms import Transforms
-from gnn_depth.data.union import Arrays, UnionGraph, as_tensor, graphs_in, union_of
+from gnn_depth.data.union import Arrays, UnionGraph, as_tensor, existing_file, graphs_in, union_of
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Count, FilePath, Natural, in_range
+from gnn_depth.ranges import Count, FilePath, Natural, Range, in_range
 from gnn_depth.registry import register
 
 SHARES = (0.6, 0.2)  # of the rows, to train and to validate on, where nothing else is given
@@ -110,7 +107,8 @@ class CheckedGraphs(GraphSet):
         if isinstance(split, list | tuple):
             if len(split) != 2:
                 raise DataError(f"split {split} needs two fractions, for training and validation.")
-            check_fractions(*split)
+            # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
+            Range(0, 1).check("split and the sum", [*split, round(sum(split), 12)])
 
     @abstractmethod
     def raw(self) -> RawGraphs:
@@ -221,7 +219,6 @@ class CheckedGraphs(GraphSet):
         found = read_targets(y, raw.notes, raw.target_names)
         if trained is not None:
             return conform_targets(found, trained)
-        refuse_one_value(found.y[found.labelled], found.names)
         return found
 
     def _masks(self, union: UnionGraph, raw: RawGraphs, labelled: Tensor) -> Sequence[Tensor]:

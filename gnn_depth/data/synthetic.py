@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws, random_split
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
@@ -16,7 +16,6 @@ from gnn_depth.registry import register
 # The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more
 # repeated edges.
 MAX_DENSITY = 0.5
-MAX_NUMBERS = 10**10  # features of all nodes: 40 GB
 # Node weights are integers, so that their sums are exact and the same on any machine.
 WEIGHT_UNIT = 1024
 # Nodes in a community, or this multiple of the mean degree if that is more, so that there is room
@@ -92,7 +91,6 @@ class SyntheticCitation(NodeDataModule):
         self.num_test = num_test
         self.normalize_features = normalize_features
         self.seed = seed
-        Range(1, MAX_NUMBERS).check("num_nodes x num_features", num_nodes * num_features)
         needed = num_classes * num_train_per_class + num_val + num_test
         Range(needed).check("num_nodes, with this split,", num_nodes)
         within = round(homophily * num_edges)
@@ -108,8 +106,6 @@ class SyntheticCitation(NodeDataModule):
         y = torch.from_numpy(communities.y)
         masks = random_split(y, self.seed, self.num_train_per_class, self.num_val, self.num_test)
         x = self._words(communities)
-        if self.normalize_features:
-            x = normalize_rows(x)
         # A stream of random numbers for each purpose: an option of one changes no other.
         draws = Draws(self.seed, "edges")
         edges = torch.from_numpy(communities.edges(draws, self.num_edges, self.homophily))

@@ -6,11 +6,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.array_files import existing_file
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
 from gnn_depth.data.schema import Column
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.table_reader import encoded, read_graph, read_table, take
+from gnn_depth.data.union import existing_file
 from gnn_depth.ranges import FilePath, Natural
 from gnn_depth.registry import register
 

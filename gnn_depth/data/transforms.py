@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import torch
+from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 
 from gnn_depth.data.batch import NodeBatch
@@ -29,16 +30,11 @@ Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
 def seeded_everywhere(seed: int) -> Iterator[None]:
     """Seed the generators of Python, NumPy and PyTorch on the CPU, and restore them afterwards."""
     # Transforms and generated data sets of PyTorch Geometric draw from all three.
-    state, numpy_state = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            yield
-    finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
+    with isolate_rng(include_cuda=False):
+        torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        yield
 
 
 def transformed(

@@ -14,12 +14,13 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Count, Natural, Probability, Range
+from gnn_depth.ranges import Count, Natural, Range
 from gnn_depth.registry import register
 
 #: Upper limits for the permutations of the values and for the examples, at any depth.
 PERMUTATIONS = 1000
 EXAMPLES = 32_000
+TRAINED = 0.8  # of the trees of each class
 
 
 @register("data", "TreeNeighborsMatch")
@@ -41,7 +42,6 @@ class TreeNeighborsMatch(GraphDataModule):
     Args:
         depth: r, from 2 to 8.
         batch_size: Trees in a batch, over all processes.
-        train_fraction: Fraction of the trees of each class to train on.
         passes: Passes over the training set in an epoch; without it a small set makes short epochs.
         seed: Determines the trees, the training set and the order in each epoch; the same on any
             machine.
@@ -54,24 +54,15 @@ class TreeNeighborsMatch(GraphDataModule):
         self,
         depth: Annotated[int, Range(2, 8)] = 3,
         batch_size: Count = 1024,
-        train_fraction: Probability = 0.8,
         passes: Annotated[int, Range(1, 10_000)] = 1,
         seed: Natural = 0,
     ) -> None:
         super().__init__()
         # As published: 2^r examples of each permutation.
         count = min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
-        trained = round(train_fraction * count)
-        if not 0 < trained < count:
-            without = "hold out" if trained else "train on"
-            raise ValueError(
-                f"train_fraction {train_fraction} of the {count} examples of each value leaves "
-                f"none to {without}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
-            )
-        self.permutations, self.trained = count, trained
+        self.permutations, self.trained = count, round(TRAINED * count)
         self.depth = depth
         self.batch_size = batch_size
-        self.train_fraction = train_fraction
         self.passes = passes
         self.seed = seed
         self._graphs: dict[int, Graph] = {}

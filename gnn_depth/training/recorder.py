@@ -238,7 +238,6 @@ class RunRecorder(L.Callback):
         # training goes on from there. Another list: Lightning goes through the old one now.
         first = LambdaCallback(on_train_end=self.save_end)
         trainer.callbacks = [first, *trainer.callbacks]  # type: ignore[attr-defined]
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]
         task: Any = getattr(pl_module, "task", None)
         if task is not None:  # a class of the user's has none, and may log val/acc
             self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
@@ -251,9 +250,6 @@ class RunRecorder(L.Callback):
         }
         if device.type == "cuda":  # seconds of runs on different GPUs do not compare
             self.result["device"] = torch.cuda.get_device_name(device)
-        missing = getattr(data, "missing_hash", None)
-        if missing is not None:
-            self.result["missing_hash"] = missing
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         schema = getattr(pl_module, "schema", None)

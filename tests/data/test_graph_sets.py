@@ -11,12 +11,11 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 
 from gnn_depth import DeepGNN
 from gnn_depth.data import (
-    DataError,
     GraphSource,
     GraphTransfer,
     PyG,
 )
-from gnn_depth.data.long_range import transfer_edges
+from gnn_depth.data.generated import transfer_edges
 from gnn_depth.graph import Graph
 
 
@@ -112,7 +111,7 @@ def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():
         (lambda: PyG("KarateClub", options={"transfrom": None}).batch, "refuses .*'transfrom'"),
         (lambda: PyG("no.such.Set"), "cannot be imported"),
     ):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(ValueError, match=words):
             make()
 
 

@@ -1,6 +1,5 @@
 """Any convolution of PyTorch Geometric as a layer."""
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from functools import partial
@@ -12,7 +11,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
-from gnn_depth.registry import register, unknown
+from gnn_depth.registry import imported, register, unknown
 
 # Arguments that the stack gives.
 OF_THE_STACK = ("in_channels", "out_channels", "channels")
@@ -112,17 +111,9 @@ class PyGConv(Layer):
 
 def _class(conv: str) -> type[nn.Module]:
     """The class of a name or an import path."""
-    if "." not in conv:
-        library = torch_geometric.nn.conv
-        names = [name for name in library.__all__ if _is_conv(getattr(library, name))]
-        if conv not in names:
-            raise ValueError(unknown("conv", conv, names))
-        return getattr(library, conv)
-    module, _, name = conv.rpartition(".")
-    try:
-        cls = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"conv {conv!r} cannot be imported: {error}.") from error
+    library = torch_geometric.nn.conv
+    names = [name for name in library.__all__ if _is_conv(getattr(library, name))]
+    cls: Any = imported("conv", conv, library.__name__, names)
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"conv {conv!r} is not a module: name a class that is a torch.nn.Module.")
     return cls
