@@ -167,15 +167,15 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 50_200,
-    "data": 27_100,
+    "nn": 49_700,
+    "data": 26_000,
     "training": 32_600,
     "diagnostics": 33_800,
     "testing": 7_400,
     "sweeps": 8_900,
     "reports": 12_700,
     "cli": 18_200,
-    "the files beside the rooms": 18_800,
+    "the files beside the rooms": 18_900,
 }
 NO_CODE = {
     tokenize.COMMENT,

@@ -2,7 +2,7 @@
 
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.generated import ContextualSBM, GraphTransfer, Minesweeper
+from gnn_depth.data.generated import ContextualSBM, GraphTransfer
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
@@ -27,7 +27,6 @@ __all__ = [
     "GraphSource",
     "GraphTransfer",
     "HeterophilousGraphs",
-    "Minesweeper",
     "MiniBatches",
     "MissingFeatures",
     "NodeBatch",

@@ -162,6 +162,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
         words = {"multilabel": "label(s)", "regression": "number(s) to predict"}
         return f"{self.num_classes} {words.get(self.task, 'classes')}"
 
+    def __str__(self) -> str:  # Lightning's would list loaders
+        return f"{type(self).__name__}: {self.about}"
+
     @property
     def notes(self) -> list[str]:
         """Sentences on choices that the data left open, and on what harms training.

@@ -69,8 +69,8 @@ def read_verified(path: Path, url: str) -> bytes:
             if content is not None:
                 return content
             return _download(path, url)
-    except OSError as error:  # of a download too: URLError, TimeoutError and ConnectionError
-        reason = getattr(error, "reason", None) or error.strerror or error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise DataError(
             f"data file {str(path)!r} cannot be read or downloaded: {reason}.\n"
             f"It is published at {url}\n"
@@ -88,8 +88,6 @@ def _wrong_checksum(path: Path, content: bytes) -> str | None:
 
 
 def _read_local(path: Path, url: str) -> bytes | None:
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise DataError(f"{str(path)!r} is not a file: move it away.")
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -105,11 +103,8 @@ def _read_local(path: Path, url: str) -> bytes | None:
 
 
 def _download(path: Path, url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-            content = response.read()
-    except HTTPException as error:
-        raise OSError(str(error)) from None
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+        content = response.read()
     wrong = _wrong_checksum(path, content)
     if wrong is not None:
         raise DataError(

@@ -1,82 +1,20 @@
-"""Generated graphs whose nodes are classified: Minesweeper grids, the contextual stochastic block
-model, and the transfer of a class along a path."""
+"""Generated graphs whose nodes are classified: the contextual stochastic block model, and the
+transfer of a class along a path."""
 
 import math
 from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import coalesce, grid, remove_self_loops, to_undirected
+from torch_geometric.utils import to_undirected
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Count, Natural, NonNegative, Probability, Range
+from gnn_depth.ranges import Count, Natural, NonNegative, Range
 from gnn_depth.registry import register
 
 Shape: TypeAlias = Literal["line", "ring", "crossed_ring"]
-
-COUNTS = 6  # of neighbouring mines: 0 to 4, and 5 or more
-
-
-@register("data", "Minesweeper")
-class Minesweeper(NodeDataModule):
-    """A Minesweeper grid of any size: find the mines, by ROC AUC.
-
-    Cells have up to eight neighbours. The features of a cell, mine or not, are the number of mines
-    around it (one-hot: 0, 1, 2, 3, 4, 5 or more); those of unknown cells are zero but for a flag,
-    which comes first. Half of the cells are to train on, a quarter each to validate and test.
-
-    Platonov et al., *A Critical Look at the Evaluation of GNNs under Heterophily*, ICLR 2023. Their
-    own grid, with 100 rows and columns, is a graph of ``HeterophilousGraphs``.
-
-    Args:
-        rows: Rows of the grid.
-        columns: Columns of the grid.
-        mines: Fraction of the cells that are mines.
-        unknown: Fraction of the cells whose number is not shown.
-        seed: Determines mines, unknown cells and the split.
-        **common: ``transforms``, as in every data set.
-
-    Raises:
-        ValueError: A number is out of its range.
-    """
-
-    def __init__(
-        self,
-        rows: Annotated[int, Range(2)] = 50,
-        columns: Annotated[int, Range(2)] = 50,
-        mines: Probability = 0.2,
-        unknown: Probability = 0.5,
-        seed: Natural = 0,
-        **common: Any,
-    ) -> None:
-        super().__init__(**common)
-        self.rows, self.columns = rows, columns
-        self.mines, self.unknown, self.seed = mines, unknown, seed
-
-    @property
-    def task(self) -> str:
-        return "binary"
-
-    def load(self) -> NodeBatch:
-        count = self.rows * self.columns
-        mine, unknown = torch.zeros(2, count, dtype=torch.bool)
-        # At least one mine, or there would be a single class.
-        mines = Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]
-        mine[mines] = True
-        hidden = Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]
-        unknown[hidden] = True
-        # Cells are numbered row by row, and have up to eight neighbours.
-        edges = coalesce(remove_self_loops(grid(self.rows, self.columns)[0])[0])
-        around = torch.zeros(count, dtype=torch.long).index_add_(0, edges[1], mine.long()[edges[0]])
-        # The flag of unknown cells, and the numbers of neighbouring mines of the others.
-        x = torch.zeros(count, 1 + COUNTS)
-        x[torch.arange(count), 1 + around.clamp_max(COUNTS - 1)] = 1
-        x[unknown] = 0
-        x[unknown, 0] = 1
-        masks = fraction_split(count, self.seed, 0.5, 0.25)
-        return NodeBatch(x, mine.long(), Graph(edges, count), *masks)
 
 
 @register("data", "ContextualSBM")

@@ -39,12 +39,11 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
         DataError: ``rcm`` is asked for, and there are several graphs.
     """
     graph = batch.graph
-    is_asked_for = node_order == "rcm"
-    if node_order == "given" or (graph.num_nodes < FEWEST and not is_asked_for):
+    are_several = graph.node_to_graph is not None or batch.per_graph
+    leaves_alone = node_order == "auto" and (graph.num_nodes < FEWEST or are_several)
+    if node_order == "given" or leaves_alone:
         return batch
-    if graph.node_to_graph is not None or batch.per_graph:
-        if not is_asked_for:
-            return batch
+    if are_several:
         raise DataError(
             f"node_order rcm is for one graph, and these are {graph.num_graphs:,} side by side: "
             "use auto or given."
@@ -53,7 +52,7 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
     position = torch.argsort(order)
     edges = position[graph.edge_index]
     before, after = _mean_distance(graph.edge_index), _mean_distance(edges)
-    if not is_asked_for and before <= SHORTER * after:  # both are 0 without edges
+    if node_order == "auto" and before <= SHORTER * after:  # both are 0 without edges
         return batch
     moved = Graph(edges, graph.num_nodes, **graph.of_edges(slice(None)))
     masks: dict[str, Any] = {name: getattr(batch, name)[order] for name in MASKS}

@@ -17,7 +17,6 @@ from gnn_depth.data.checks import LABELLED, MASKS, NUMBER, READ, DataError
 from gnn_depth.data.union import union_of
 from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.part_specs import PartsOf
-from gnn_depth.registry import described, name_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -118,20 +117,13 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
     return found
 
 
-def _name(transform: Any) -> str:
-    cls = type(transform)
-    return described(cls) if name_of(cls) else f"the transform {cls.__name__}"
-
-
 def _apply(transform: Any, graph: Any) -> Any:
-    name = _name(transform)
     try:
         return transform(graph)
-    except DataError as error:
-        raise DataError(f"{name} is refused: {error}") from None
     except Exception as error:  # of many kinds, as each transform needs other attributes
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise DataError(f"{name} fails on this graph: {reason}") from error
+        name = type(transform).__name__
+        raise DataError(f"the transform {name} fails on this graph: {reason}") from error
 
 
 def _add_features(graph: Any, notes: list[str]) -> None:

@@ -1,7 +1,7 @@
 """A block of a stack, the earlier hidden states that blocks read, and the loop over all blocks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 import torch.nn.functional as F
@@ -61,7 +61,7 @@ class States:
     def copy(self) -> "States":
         """A copy; states that are added to it are not added here."""
         # The list is copied, the tensors are not.
-        return States(self.keeps_first, self.keeps_all, self.first, list(self.all), self.carried)
+        return replace(self, all=list(self.all))
 
 
 class Block(nn.Module):

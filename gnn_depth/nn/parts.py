@@ -37,14 +37,11 @@ class Part:
         takes_shards: True if the part works on a graph of which other processes hold the rest,
             although it reads other nodes: through ``graph.fetch``, ``graph.all_reduce`` and
             ``graph_mean``. Parts with ``takes_blocks`` or ``nodewise`` work there anyway.
-        max_nodes: The largest graph that the part accepts; None if there is no limit. An exported
-            model refuses larger ones too.
         export_refusal: Why a model with this part cannot be exported, as a sentence that names the
             part; empty if it can.
     """
 
     takes_shards: bool = False
-    max_nodes: int | None = None
     export_refusal: str = ""
 
 

@@ -77,8 +77,6 @@ class Agreement:
 
 def read_published(path: str | Path, metric: str = "acc") -> list[Published]:
     """Read the published numbers of a YAML file, which are values of a metric."""
-    if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
-        raise ReportError(f"{str(path)!r} is not a file.")
     try:
         content = safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,27 +1,9 @@
-"""Generated graphs: the grid and its clues against the published set, and the block model's
-probabilities."""
+"""Generated graphs: the block model's probabilities."""
 
 import numpy as np
 import pytest
-import torch
 
-from gnn_depth.data import ContextualSBM, Minesweeper
-
-
-def test_a_grid_has_the_asked_number_of_mines_unknown_cells_and_neighbours():
-    data = Minesweeper(rows=7, columns=10, mines=0.3, unknown=0.4)
-    batch = data.batch
-    assert (data.task, data.num_features, int(batch.y.sum()), int(batch.x[:, 0].sum())) == (
-        "binary",
-        7,
-        21,
-        28,
-    )
-    assert torch.equal(batch.x.sum(1), torch.ones(70))
-    assert batch.graph.in_degree.view(7, 10)[1:-1, 1:-1].eq(8).all()
-    assert batch.graph.in_degree.view(7, 10)[0, 0] == 3
-    assert [int(mask.sum()) for mask in batch.masks] == [35, 17, 18]
-    assert data.checksum != Minesweeper(rows=7, columns=10, mines=0.3, unknown=0.4, seed=1).checksum
+from gnn_depth.data import ContextualSBM
 
 
 @pytest.mark.parametrize("phi", [-0.6, 0.0, 0.6])

@@ -64,15 +64,6 @@ def test_every_part_is_exported_whatever_its_parameters(options):
     export(model, 5)  # which compares the outputs on three graphs
 
 
-def test_an_exported_model_refuses_more_nodes_than_its_norm():
-    program = export(stack(norm={"name": "contra", "max_nodes": 60}), 5)
-    x, edge_index = graph_of(60, 100)
-    assert program.module()(x=x, edge_index=edge_index).shape == (60, 3)
-    x, edge_index = graph_of(61, 100)
-    with pytest.raises(AssertionError, match="<= 60"):
-        program.module()(x=x, edge_index=edge_index)
-
-
 def test_several_graphs_are_an_input():
     class Pooled(torch.nn.Module):
         def __init__(self):

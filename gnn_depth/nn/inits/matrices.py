@@ -218,9 +218,8 @@ class Xavier(_Alike):
             self._draw(head)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        if self.distribution == "normal":
-            return nn.init.xavier_normal_(weight, gain=self.gain)
-        return nn.init.xavier_uniform_(weight, gain=self.gain)
+        draw = {"normal": nn.init.xavier_normal_, "uniform": nn.init.xavier_uniform_}
+        return draw[self.distribution](weight, gain=self.gain)
 
 
 @register("init", "kaiming")
@@ -244,9 +243,8 @@ class Kaiming(_Alike):
         self._draw(head)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        if self.distribution == "normal":
-            return nn.init.kaiming_normal_(weight, nonlinearity="relu")
-        return nn.init.kaiming_uniform_(weight, nonlinearity="relu")
+        draw = {"normal": nn.init.kaiming_normal_, "uniform": nn.init.kaiming_uniform_}
+        return draw[self.distribution](weight, nonlinearity="relu")
 
 
 @register("init", "orthogonal")

@@ -1,26 +1,23 @@
 """Layers that filter the graph's frequencies: mean, ACM and unitary convolution."""
 
-from typing import Annotated
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.layers.dynamics import check_width
+from gnn_depth.nn.layers.gcn import TakesMeans
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import DenseInputs, Inputs, Layer, Outputs
-from gnn_depth.ranges import Range
+from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.registry import register
 
-#: More terms than these change no digit: a term is at most |W - W^T|^k / (2^k k!).
-Terms = Annotated[int, Range(1, 100)]
+TERMS = 12  # of the Taylor sum after the identity
 
 
 @register("layer", "mean")
-class Mean(Layer):
+class Mean(TakesMeans):
     r"""Mean of the neighbours, without parameters.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} x_j
@@ -43,13 +40,6 @@ class Mean(Layer):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
         check_width(self)
-
-    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        degree = graph.weighted_in_degree
-        return torch.ones_like(degree), degree
-
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
-        return graph, graph.mean_weights(torch.float64)
 
     def reset_parameters(self) -> None:
         pass  # there are none
@@ -131,13 +121,12 @@ class Unitary(Layer):
     undirected graph T is antisymmetric, so :math:`\exp(T)` keeps the norm of X, and its inverse
     exists: neither states nor gradients vanish. Kiani, Fesser & Weber, *Unitary Convolutions for
     Learning on Graphs and Groups*, NeurIPS 2024 (the form over the Lie algebra). The exponential is
-    a Taylor sum. At the start :math:`(W - W^\top) / 2` joins channels in pairs, with numbers of
-    standard deviation 0.5.
+    a Taylor sum of 12 terms. At the start :math:`(W - W^\top) / 2` joins channels in pairs, with
+    numbers of standard deviation 0.5.
 
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the state, no less than in_channels: features are padded with zeros.
-        terms: Number of terms of the Taylor sum after the identity.
         bias: Add b.
 
     Raises:
@@ -146,12 +135,9 @@ class Unitary(Layer):
 
     takes_edge_weights = True
 
-    def __init__(
-        self, in_channels: int, out_channels: int, terms: Terms = 12, bias: bool = True
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__(in_channels, out_channels)
         check_width(self)
-        self.terms = terms
         self.lin = Linear(out_channels, out_channels, bias=False)
         self.bias = make_bias(out_channels, bias)
         self.reset_parameters()
@@ -170,7 +156,7 @@ class Unitary(Layer):
         generator = (weight - weight.t()) / 2
         along_edges = graph.gcn_weights(x.dtype)
         # exp(T) = 1 + T + T^2 / 2! + ...: a term is the one before it times T / order.
-        for order in range(1, self.terms + 1):
+        for order in range(1, TERMS + 1):
             term = aggregate(along_edges, term @ (generator / order), graph)
             total = total + term
         if self.bias is not None:

@@ -1,6 +1,6 @@
 """Graph attention: GAT and omega-GAT with linear scores, GATv2 with additive ones."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -132,11 +132,11 @@ class GAT(_LinearAttention):
         in_channels: Width of the incoming features.
         out_channels: Width of one head.
         heads: Number of attention heads.
+        root_weight: Add the node itself.
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
         bias: Add b.
         split_heads: Interpret out_channels as the width of all heads together.
-        root_weight: Add the node itself.
     """
 
     takes_edge_features = True
@@ -147,15 +147,10 @@ class GAT(_LinearAttention):
         in_channels: int,
         out_channels: int,
         heads: Count = 1,
-        negative_slope: Finite = 0.2,
-        dropout: Probability = 0.0,
-        bias: bool = True,
-        split_heads: bool = False,
         root_weight: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            in_channels, out_channels, heads, negative_slope, dropout, bias, split_heads
-        )
+        super().__init__(in_channels, out_channels, heads, **options)
         if root_weight:
             self.lin_root = Linear(in_channels, self.width, bias=False)
 

@@ -55,8 +55,31 @@ class _SumOfMaps(Layer):
         return out
 
 
+class _Smooths(Layer):
+    """A layer whose propagation is that of a GCN."""
+
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        root = graph.with_self_loops().weighted_in_degree.sqrt()
+        return root, root
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
+        graph = graph.with_self_loops()
+        return graph, graph.gcn_weights(torch.float64)
+
+
+class TakesMeans(Layer):
+    """A layer whose propagation is the mean of the neighbours."""
+
+    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        degree = graph.weighted_in_degree
+        return torch.ones_like(degree), degree
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
+        return graph, graph.mean_weights(torch.float64)
+
+
 @register("layer", "gcn")
-class GCN(_SumOfMaps):
+class GCN(_Smooths, _SumOfMaps):
     r"""Graph convolution (GCN): average the neighbours, weighted by degree, after a linear map.
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
@@ -79,14 +102,6 @@ class GCN(_SumOfMaps):
         if self.lin_root is not None:
             self.lin_root.reset_parameters()
         zeros(self.bias)
-
-    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        root = graph.with_self_loops().weighted_in_degree.sqrt()
-        return root, root
-
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
-        graph = graph.with_self_loops()
-        return graph, graph.gcn_weights(torch.float64)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
         size = spectral_norm(self.lin.normed_weight, at_most=at_most)
@@ -113,7 +128,7 @@ class GCN(_SumOfMaps):
 
 
 @register("layer", "gcnii")
-class GCNII(Layer):
+class GCNII(_Smooths):
     r"""GCNII: a GCN with an initial residual connection and, deep down, weights near the identity.
 
     .. math::
@@ -166,14 +181,6 @@ class GCNII(Layer):
         self._is_placed = True
         self.depth.fill_(depth)
 
-    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        root = graph.with_self_loops().weighted_in_degree.sqrt()
-        return root, root
-
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
-        graph = graph.with_self_loops()
-        return graph, graph.gcn_weights(torch.float64)
-
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
@@ -192,7 +199,7 @@ class GCNII(Layer):
 
 
 @register("layer", "sage")
-class SAGE(_SumOfMaps):
+class SAGE(TakesMeans, _SumOfMaps):
     r"""GraphSAGE: add the mean of the neighbours and the node itself, each after a linear map.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
@@ -225,13 +232,6 @@ class SAGE(_SumOfMaps):
         if self.lin_root is not None:
             self.lin_root.reset_parameters()
         uniform(self.in_channels, self.bias)
-
-    def limits(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        degree = graph.weighted_in_degree
-        return torch.ones_like(degree), degree
-
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
-        return graph, graph.mean_weights(torch.float64)
 
     def weight_chain(self) -> WeightChain:
         if self.normalize:  # a neuron cannot be rescaled without changing the others

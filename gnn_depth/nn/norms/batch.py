@@ -1,5 +1,7 @@
 """Norms with running averages over the nodes of a batch: BatchNorm and DiffGroupNorm."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,48 +26,36 @@ class BatchNorm(FeatureNorm):
     Args:
         channels: Width of the node features.
         eps: Added to the variance.
-        momentum: Weight of the newest step in the running averages.
-        affine: Learn gamma and beta.
     """
 
     takes_shards = True
 
-    def __init__(
-        self, channels: int, eps: Positive = 1e-5, momentum: Probability = 0.1, affine: bool = True
-    ) -> None:
+    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
         super().__init__(channels)
-        self.momentum = momentum
-        self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
+        self.norm = nn.BatchNorm1d(channels, eps=eps)
 
     def forward(self, x: Features, graph: Graph) -> Features:
         if self.training and graph.is_shard:
             return self._over_shards(x, graph)
         if self.training and len(x) == 1:
             # torch raises an error here; one node is its own mean, so the result is beta.
-            out = 0 * x
-            if self.norm.bias is not None:
-                out = out + self.norm.bias
-            return out.to(x.dtype)
+            return (0 * x + self.norm.bias).to(x.dtype)
         return self.norm(x)
 
     def _over_shards(self, x: Tensor, graph: Graph) -> Tensor:
         # As torch's own, which would see only the rows of this process.
-        norm = self.norm
+        norm: Any = self.norm
         wide = widen(x)
         nodes = graph.total_nodes
         mean = graph_mean(wide, graph)
         variance = graph_mean((wide - mean).square(), graph)
         with torch.no_grad():
-            assert norm.num_batches_tracked is not None
             norm.num_batches_tracked.add_(1)
             unbiased = variance * (nodes / max(nodes - 1, 1))
             for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
-                assert running is not None
-                running.lerp_(new[0].to(running.dtype), self.momentum)
+                running.lerp_(new[0].to(running.dtype), norm.momentum)
         out = (wide - mean) * (variance + norm.eps).rsqrt()
-        if norm.weight is not None:
-            out = out * norm.weight + norm.bias
-        return out.to(x.dtype)
+        return (out * norm.weight + norm.bias).to(x.dtype)
 
 
 @register("norm", "group")

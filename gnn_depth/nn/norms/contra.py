@@ -7,7 +7,7 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.parts import FeatureNorm, Features
-from gnn_depth.ranges import Count, NonNegative, Positive
+from gnn_depth.ranges import NonNegative, Positive
 from gnn_depth.registry import register
 
 
@@ -27,40 +27,23 @@ class ContraNorm(FeatureNorm):
         channels: Width of the node features.
         scale: s, how far a node is moved; larger for deeper networks.
         temperature: Tau.
-        max_nodes: The largest graph that is accepted.
-
-    Raises:
-        ValueError: In a pass, the graph has more nodes.
     """
 
-    max_nodes: int
-
     def __init__(
-        self,
-        channels: int,
-        scale: NonNegative = 0.5,
-        temperature: Positive = 1.0,
-        max_nodes: Count = 20_000,
+        self, channels: int, scale: NonNegative = 0.5, temperature: Positive = 1.0
     ) -> None:
         super().__init__(channels)
         self.scale = scale
         self.temperature = temperature
-        self.max_nodes = max_nodes
 
     def forward(self, x: Features, graph: Graph) -> Features:
-        nodes = x.shape[0]  # unlike len(x) also where an export has a symbol for it
-        if nodes > self.max_nodes:
-            raise ValueError(
-                f"norm 'contra' compares all pairs of nodes, and {nodes} nodes need "
-                f"{4 * nodes**2:,} bytes for each layer, more than max_nodes {self.max_nodes} "
-                "allows: use another norm, or raise max_nodes."
-            )
         wide = widen(x)
         # Rows of zeros have no direction. EPS keeps their gradient finite.
         length = (wide.square().sum(1, keepdim=True) + EPS).sqrt()
         direction = wide / length
         similarity = direction @ direction.t() / self.temperature
-        similarity = similarity.masked_fill(_is_left_out(graph), -torch.inf)
+        left_out = graph.once("contra", lambda: _left_out(graph))
+        similarity = similarity.masked_fill(left_out, -torch.inf)
         pushed = (1 + self.scale) * wide - self.scale * (similarity.softmax(1) @ wide)
         return F.layer_norm(pushed, (self.channels,)).to(x.dtype)
 
@@ -69,12 +52,8 @@ class ContraNorm(FeatureNorm):
 EPS = 1e-12
 
 
-def _is_left_out(graph: Graph) -> Tensor:
-    """True for pairs (target, source) of different graphs, and of neighbours."""
-    return graph.once("contra", lambda: _left_out(graph))
-
-
 def _left_out(graph: Graph) -> Tensor:
+    """True for pairs (target, source) of different graphs, and of neighbours."""
     size = (graph.num_nodes, graph.num_nodes)
     left_out = torch.zeros(size, dtype=torch.bool, device=graph.device)
     left_out[graph.target, graph.source] = True

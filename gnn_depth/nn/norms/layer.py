@@ -33,14 +33,13 @@ class LayerNorm(FeatureNorm):
     Args:
         channels: Width of the node features.
         eps: Added to the variance.
-        affine: Learn gamma and beta.
     """
 
     nodewise = True
 
-    def __init__(self, channels: int, eps: Positive = 1e-5, affine: bool = True) -> None:
+    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
         super().__init__(channels)
-        self.norm = nn.LayerNorm(channels, eps=eps, elementwise_affine=affine)
+        self.norm = nn.LayerNorm(channels, eps=eps)
 
     def forward(self, x: Features, graph: Graph) -> Features:
         return self.norm(x)

@@ -33,21 +33,16 @@ class NeighborNorm(FeatureNorm):
         per_channel: Compute a mean and a deviation for every channel; false computes one of each
             for all channels.
         eps: Added to the variance.
-        affine: Learn gamma and beta.
     """
 
     takes_shards = True
 
-    def __init__(
-        self, channels: int, per_channel: bool = True, eps: Positive = 1e-5, affine: bool = True
-    ) -> None:
+    def __init__(self, channels: int, per_channel: bool = True, eps: Positive = 1e-5) -> None:
         super().__init__(channels)
         self.per_channel = per_channel
         self.eps = eps
-        self.gamma = self.beta = None
-        if affine:
-            self.gamma = nn.Parameter(torch.ones(channels))
-            self.beta = nn.Parameter(torch.zeros(channels))
+        self.gamma = nn.Parameter(torch.ones(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
@@ -62,9 +57,7 @@ class NeighborNorm(FeatureNorm):
         mean = neighbourhood_mean(first, graph)
         variance = (neighbourhood_mean(second, graph) - mean.square()).clamp_min(0)
         out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + self.eps).sqrt()
-        if self.gamma is not None and self.beta is not None:
-            out = self.gamma * out + self.beta
-        return out.to(x.dtype)
+        return (self.gamma * out + self.beta).to(x.dtype)
 
 
 def neighbourhood_mean(x: Features, graph: Graph) -> Features:

@@ -9,7 +9,7 @@ from jaxtyping import config
 from torch import Tensor, nn
 
 from gnn_depth.graph import OF_EDGES, Graph
-from gnn_depth.nn.parts import Layer, Norm, Skip
+from gnn_depth.nn.parts import Part
 from gnn_depth.registry import described
 
 #: Exported outputs may differ from the model's by this fraction of the largest output: parts may
@@ -122,13 +122,9 @@ def export(
         refusal = getattr(module, "export_refusal", "")
         if refusal:
             raise ValueError(refusal)
-    limits = [part.max_nodes for part in _parts_in(model) if part.max_nodes is not None]
-    most = min(limits, default=None)
 
     def sample(nodes: int, edges: int) -> dict[str, Tensor]:
         """Random inputs of a graph with loops, repeated edges and, if few edges, isolated nodes."""
-        if most is not None:
-            nodes = min(nodes, most)
         draws = torch.Generator().manual_seed(nodes)
         if isinstance(in_channels, int):
             x = torch.randn(nodes, in_channels, generator=draws)
@@ -148,7 +144,7 @@ def export(
 
     first = sample(*SIZE)
     _on_graph(model, first)  # weight norms compute their state here, once
-    program = _traced(_OnTensors(model), first, most)
+    program = _traced(_OnTensors(model), first)
     # Of other sizes than the traced one: a fixed number would show.
     run = program.module()
     for nodes, edges in COMPARED:
@@ -163,14 +159,12 @@ def export(
     return program
 
 
-def _traced(
-    wrapped: _OnTensors, sample: dict[str, Tensor], max_nodes: int | None
-) -> torch.export.ExportedProgram:
+def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.ExportedProgram:
     checks = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)  # where shapes are checked: sizes are symbols here
     try:
         # The program refuses sizes outside these limits.
-        nodes = torch.export.Dim("nodes", min=FEWEST, max=max_nodes)
+        nodes = torch.export.Dim("nodes", min=FEWEST)
         edges = torch.export.Dim("edges", min=FEWEST)
         every = {
             "x": {0: nodes},
@@ -183,18 +177,14 @@ def _traced(
         with torch.no_grad():
             return torch.export.export(wrapped, (), sample, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # of many kinds, as a part may do anything
-        kinds = dict.fromkeys(type(part) for part in _parts_in(wrapped))
-        parts = ", ".join(described(kind) for kind in kinds)
+        kinds = dict.fromkeys(map(type, wrapped.modules()))
+        parts = ", ".join(described(kind) for kind in kinds if issubclass(kind, Part))
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
             f"a model of {parts} cannot be exported: {type(error).__name__}: {reason}"
         ) from error
     finally:
         config.update("jaxtyping_disable", checks)
-
-
-def _parts_in(model: nn.Module) -> list[Any]:
-    return [module for module in model.modules() if isinstance(module, Layer | Norm | Skip)]
 
 
 def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
