@@ -32,7 +32,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -244,7 +243,7 @@ def counted(found: Sequence[Results]) -> dict[tuple[str, str], Counter[str]]:
     for results in found:
         name = name_of(results)
         for claim in results.claims:
-            for source, number, level in islice(results.verdicts(claim), 1):
+            for source, number, level in results.verdicts(claim):
                 paper = source.split(",")[0]
                 cell = (name, *sorted(claim.at.items()))
                 # The same runs compared with the same number, in another item.

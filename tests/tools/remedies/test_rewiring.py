@@ -4,7 +4,6 @@ import itertools
 
 import networkx as nx
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from gnn_depth_remedies import BORF, SDRF, FoSR
@@ -12,9 +11,7 @@ from gnn_depth_remedies.rewiring import balanced_forman, ollivier_ricci
 from scipy.optimize import linprog
 from torch_geometric.data import Data
 
-import gnn_depth
-from gnn_depth.data import DataError, GraphSource
-from gnn_depth.training.prediction import predictions_of
+from gnn_depth.data import DataError
 
 GRAPHS = {
     "barbell": nx.barbell_graph(5, 0),
@@ -208,14 +205,3 @@ def test_self_loops_and_repeated_edges_stay_and_other_edges_are_refused(transfor
     data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
     with pytest.raises(DataError, match="undirected"):
         transform(data)
-
-
-def test_new_data_gets_the_graph_that_the_seed_of_the_model_draws(tmp_path):
-    transform = {"name": "sdrf", "steps": 5}
-    raw = data_of(GRAPHS["grid"])
-    data = GraphSource(raw, transforms=[transform], seed=7)
-    options = {"layer": "sage", "num_layers": 2, "hidden_channels": 8}
-    model = gnn_depth.fit(options, data, epochs=1, root=str(tmp_path), progress=False).model
-    expected = predictions_of(model, data)
-    for seed in (0, 3):
-        pd.testing.assert_frame_equal(predictions_of(model, GraphSource(raw, seed=seed)), expected)
