@@ -13,7 +13,7 @@ help:
 	@echo "make test-long  the longest ones: processes, searches, compiled code, all pages of the documentation"
 	@echo "make wheel   builds the wheel and runs it in a fresh environment: demo, a training, a plugin"
 	@echo "make lint    ruff and mypy"
-	@echo "make attack  attacks on the command line, and every number computed another way"
+	@echo "make attack  attacks on the command line"
 	@echo "make docs    the documentation, into site/; site/index.html opens in a browser"
 	@echo "make bench   times of training steps against PyTorch Geometric"
 	@echo "make clean   remove the environment and what was built"

@@ -15,16 +15,14 @@ from tools.attack.numbers.models import KINDS, LOOPS, NODES, WIDTH, Data, Drawn,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_measures_of_every_model_in_every_loop_are_those_of_autograd(kind):
-    # Every loop of the plain model, and every third of the others; make attack has all.
-    loops = LOOPS if kind == "separate" else LOOPS[KINDS.index(kind) % 3 :: 3]
-    for loop in loops:
+    for loop in LOOPS:
         if is_possible(kind, loop):
             assert layers.watched(Drawn(kind, 0), loop, Data(0)) == [], loop.__name__
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_callbacks_of_every_model_measure_what_autograd_does(kind):
-    for loop in LOOPS[KINDS.index(kind) % 2 :: 3]:
+    for loop in LOOPS:
         if is_possible(kind, loop) and loop not in layers.NOT_IN_LIGHTNING:
             assert list(layers.called_back(Drawn(kind, 0), loop, Data(0))) == [], loop.__name__
 

@@ -41,9 +41,6 @@ def rows(name: str, given: argparse.Namespace) -> Iterator[tuple[str, ...]]:
             seconds.setdefault(side, []).extend(of_rounds)
     for side, of_rounds in seconds.items():
         more = ""
-        if given.memory:
-            bytes_above = in_a_process("tools.bench.sides", {"case": name, "peak": side})
-            more = f"{bytes_above / 2**20:.0f}"
         if side in busy:
             more = number(1000 * busy[side])
         step = number(1000 * statistics.median(of_rounds))
@@ -73,11 +70,6 @@ def main() -> None:
     )
     parser.add_argument("--processes", type=int, help="3; on a GPU 1")
     parser.add_argument("--rounds", type=int, default=3, help="of each process")
-    parser.add_argument(
-        "--memory",
-        action="store_true",
-        help="also the peak of each side above imports and data, in a process of its own",
-    )
     parser.add_argument("--device", default="cpu", choices=COMPARED)
     given = parser.parse_args()
     is_on_gpu = given.device == "cuda"
@@ -85,11 +77,8 @@ def main() -> None:
     if given.sides is None:
         given.sides = [*COMPARED[given.device], "pyg", "pyg-compiled"]
         given.sides += ["pyg-recorded"] if is_on_gpu else ["torch.sparse"]
-    last = "GPU computes, ms" if is_on_gpu else "peak, MiB"
-    if given.memory and given.device != "cpu":
-        parser.error("--memory is that of the CPU: leave --device out.")
     ratios = [f"{ours} / it" for ours in COMPARED[given.device]]
-    header = ("case", "side", "step, ms", *ratios, last)
+    header = ("case", "side", "step, ms", *ratios, "GPU computes, ms")
     table(header, (row for name in given.case for row in rows(name, given)))
 
 

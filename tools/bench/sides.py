@@ -1,6 +1,6 @@
 """The sides of a case: ours and its peers, as training steps of the same model.
 
-Each process of ``tools.bench`` runs ``measure`` or ``peak``.
+Each process of ``tools.bench`` runs ``measure``.
 """
 
 import json
@@ -9,14 +9,13 @@ import time
 from typing import Any
 
 import torch
-import torch._inductor.compile_fx  # so that it is in memory before the peak of a side is taken
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
 from gnn_depth.nn import native
 from gnn_depth.training.recorded import ORDINARY, CudaGraph
-from tools.bench import memory, peers
+from tools.bench import peers
 from tools.bench.cases import CASES, Case, Data, load
 from tools.bench.stack import DROPOUT, LEARNING_RATE, check_equal
 from tools.bench.timing import in_turns
@@ -192,22 +191,6 @@ def seconds_busy(side: Side) -> float:
     return sum(each.self_device_time_total for each in profile.key_averages()) / PROFILED / 1e6
 
 
-def peak(task: dict[str, Any]) -> int:
-    """Bytes of the one side above imports and data, while warm steps run."""
-    case = CASES[task["case"]]
-    data = load(case.data)
-    before = memory.begin_peak()
-    side = Side(task["peak"], case, data)
-    if side.name.endswith("compiled"):
-        side.compile()
-    for _ in range(2):
-        side()
-    memory.begin_peak()
-    for _ in range(3):
-        side()
-    return memory.peak() - before
-
-
 def now() -> float:
     """The time when a GPU has nothing left to do."""
     if torch.cuda.is_initialized():
@@ -216,8 +199,4 @@ def now() -> float:
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
-    if "peak" in given:
-        print(json.dumps(peak(given)))
-    else:
-        print(json.dumps(measure(given)))
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

@@ -1,11 +1,5 @@
-"""Compare every number that the package shows with the same number computed another way.
+"""Compute measures another way than the package: by autograd in float64.
 
-``layers`` compares measures with autograd in float64. All inputs are drawn from a seed. The tests
-compare metrics with scikit-learn (tests/training/test_metrics.py) and the entrances of data with
-each other (tests/data/test_entrances.py).
+The tests of ``tests/diagnostics`` compare the two, for models and loops in which a layer's gradient
+is easily miscounted.
 """
-
-from typing import TypeAlias
-
-#: A trial's name, and what differs; empty if nothing does.
-Trial: TypeAlias = tuple[str, str]

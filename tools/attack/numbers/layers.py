@@ -17,9 +17,8 @@ from torch.nn.utils import parameters_to_vector
 
 import gnn_depth
 from gnn_depth.diagnostics import MEASURES, LayerMeasures
-from tools.attack.numbers import Trial
 from tools.attack.numbers import models as drawn
-from tools.attack.numbers.models import KINDS, LOOPS, Data, Drawn, Loop
+from tools.attack.numbers.models import Data, Drawn, Loop
 
 RATE = 0.01  # of the update
 #: The limit of a layer's propagation is known to layers of this package alone.
@@ -29,18 +28,6 @@ BY_HAND: tuple[Loop, ...] = (drawn.two_losses, drawn.accumulated, drawn.evaluate
 NOT_IN_LIGHTNING: tuple[Loop, ...] = (drawn.monitored,)
 
 Values = dict[str, list[float]]
-
-
-def trials(seed: int) -> Iterator[Trial]:
-    """Compare the values of watch and callbacks for every kind of model, in every loop."""
-    ways = {"watch": watched, "callbacks": called_back}
-    for kind in KINDS:
-        for loop in LOOPS:
-            for name, measure in ways.items():
-                is_possible = name == "watch" or loop not in NOT_IN_LIGHTNING
-                if is_possible and drawn.is_possible(kind, loop):
-                    differences = measure(Drawn(kind, seed), loop, Data(seed))
-                    yield f"{name} of {kind} in {loop.__name__}", "; ".join(differences)
 
 
 class Column:
@@ -166,7 +153,7 @@ def _effective_rank(singular: np.ndarray) -> float:
 
 
 def watched(model: Drawn, loop: Loop, data: Data) -> list[str]:
-    """What differs in a watch: see :func:`trials`."""
+    """What differs in a watch: for a model in a loop."""
     columns = autograd(model, loop, data, by_call=True)
     with gnn_depth.watch(model, "convs.*", NAMES) as watch:
         drawn.exhausted(loop, model, data)
@@ -208,7 +195,7 @@ class Trained(L.LightningModule):
 
 
 def called_back(model: Drawn, loop: Loop, data: Data) -> list[str]:
-    """What differs in a callback: see :func:`trials`."""
+    """What differs in a callback: for a model in a loop."""
     columns = autograd(model, loop, data, by_call=False)
     measures = LayerMeasures(NAMES, "model.convs.*")
     trainer = L.Trainer(
