@@ -18,7 +18,7 @@ from gnn_depth.testing import checks
 from gnn_depth.training import Diverged
 from tests.nn.native.interpreted import TOLERANCES as INTERPRETED
 from tests.nn.native.interpreted import compare
-from tests.testing.built_in import CHECKS, PARTS
+from tests.testing.test_built_in import CHECKS, PARTS
 from tools.benchmark.definition import METHODS, settings
 
 pytestmark = [

@@ -68,6 +68,8 @@ def test_what_was_derived_in_inference_mode_can_be_trained_with(graph):
         ([[4, 5], [1, 0]], {"num_sources": 5}, r"edge 1 is \(5, 0\), .* sources to 4"),
         ([[0], [0]], {"num_sources": 2}, "3 targets, but num_sources is 2"),
         ([[0.0], [1.0]], {}, "int64 tensor of shape"),
+        ([[0, 1], [1, 2]], {"edge_weight": torch.ones(3)}, r"\(2,\)"),
+        ([[0, 1], [1, 2]], {"edge_weight": torch.tensor([1, -1.0])}, r"edge_weight\[1\] is -1"),
     ],
 )
 def test_edges_that_do_not_fit_are_refused_with_the_first_fault(edges, options, words):

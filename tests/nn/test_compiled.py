@@ -1,16 +1,16 @@
 """Compiled stacks give the same numbers, and built-in parts conform, in a process of its own: torch
 cannot compile through the shape checks of tests."""
 
-from pathlib import Path
-
 import jaxtyping
+import pytest
 import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.testing import checks
 from tests.processes import call_in_fresh_process
+from tests.testing.test_built_in import CHECKS, PARTS
 
-TESTS = Path(__file__).parent.parent
 STACKS = [
     {"layer": "gcn", "skip": "residual", "norm": "layer"},
     {"layer": {"name": "gat", "heads": 2}, "norm": "lipschitz", "activation": "elu"},
@@ -37,6 +37,28 @@ def compare():
         stack.compile_layers()
         for ours, theirs in zip(step(stack, graph), expected, strict=True):
             torch.testing.assert_close(ours, theirs)
+
+
+def conform(labels):
+    """Checks that torch.compile takes parts as a whole."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    for suite in ("COMMON", "OF_GRAPHS"):
+        kept = [
+            each for each in getattr(checks, suite) if each.name in ("shape", "compile", "batch")
+        ]
+        setattr(checks, suite, kept)
+    for kind, name, options in map(PARTS.get, labels):
+        CHECKS[kind](name, **options)
+
+
+#: In every run: sums, attention, and a norm of neighbourhoods.
+PROMPT = ["layer, gcn", "layer, gat", "norm, neighbor"]
+COMPILABLE = [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
+
+
+@pytest.mark.parametrize("labels", [PROMPT, pytest.param(COMPILABLE, marks=pytest.mark.slow)])
+def test_built_in_parts_are_compiled_as_a_whole(labels, tmp_path):
+    call_in_fresh_process(tmp_path, conform, labels)
 
 
 def test_a_compiled_stack_gives_the_same_numbers_with_dropout(tmp_path):

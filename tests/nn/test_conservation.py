@@ -26,9 +26,7 @@ def drawn(stack):
 
 
 def backward(stack, x, graph):
-    loss = F.cross_entropy(stack(x, graph), torch.arange(len(x)) % 3)
-    loss.backward()
-    return loss
+    F.cross_entropy(stack(x, graph), torch.arange(len(x)) % 3).backward()
 
 
 def is_conserved(stack, link):
@@ -72,22 +70,6 @@ def test_the_imbalance_is_that_of_the_paper():
             attention = layer.att.flatten()[i].item() ** 2
             assert got == pytest.approx(into - attention - out, rel=1e-12)
             assert size(link)[i].item() == pytest.approx(into + attention + out, rel=1e-12)
-
-
-def test_gradient_flow_leaves_the_imbalance_and_large_steps_do_not(graph):
-    def change(rate, steps):
-        torch.manual_seed(1)
-        stack = drawn(stack_of("gatv2", "bare"))
-        x, optimizer = inputs("bare", 9), torch.optim.SGD(stack.parameters(), rate)
-        before = torch.cat([imbalance(link) for link in links(stack)])
-        for _ in range(steps):
-            optimizer.zero_grad()
-            backward(stack, x, graph)
-            optimizer.step()
-        return (torch.cat([imbalance(link) for link in links(stack)]) - before).abs().max().item()
-
-    small, large = change(1e-3, 40), change(1e-2, 4)
-    assert 0 < small < 0.2 * large  # the same time, and an error of first order in the step
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Features of edges in stacks and data sets; tests/nn/layers/test_against_pyg.py has the layers
+"""Features and weights of edges in stacks and data sets; tests/nn/layers/test_against_pyg.py has the layers
 that read them."""
 
 import pytest
@@ -89,3 +89,24 @@ def test_features_that_nothing_reads_or_of_another_number_are_refused(featured, 
     graph = Graph(edges, NODES, edge_attr=features.float())
     with pytest.raises(ValueError, match=words):
         DeepGNN(4, 2, **options)(x.float(), graph)
+
+
+@pytest.mark.parametrize("layer", ["gcn", "sage", "gin"])
+def test_weights_of_one_change_nothing_and_blocks_have_the_rows_of_the_whole(featured, layer):
+    edges, features, x = featured
+    torch.manual_seed(0)
+    stack = DeepGNN(4, 2, layer=layer, num_layers=3, hidden_channels=5).double().eval()
+    ones = Graph(edges, NODES, edge_weight=torch.ones(len(features), dtype=torch.float64))
+    torch.testing.assert_close(stack(x, ones), stack(x, edges))
+    graph = Graph(edges, NODES, edge_weight=features[:, 0].abs())
+    whole = stack(x, graph)
+    assert not torch.allclose(whole, stack(x, edges))
+    torch.testing.assert_close(stack(x, graph, num_outputs=4), whole[:4])
+
+
+def test_layers_that_do_not_read_weights_refuse_them_by_name(featured):
+    edges, features, x = featured
+    graph = Graph(edges, NODES, edge_weight=features[:, 0].abs())
+    for layer, name in (("gat", "gat"), ({"name": "pyg", "conv": "GATConv"}, "pyg")):
+        with pytest.raises(ValueError, match=f"weights.*{name}.*gcn, gcnii, gin, .*sage"):
+            DeepGNN(4, 2, layer=layer).double()(x, graph)

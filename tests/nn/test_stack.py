@@ -1,51 +1,73 @@
-from functools import partial
-
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import JumpingKnowledge
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import GAT, GCN, GCNII, GATv2
-from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Skip
-from gnn_depth.nn.skips import Dense, FeedForward, Ordered, Residual
 from gnn_depth.registry import registered
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+GAT_OF_TWO = {"name": "gat", "heads": 2}
 
 
-def test_a_stack_with_encoder_and_decoder_is_its_parts_in_order(graph):
-    stack = DeepGNN(6, 3, partial(GAT, heads=2), 2, 4, [LayerNorm], Residual, activation="elu")
-    h0 = stack.encoder(X)
-    h1 = stack.skips[0](
-        torch.nn.functional.elu(stack.norms[0][0](stack.layers[0](h0, graph), graph)), [h0], graph
-    )
-    h2 = h1 + stack.norms[1][0](stack.layers[1](h1, graph), graph)
-    torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
+class JoinsAll(Skip):
+    """Adds all earlier states."""
+
+    reads = "all"
+
+    def forward(self, update, states, graph):
+        return update + sum(states[1:], states[0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer": GAT_OF_TWO},
+        {"first_activation": True},
+        {"last_activation": True},
+        {"skip": JoinsAll},
+        {"skip": "initial_residual"},
+        {"skip": "dense", "norm_after_skip": True},
+        {"jump": "max"},
+        {"jump": "cat", "skip": "none"},
+    ],
+    ids=str,
+)
+def test_a_stack_is_its_parts_in_order(options, graph):
+    options = {"norm": "layer", "skip": "residual", "activation": "elu"} | options
+    stack = DeepGNN(6, 3, num_layers=3, hidden_channels=4, **options)
+    h, elu = stack.encoder(X), torch.nn.functional.elu
+    states = [elu(h) if "first_activation" in options else h]
+    for position, layer in enumerate(stack.layers):
+        (norm,), skip = stack.norms[position], stack.skips[position]
+        h = layer(states[-1], graph)
+        if "norm_after_skip" not in options:
+            h = norm(h, graph)
+        if position < 2 or "last_activation" in options:
+            h = elu(h)
+        h = skip(h, states, graph)
+        if "norm_after_skip" in options:
+            h = norm(h, graph)
+        states.append(h)
+    if "jump" in options:
+        h = JumpingKnowledge(options["jump"])(states[1:])
+    torch.testing.assert_close(stack(X, graph), stack.decoder(h))
 
 
 def test_without_a_decoder_the_heads_of_the_last_layer_are_averaged(graph):
-    stack = DeepGNN(6, 3, partial(GAT, heads=4), 1, 4, encoder="none", decoder="none")
+    stack = DeepGNN(6, 3, {"name": "gat", "heads": 4}, 1, 4, encoder="none", decoder="none")
     out = stack.layers[0](X, graph)
     torch.testing.assert_close(
         stack(X, graph), (out[:, :3] + out[:, 3:6] + out[:, 6:9] + out[:, 9:]) / 4
     )
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("first", [False, True])
-def test_an_activation_follows_the_encoder_and_the_last_layer_only_on_request(graph, first, last):
-    stack = DeepGNN(6, 3, GCN, 1, 4, first_activation=first, last_activation=last, activation="elu")
-    elu, h = torch.nn.functional.elu, stack.encoder(X)
-    h = stack.layers[0](elu(h) if first else h, graph)
-    torch.testing.assert_close(stack(X, graph), stack.decoder(elu(h) if last else h))
-
-
 @pytest.mark.parametrize("ends", [{"decoder": "none"}, {"encoder": "none"}])
 def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
-    stack = DeepGNN(6, 3, partial(GAT, heads=2), 1, 4, outer_dropout=0.5, **ends)
+    stack = DeepGNN(6, 3, GAT_OF_TWO, 1, 4, outer_dropout=0.5, **ends)
     seen = []
     linear = stack.encoder if "decoder" in ends else stack.decoder
     linear.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -58,9 +80,9 @@ def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"norm": [LipschitzNorm]}, r"'lipschitz'.*'gcn'.*gat.*'spectral'"),
+        ({"norm": "lipschitz"}, r"'lipschitz'.*'gcn'.*gat.*'spectral'"),
         (
-            {"layer": GAT, "num_layers": 1, "norm": [LipschitzNorm, PairNorm], "decoder": "none"},
+            {"layer": "gat", "num_layers": 1, "norm": ["lipschitz", "pair"], "decoder": "none"},
             "'pair'.*decoder",
         ),
         (
@@ -72,75 +94,48 @@ def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
 )
 def test_parts_and_options_without_a_place_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        DeepGNN(**{"in_channels": 6, "out_channels": 3, "layer": GCN} | options)
-
-
-class JoinsAll(Skip):
-    """Adds all earlier states."""
-
-    reads = "all"
-
-    def forward(self, update, states, graph):
-        return update + sum(states[1:], states[0])
-
-
-def test_a_skip_sees_the_states_that_it_reads(graph):
-    stack = DeepGNN(6, 3, GCN, 3, 4, skip=JoinsAll)
-    states = [stack.encoder(X)]
-    for position, layer in enumerate(stack.layers):
-        update = layer(states[-1], graph)
-        states.append(sum(states) + (torch.relu(update) if position < 2 else update))
-    torch.testing.assert_close(stack(X, graph), stack.decoder(states[-1]))
-
-
-def test_norms_after_the_skip_act_on_what_is_joined_and_have_its_width(graph):
-    stack = DeepGNN(6, 3, GCN, 2, 4, [LayerNorm], Dense, norm_after_skip=True)
-    assert [norms[0].channels for norms in stack.norms] == [8, 12]
-    h0 = stack.encoder(X)
-    h1 = stack.norms[0][0](torch.cat([h0, torch.relu(stack.layers[0](h0, graph))], 1), graph)
-    h2 = stack.norms[1][0](torch.cat([h1, stack.layers[1](h1, graph)], 1), graph)
-    torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
+        DeepGNN(**{"in_channels": 6, "out_channels": 3} | options)
 
 
 def test_shared_layers_of_equal_shape_are_one_and_normed_once(graph):
-    stack = DeepGNN(6, 3, GAT, 4, 5, [LipschitzNorm, LayerNorm], encoder="none", share_layers=True)
+    options = {"norm": ["lipschitz", "layer"], "encoder": "none", "share_layers": True}
+    stack = DeepGNN(6, 3, "gat", 4, 5, **options)
     first, *others = stack.layers
     assert first is not others[0]
     assert all(layer is others[0] for layer in others)
     assert len(others[0].score_norms) == 1
     assert len({id(norms[0]) for norms in stack.norms}) == 4
     stack(X, graph).sum().backward()
-    again = DeepGNN(6, 3, GAT, 4, 5, [LipschitzNorm, LayerNorm], encoder="none", share_layers=True)
+    again = DeepGNN(6, 3, "gat", 4, 5, **options)
     again.load_state_dict(stack.state_dict())
     torch.testing.assert_close(again(X, graph), stack(X, graph))
 
 
-SKIPS = {
-    name: cls
+SKIPS = [
+    name
     for name, cls in registered("skip").items()
     if cls.__module__.startswith("gnn_depth.") and cls.takes_blocks
-}
-SKIPS["ordered"] = partial(Ordered, chunks=2)
-SKIPS["feed_forward"] = partial(FeedForward, norm="layer")  # batch norm reads all nodes
+]
+OPTIONS = {
+    "ordered": {"chunks": 2},
+    "feed_forward": {"norm": "layer"},
+}  # batch norm reads all nodes
 PRUNED = {
-    "gat": {"layer": partial(GAT, heads=2), "norm": [LipschitzNorm, LayerNorm]},
-    "bare": {"layer": partial(GATv2, bias=False), "encoder": "none", "decoder": "none"},
-    "gcnii": {"layer": GCNII, "first_activation": True, "last_activation": True},
+    "gat": {"layer": GAT_OF_TWO, "norm": ["lipschitz", "layer"]},
+    "bare": {"layer": "gatv2", "encoder": "none", "decoder": "none"},
+    "gcnii": {"layer": "gcnii", "first_activation": True, "last_activation": True},
     "second state": {"skip": Oscillator},
     "all states": {"skip": JoinsAll},
     **{
         f"{name}, norm {when}": {
-            "norm": [LayerNorm],
-            "skip": cls,
+            "norm": "layer",
+            "skip": {"name": name, **OPTIONS.get(name, {})},
             "norm_after_skip": when == "after",
         }
-        for name, cls in SKIPS.items()
+        for name in SKIPS
         for when in ("before", "after")
     },
-    **{
-        f"jump {jump}": {"norm": [LayerNorm], "skip": Residual, "jump": jump}
-        for jump in ("max", "cat")
-    },
+    "jump": {"skip": "residual", "jump": "cat"},
 }
 
 
@@ -173,7 +168,7 @@ def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
 )
 def test_features_of_another_number_of_nodes_or_width_are_refused(graph, shape, message):
     with pytest.raises(ValueError, match=message):
-        DeepGNN(6, 3, GCN)(torch.randn(shape), graph)
+        DeepGNN(6, 3)(torch.randn(shape), graph)
 
 
 def test_an_edge_index_or_a_data_does_where_a_graph_does(graph):

@@ -17,7 +17,6 @@ from gnn_depth.testing import (
     check_layer,
     check_norm,
     check_skip,
-    checks,
 )
 
 
@@ -98,15 +97,6 @@ BROKEN_NORMS = {
     "batch": norm(lambda self, x, graph: x - x.mean(0)),
     "blocks": norm(centres, nodewise=True),
 }
-
-
-@pytest.fixture
-def not_compiled(monkeypatch):
-    """To compile a part takes three times as long as to check all its other properties."""
-    for suite in ("COMMON", "OF_GRAPHS"):
-        monkeypatch.setattr(
-            checks, suite, [each for each in getattr(checks, suite) if each.name != "compile"]
-        )
 
 
 def test_a_norm_that_cannot_be_compiled_lacks_that_property_alone():

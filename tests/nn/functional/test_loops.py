@@ -44,18 +44,6 @@ def test_values_and_gradients_are_those_of_a_loop(name, kind, heads):
     assert distance(gradient_of(ours, inputs), gradient_of(loop, inputs)) <= 1e-12
 
 
-@pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("name", CASES)
-def test_float32_is_float64_to_its_own_rounding(name):
-    case, graph = CASES[name], GRAPHS["block"]()
-    wide = case.inputs(graph, 3)
-    narrow = tuple(value.detach().float().requires_grad_() for value in wide)
-    wide_out, narrow_out = case.ours(*wide, graph), case.ours(*narrow, graph)
-    assert narrow_out.dtype == torch.float32
-    assert distance([narrow_out], [wide_out]) <= 1e-5
-    assert distance(gradient_of(narrow_out, narrow), gradient_of(wide_out, wide)) <= 1e-5
-
-
 @pytest.mark.parametrize("kind", ["directed", "symmetric"])
 def test_strided_and_expanded_tensors_give_what_contiguous_ones_give(kind):
     graph = GRAPHS[kind]()

@@ -13,12 +13,13 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     GINEConv,
+    GraphConv,
     SAGEConv,
     TransformerConv,
 )
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, PyGConv, Transformer
 
 
 def reads_edges(layer):
@@ -81,6 +82,36 @@ def transformer_with_edges():
     return reads_edges(ours), TransformerConv(5, 3, heads=2, edge_dim=3), names
 
 
+def matrix(x, edges, weight):
+    return x.new_zeros(len(x), len(x)).index_put((edges[1], edges[0]), weight, accumulate=True)
+
+
+def sage_with_weights():
+    ours, theirs, names = sage_pair()  # PyTorch Geometric's reads no weights, nor does its GIN
+
+    def forward(x, edges, edge_weight):
+        sums = matrix(x, edges, edge_weight)
+        return theirs.lin_l(sums / sums.sum(1, True).clamp_min(1e-30) @ x) + theirs.lin_r(x)
+
+    theirs.forward = forward
+    return ours, theirs, names
+
+
+def gin_with_weights():
+    ours, theirs, names = gin_pair()
+
+    def forward(x, edges, edge_weight):
+        return theirs.nn(matrix(x, edges, edge_weight) @ x + 1.25 * x)
+
+    theirs.forward = forward
+    return ours, theirs, names
+
+
+def pyg_with_weights():
+    names = {f"conv.{name}": name for name in ("lin_rel", "lin_root")}
+    return PyGConv(5, 6, "GraphConv"), GraphConv(5, 6), names
+
+
 def gin_with_edges():
     ours, theirs, names = gin_pair()
     theirs = GINEConv(theirs.nn, eps=0.25, edge_dim=3)
@@ -92,6 +123,10 @@ PAIRS = {
     "gatv2_with_edges": gatv2_with_edges,
     "transformer_with_edges": transformer_with_edges,
     "gin_with_edges": gin_with_edges,
+    "gcn_with_weights": gcn_pair,
+    "sage_with_weights": sage_with_weights,
+    "gin_with_weights": gin_with_weights,
+    "pyg_with_weights": pyg_with_weights,
     "gcn": gcn_pair,
     "gat": gat_pair,
     "gatv2": partial(gatv2_pair, False),
@@ -138,6 +173,10 @@ def test_outputs_and_all_gradients_agree(pair, graph):
     if ours.edge_channels:
         features = torch.randn(graph.num_edges, 3, dtype=torch.float64)
         graph = Graph(graph.edge_index, graph.num_nodes, edge_attr=features)
+    if pair.endswith("weights"):
+        weight = torch.rand(graph.num_edges, dtype=torch.float64)
+        weight[3] = 0
+        graph = Graph(graph.edge_index, graph.num_nodes, edge_weight=weight)
     x = torch.randn(graph.num_nodes, 5, dtype=torch.float64, requires_grad=True)
     direction = torch.randn(graph.num_nodes, ours.width, dtype=torch.float64)
     out, expected = ours(x, graph), theirs(x, graph.edge_index, **graph.of_edges(slice(None)))

@@ -37,12 +37,13 @@ def convolutions(stack):
 def test_the_model_of_the_paper_is_a_stack(graph):
     # Kinds of node that PyTorch Geometric treats as we do: no repeated edges and no self-loops.
     edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
+    weight = torch.rand(edges.shape[1], dtype=torch.float64)
     stack, x = model(), X.clone().requires_grad_()
     convs = convolutions(stack)
-    ours = stack(x, Graph(edges, 9))
+    ours = stack(x, Graph(edges, 9, edge_weight=weight))
     first = h = torch.relu(stack.encoder(x))
     for conv in convs:
-        h = torch.relu(conv(h, first, edges))
+        h = torch.relu(conv(h, first, edges, weight))
     theirs = stack.decoder(h)
     direction = torch.randn_like(ours)
     kept = {"retain_graph": True}

@@ -1,4 +1,4 @@
-"""Properties that every registered layer has, beside those of tests/testing/built_in.py."""
+"""Properties that every registered layer has, beside those of tests/testing/test_built_in.py."""
 
 import pytest
 import torch

@@ -20,10 +20,7 @@ STACKS = {
     "gat_lip": {"layer": "gat", "norm": ["lipschitz", "layer"], "activation": "elu"},
     "gat_lip_released": {"layer": "gat", "norm": {"name": "lipschitz", "form": "released"}},
     "gatv2_lip": {"layer": "gatv2", "norm": "lipschitz", "skip": "residual"},
-    "gatv2_shared": {"layer": {"name": "gatv2", "share_weights": True}, "decoder": "none"},
-    "omega_gat": {"layer": "omega_gat"},
     "transformer": {"layer": {"name": "transformer", "heads": 2}, "norm": "lipschitz"},
-    "gcnii": {"layer": "gcnii"},
     "checkpointed": {"layer": "gcn", "skip": "residual", "checkpoint_every": 2},
     "reversible": {"layer": "gcn", "skip": "residual", "reversible": 2},
 }

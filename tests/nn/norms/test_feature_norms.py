@@ -1,17 +1,17 @@
-"""Properties of the registered feature norms, beside those of tests/testing/built_in.py."""
+"""Properties of the registered feature norms, beside those of tests/testing/test_built_in.py."""
 
 import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.norms import GraphNorm, MeanNorm, NodeNorm, PairNorm, PairNormSI
+from gnn_depth.nn.norms import GraphNorm, MeanNorm, NeighborNorm, NodeNorm, PairNorm, PairNormSI
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import registered
+from gnn_depth.testing.subjects import two_graphs
 from tests import reference, reference_norms
 
 NORMS = {name: cls for name, cls in registered("norm").items() if issubclass(cls, FeatureNorm)}
-NODEWISE = {"layer", "node", "none"}
 NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
 one_graph = Graph(NO_EDGES, 6)
 every_norm = pytest.mark.parametrize("name", NORMS)
@@ -27,25 +27,21 @@ LOOPS = {
         )
         for p in (1.0, 2.0, 3.0)
     },
+    **{
+        f"neighbor, per_channel = {each}": (
+            NeighborNorm(4, per_channel=each),
+            lambda x, graph, *own, each=each: reference_norms.neighbor(x, graph, *own, each),
+        )
+        for each in (True, False)
+    },
 }
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_values_and_gradients_are_those_of_a_loop(kind, together):
+def test_values_and_gradients_are_those_of_a_loop(kind):
     (norm, loop), x = LOOPS[kind], torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
-    reference.drawn(norm)
-    own = [norm.alpha, norm.gamma, norm.beta] if kind == "graph" else []
-    expected = loop(x, together.whole, *own)
-    reference.agree(norm(x, together.whole), expected, [x, *own])
-
-
-@every_norm
-def test_a_norm_says_it_is_nodewise_exactly_if_other_nodes_change_nothing(name, graph):
-    assert NORMS[name].nodewise == (name in NODEWISE)
-    norm, x = NORMS[name](4).double(), torch.randn(9, 4, dtype=torch.float64)
-    changed = torch.cat([x[:3], torch.randn(6, 4, dtype=torch.float64)])
-    same = torch.equal(norm(x, graph)[:3], norm(changed, graph)[:3])
-    assert same == NORMS[name].nodewise
+    graph, own = two_graphs()[0], list(reference.drawn(norm).parameters())
+    reference.agree(norm(x, graph), loop(x, graph, *own), [x, *own])
 
 
 @pytest.mark.parametrize(
@@ -74,3 +70,23 @@ def test_squares_of_half_precision_neither_overflow_nor_vanish(norm, dtype):
     for size in (1e-3, 1e3):
         out = norm(4)((size * x).to(dtype), one_graph)
         torch.testing.assert_close(out.float(), norm(4)(size * x, one_graph), rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(
+    per_channel, graph
+):
+    x = (1000 + 0.01 * torch.randn(9, 4)).requires_grad_()
+    norm = NeighborNorm(4, per_channel=per_channel)
+    exact = x.detach().double().requires_grad_()
+    expected = reference_norms.neighbor(
+        exact, graph, norm.gamma.double(), norm.beta.double(), per_channel
+    )
+    out = norm(x, graph)
+    torch.testing.assert_close(out.double(), expected, rtol=0.01, atol=0.01)
+    direction = torch.randn(9, 4)
+    (gradient,) = torch.autograd.grad(out, x, direction)
+    (wanted,) = torch.autograd.grad(expected, exact, direction.double())
+    torch.testing.assert_close(
+        gradient.double(), wanted, rtol=0.02, atol=0.02 * wanted.abs().max().item()
+    )

@@ -31,11 +31,8 @@ def test_nodes_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_devi
     )
 
 
-def test_evaluation_changes_no_average_and_one_node_in_training_neither(graph):
+def test_one_node_in_training_changes_no_average():
     norm = DiffGroupNorm(4)
     before = [buffer.clone() for buffer in norm.buffers()]
     norm(torch.randn(1, 4), Graph(torch.zeros(2, 0, dtype=torch.long), 1))
-    norm.eval()(torch.randn(9, 4), graph)
     assert all(torch.equal(old, new) for old, new in zip(before, norm.buffers()))
-    norm.train()(torch.randn(9, 4), graph)
-    assert not any(torch.equal(old, new) for old, new in zip(before, norm.buffers()))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
 from gnn_depth.registry import registered
 from tests.reference import agree, drawn
 
@@ -50,3 +50,13 @@ def test_a_skip_and_its_gradients_are_those_of_its_formula(name, kind):
     )  # needs no map
     into = [update, *states, *skip.parameters()]
     agree(skip(update, states, GRAPH), expected, into, allow_unused=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("gated", "bias"), ("rezero", "initial"), ("layer_scale", "initial")]
+)
+def test_an_init_leaves_what_a_skip_begins_with(name, option):
+    stack = DeepGNN(6, 3, skip={"name": name, option: -2.5}, init="xavier")
+    for joined in stack.skips:
+        begins = joined.bias if name == "gated" else joined.scale
+        assert (begins == -2.5).all()
