@@ -3,7 +3,6 @@
 import os
 import pickle
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,13 +43,8 @@ def tiny_files() -> dict[str, bytes]:
         graph[other].append(one)
     # The published files have repeated edges and self-loops.
     graph[0] += [0, 1]
-    arrays = {
-        **{
-            name: csr_matrix(rows)
-            for name, rows in (("x", x[:4]), ("allx", x[:LISTED]), ("tx", x[TEST]))
-        },
-        **{"y": y[:4], "ally": y[:LISTED], "ty": y[TEST], "graph": graph},
-    }
+    arrays = {"x": csr_matrix(x[:4]), "allx": csr_matrix(x[:LISTED]), "tx": csr_matrix(x[TEST])}
+    arrays |= {"y": y[:4], "ally": y[:LISTED], "ty": y[TEST], "graph": graph}
     files = {name: pickle.dumps(value, protocol=2) for name, value in arrays.items()}
     return {**files, "test.index": "\n".join(map(str, TEST)).encode()}
 
@@ -101,25 +95,20 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 
 @dataclass
 class Server:
-    """Files served on this computer, with the ways a download fails.
+    """Files served on this computer.
 
     Attributes:
         files: Content by name.
         requests: Names asked for, in order.
-        truncate: How many of the next answers break off in the middle.
-        delay: Seconds before an answer.
     """
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
-    truncate: int = 0
-    delay: float = 0.0
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         name = handler.path.rpartition("/")[2]
         self.requests.append(name)
-        time.sleep(self.delay)
         if name not in self.files:
             handler.send_error(404)
             return
@@ -127,9 +116,6 @@ class Server:
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
-        if self.truncate > 0:
-            self.truncate -= 1
-            content = content[: len(content) // 2]
         handler.wfile.write(content)
 
 

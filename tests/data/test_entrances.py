@@ -164,7 +164,6 @@ LARGE = np.arange(20) % 3 + 1_700_000_000.0
 FIRST = {"train_mask": np.arange(20) == 0, "val_mask": np.arange(20) == 1}
 NOTES = {
     "no masks": (random_graph(), {}, "drawn at random with seed 0"),
-    "-1": (random_graph(y="unlabelled"), {}, "5 of 20 rows have no target"),
     "NaN": (random_graph(y="some numbers"), {}, "4 of 20 rows have no target"),
     "a class without training rows": (
         changed(**FIRST, test_mask=np.arange(20) > 1),
@@ -246,9 +245,7 @@ def with_parts(**parts) -> dict:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (side_by_side(x=None), "graph 1 has no x"),
         (side_by_side(val_mask=None), "graph 1 has no val_mask"),
-        (side_by_side(y=None), "graph 1 has no y"),
         (side_by_side(x=torch.ones(5, 2)), r"x of graph 1 has shape \(5, 2\)"),
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), "1 rows of targets"),

@@ -1,4 +1,4 @@
-"""Amazon and Coauthor, on tiny files of both layouts and on the published graphs."""
+"""Amazon and Coauthor, on a tiny file."""
 
 import numpy as np
 import pytest
@@ -10,11 +10,7 @@ from gnn_depth.data.downloads import CHECKSUMS, sha256
 NODES = 20
 WORDS = csr_matrix(np.random.default_rng(0).integers(0, 3, (NODES, 6)).astype(np.float32))
 LABELS = np.arange(NODES) % 4
-# A ring; the publisher's matrix of edges has one direction of each, and a self-loop.
 RING = np.stack([np.arange(NODES), (np.arange(NODES) + 1) % NODES], 1)
-ADJACENCY = csr_matrix(
-    (np.ones(NODES + 1), (np.append(RING[:, 0], 3), np.append(RING[:, 1], 3))), (NODES, NODES)
-)
 
 
 def parts(prefix, matrix):
@@ -48,14 +44,6 @@ def with_split(tmp_path, monkeypatch):
     return tmp_path / "with", masks
 
 
-@pytest.fixture
-def published(tmp_path, monkeypatch):
-    """A root with the same graph in the publisher's file."""
-    arrays = parts("attr", WORDS) | parts("adj", ADJACENCY) | {"labels": LABELS}
-    path = tmp_path / "published/Amazon/Photo/raw/amazon_electronics_photo.npz"
-    return trusted(path, monkeypatch, arrays)
-
-
 def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(with_split):
     root, masks = with_split
     fixed = Amazon("Photo", "fixed", root=str(root)).batch
@@ -65,6 +53,3 @@ def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(w
     assert len(draws) == 2
     random = Amazon("Photo", root=str(root)).batch
     assert [int(mask.sum()) for mask in random.masks] == [12, 4, 4]
-
-
-# Nodes, features, undirected edges and classes of each graph.

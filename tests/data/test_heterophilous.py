@@ -15,6 +15,3 @@ def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texa
         order = np.random.default_rng(split).permutation(20)
         assert batch.train_mask.tolist() == (order < 10).tolist()
         assert batch.test_mask.tolist() == (order >= 15).tolist()
-
-
-# Nodes, undirected edges, features and classes of each set.

@@ -33,13 +33,6 @@ def test_a_higher_rate_adds_to_the_same_nodes(one, other, seed):
     assert not (fewer & ~more).any()
 
 
-def test_the_source_keeps_its_features_and_all_else_is_passed_on():
-    data = MissingFeatures(SOURCE, 1.0)
-    assert data.batch.graph is SOURCE.batch.graph
-    assert (data.num_classes, data.num_features, data.task) == (7, 14, "multiclass")
-    assert SOURCE.batch.x.any(1).all()
-
-
 def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone():
     torch.manual_seed(0)
     wanted = torch.rand(2)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gnn_depth.diagnostics import GradientNorms
-from tests.training.conftest import QUIET
+from tests.training.conftest import QUIET, Tiny
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
@@ -17,6 +17,13 @@ def is_hooked(model):
     """True if a module has hooks, or anything else that a measurement puts on it."""
     modules = list(model.modules())
     return any(m._forward_pre_hooks or "__reduce_ex__" in vars(m) for m in modules)
+
+
+class TinyDouble(Tiny):
+    def load(self):
+        batch = super().load()
+        object.__setattr__(batch, "x", batch.x.double())
+        return batch
 
 
 class Chain(L.LightningModule):

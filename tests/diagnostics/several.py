@@ -29,8 +29,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression
 from tests.diagnostics import test_balancedness
-from tests.diagnostics.conftest import chain, rows, values
-from tests.diagnostics.test_own_stacks import TinyDouble
+from tests.diagnostics.conftest import TinyDouble, chain, rows, values
 from tests.training.conftest import QUIET
 
 SCENARIOS = ("rows", "shared", "nodes", "trees", "watched", "watched_shared")

@@ -7,10 +7,9 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import Balancedness, FirstFailure, GradientNorms, LipschitzConstants, log
-from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.conftest import TinyDouble, chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
 from tests.diagnostics.test_balancedness import model as balanced_model
-from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.training.conftest import Raise, scalars
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"

@@ -21,8 +21,8 @@ class Recorded:
         self.curve, self.pictures, self.found = {}, {}, {}
 
     def log_metrics(self, metrics, step=None):
-        if f"{TAG}/layer_001" in metrics:
-            self.curve[step] = metrics[f"{TAG}/layer_001"]
+        for name in {f"{TAG}/layer_001", f"student/{TAG}/layer_001"} & set(metrics):
+            self.curve[step] = metrics[name]
 
     def log_hyperparams(self, *args):
         """There are none."""
@@ -68,9 +68,14 @@ def test_other_loggers_get_curves_pictures_and_findings_of_callbacks_watch_and_p
     with gnn_depth.watch(model, "rounds.*", ["gradient_norm_hidden"]) as watched:
         model.loss([rows()]).backward()
         watched.step()
-    watched.log(watcher)
+    watched.log(watcher, name="student")
     assert watcher.curve == {0: pytest.approx(expected[0])}
-    assert f"heat_map/{TAG}" in watcher.pictures
+    assert f"heat_map/student/{TAG}" in watcher.pictures
+    with gnn_depth.watch(model, "rounds.*") as watched:
+        (float("inf") * model.loss([rows()])).backward()
+        watched.step()
+    watched.log(watcher, name="student")
+    assert "student/FirstFailure/non_finite" in " ".join(watcher.found)
     model.forward = lambda x: 1e-300 * model.loss([x * 1e-300])
     model.rounds[3].weight.data.fill_(float("nan"))
     report = gnn_depth.probe(model, rows(), layers="rounds.*")

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import lightning as L
 import numpy as np
 import pytest
 
@@ -64,20 +63,3 @@ def test_what_would_hide_another_measure_or_be_wrong_is_refused(own, name, optio
     with pytest.raises(ValueError, match=f"measure '{name}'.*edges go with states"):
         own[0](name, "u", edges=True, **options)
     assert name == "projection" or name not in own[1]
-
-
-def test_a_hook_on_a_block_sees_the_state_that_measures_see(make_trainer):
-    class Norms(L.Callback):
-        def on_train_start(self, trainer, pl_module):
-            self.found = []
-            for block in pl_module.stack.blocks:
-                block.register_forward_pre_hook(self.see)
-
-        def see(self, block, arguments):
-            if block.training:
-                self.found.append(arguments[0].norm().item())
-
-    measures, norms = LayerMeasures(["representation_norm"]), Norms()
-    module = NodeClassifier(4, 2, num_layers=3, dropout=0.8)
-    make_trainer([measures, norms]).fit(module, Tiny())
-    assert norms.found == pytest.approx((10 ** of(measures)[0][0]).tolist(), rel=1e-5)

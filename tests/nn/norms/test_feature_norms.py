@@ -90,3 +90,7 @@ def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their
     torch.testing.assert_close(
         gradient.double(), wanted, rtol=0.02, atol=0.02 * wanted.abs().max().item()
     )
+
+
+def test_norms_that_read_one_node_say_so():
+    assert {name for name, cls in NORMS.items() if cls.nodewise} == {"layer", "node", "none"}
