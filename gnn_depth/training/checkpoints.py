@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,6 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.utilities import rank_zero_warn
-
-# Where Lightning finds the options of a model; the last two are of its old versions.
-OPTIONS = ("hyper_parameters", "hparams", "module_arguments")
 
 
 class CheckpointError(OSError):
@@ -92,31 +88,12 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
     if damaged or flagged:
         raise DamagedError(f"{damaged or 'a file'} in it does not match its checksum")
     try:
-        found = torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
+        return torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         # torch's own message advises to load it unsafely.
         raise DamagedError(
             f"it is not a checkpoint, or holds more than data ({type(error).__name__})"
         ) from error
-    refuse_calls(found)
-    return found
-
-
-def refuse_calls(content: Any) -> None:
-    """Refuse a checkpoint whose options name what Lightning would import and call.
-
-    Raises:
-        DamagedError: It has such an option, as ``_instantiator`` and ``_class_path`` are.
-    """
-    if not isinstance(content, Mapping):
-        return
-    for section in OPTIONS:
-        options = content.get(section, {})
-        names = str(options)
-        if isinstance(options, Mapping):
-            names = ", ".join(name for name in map(str, options) if name.startswith("_"))
-        if names:
-            raise DamagedError(f"Lightning would import and call what its {section} name: {names}")
 
 
 def options_in(content: Any) -> dict[str, Any]:
@@ -174,7 +151,7 @@ def _why_unreadable(content: bytes) -> str:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write new content under a name, and keep the file that had the name as the previous one."""
-    part, earlier = _part_of(path), previous_of(path)
+    part = path.with_name(f".{path.name}.part")
     try:
         # On the disk before it has the name: after a power cut the name leads to whole content.
         with part.open("wb") as file:
@@ -182,16 +159,7 @@ def _replace(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.is_file():
-            link = _part_of(earlier)
-            link.unlink(missing_ok=True)  # left by a process that died
-            try:
-                os.link(path, link)  # so that the file keeps its own name, too
-                link.replace(earlier)
-                # Still there if earlier was another name of the same file.
-                link.unlink(missing_ok=True)
-            except OSError:
-                # A file system without links: for a moment only the previous name exists.
-                path.replace(earlier)
+            path.replace(previous_of(path))  # for a moment only the previous name exists
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -201,7 +169,3 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _part_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")

@@ -40,10 +40,8 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
         if fault:
             raise PartFault(f"{described(type(part))} {fault}")
 
-    handles = []
-    for part in stack.modules():
-        if isinstance(part, Layer | Norm | Skip):
-            handles.append(part.register_forward_hook(look))
+    parts = [part for part in stack.modules() if isinstance(part, Layer | Norm | Skip)]
+    handles = [part.register_forward_hook(look) for part in parts]
     # Running statistics of norms are those of the training, not of these graphs.
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
     # An initialisation that reads data is for that of the training.
@@ -53,7 +51,16 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
             torch.default_generator.manual_seed(0)  # those of a GPU are for the training
             # Two sizes: a part may return the right number of rows for one by chance.
             for num_nodes in SIZES:
-                _try(stack, in_channels, num_nodes)
+                # The last node has no edges.
+                edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
+                features = None
+                if stack.edge_channels:
+                    features = torch.ones(5, stack.edge_channels)
+                if isinstance(in_channels, int):
+                    x = torch.randn(num_nodes, in_channels)
+                else:
+                    x = torch.zeros(num_nodes, len(in_channels), dtype=torch.long)
+                stack(x, Graph(edges, num_nodes, edge_attr=features))
     finally:
         stack.uncalibrated = waiting
         for handle in handles:
@@ -61,19 +68,6 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
         for name, buffer in stack.named_buffers():
             if name in buffers:
                 buffer.copy_(buffers[name])
-
-
-def _try(stack: DeepGNN, in_channels: int | Sequence[int], num_nodes: int) -> None:
-    """Take a forward pass on a small graph, whose last node has no edges."""
-    edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
-    features = None
-    if stack.edge_channels:
-        features = torch.ones(5, stack.edge_channels)
-    if isinstance(in_channels, int):
-        x = torch.randn(num_nodes, in_channels)
-    else:
-        x = torch.zeros(num_nodes, len(in_channels), dtype=torch.long)
-    stack(x, Graph(edges, num_nodes, edge_attr=features))
 
 
 def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:

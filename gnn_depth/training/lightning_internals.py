@@ -7,7 +7,6 @@ Lightning has no public way to
 - replace its signal handlers,
 - see exactly how far its loops are,
 - save the weights of an earlier epoch,
-- read a checkpoint before it builds a model from it,
 - or ask LightningCLI for the arguments of a model as its config has them.
 
 PyTorch has no public way to fix the order in which gradients are summed over processes. Each use
@@ -15,7 +14,6 @@ has a test in tests/training/test_lightning_internals.py.
 """
 
 import inspect
-import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +22,6 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.fabric.utilities.cloud_io import _load
 from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
 from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
@@ -37,11 +34,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.builder import is_plain_value
 from gnn_depth.data.base import FullBatch, NodeBatch
-from gnn_depth.training.checkpoints import refuse_calls
 
 # Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
 # module's on_validation_epoch_end. A user's callback may implement them; ours do not.
-INSIDE = (
+INSIDE: tuple[str, ...] = (
     "on_validation_start",
     "on_validation_epoch_start",
     "on_validation_batch_start",
@@ -151,10 +147,10 @@ class OneBatchValidation(_EvaluationLoop):
                 (trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
             ]
             for callback in trainer.callbacks:
-                candidates.append((callback, L.Callback, INSIDE))
+                hooks = INSIDE
                 if not type(callback).__module__.startswith(("lightning.", "gnn_depth.")):
-                    # It may put other weights in place there.
-                    candidates.append((callback, L.Callback, ("on_validation_end",)))
+                    hooks += ("on_validation_end",)  # it may put other weights in place there
+                candidates.append((callback, L.Callback, hooks))
             self._watched = False
             for candidate, base, hooks in candidates:
                 self._watched |= any(is_overridden(hook, candidate, base) for hook in hooks)
@@ -366,27 +362,6 @@ class SafeCheckpointModule(L.LightningModule):
         found |= _given_hyperparameters.get() or {}
         made.__dict__["_arguments"] = found
         return made
-
-    @classmethod
-    def load_from_checkpoint(
-        cls,
-        checkpoint_path: Any,
-        map_location: Any = None,
-        hparams_file: Any = None,
-        strict: bool | None = None,
-        weights_only: bool | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Load a model as Lightning does, unless the checkpoint's options make Lightning import and
-        call a name."""
-        content = _load(checkpoint_path, map_location, weights_only)
-        refuse_calls(content)
-        checked = io.BytesIO()  # the file may be another one by now
-        torch.save(content, checked)
-        checked.seek(0)
-        return super().load_from_checkpoint(
-            checked, map_location, hparams_file, strict, weights_only, **kwargs
-        )
 
     @property
     def attached_trainer(self) -> L.Trainer | None:

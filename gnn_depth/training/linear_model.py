@@ -1,5 +1,5 @@
-"""Linear models of the features, without edges and with means over neighbours: what a graph network
-must beat to be worth its layers."""
+"""A linear model of the features and their means over neighbours: what a graph network must beat to
+be worth its layers."""
 
 import copy
 
@@ -16,16 +16,12 @@ from gnn_depth.training.tasks import Task
 MOST_FITTED = 20_000_000  # a model of more numbers of the training nodes would take too long
 STEPS = 30  # of L-BFGS
 HOPS = 2
-#: What the two models see, as the report names it.
-ALONE = "the features alone"
-WITH_MEANS = "the features and their means over 1 and 2 hops"
 
 
-def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, float]]:
-    r"""Metrics of two linear models, fitted to the training nodes.
+def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
+    r"""Metrics of a linear model, fitted to the training nodes.
 
-    .. math:: \min_{W, b} \; L(z W + b) / L_0 + \tfrac{1}{2n} \|W\|^2, \qquad z = x
-        \quad \mathrm{or} \quad z = [x, P x, P^2 x]
+    .. math:: \min_{W, b} \; L(z W + b) / L_0 + \tfrac{1}{2n} \|W\|^2, \qquad z = [x, P x, P^2 x]
 
     P takes the mean over the neighbours, L is the loss of the task, L_0 that of W = 0 and b = 0,
     and n the number of training nodes. Each of x, P x and P^2 x has deviation 1 on them: each
@@ -33,37 +29,31 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, dict[str, flo
     the task does not scale are standardised.
 
     Returns:
-        By :data:`ALONE` and :data:`WITH_MEANS`, metrics such as ``test/acc``, of the validation and
-        the test nodes. A model of too many numbers is left out; so are both if each graph has a
-        target, if the features are integers or
-        targets are missing, or if there is no single batch of all nodes.
+        Metrics such as ``test/acc``, of the validation and the test nodes. Empty for a model of too
+        many numbers; if each graph has a target; if the features are integers or targets are
+        missing; or if there is no single batch of all nodes.
     """
     loader = data.predict_dataloader()
     if data.per_graph or not isinstance(loader, FullBatch):
         return {}
     batch = loader.batch
-    rows = batch.train_mask.nonzero().flatten()
-    if not batch.x.is_floating_point() or not len(rows) or batch.y[rows].isnan().any():
+    x, rows = batch.x, batch.train_mask.nonzero().flatten()
+    is_small = 0 < len(rows) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
+    if not is_small or not x.is_floating_point() or batch.y[rows].isnan().any():
         return {}
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
     metrics = EpochMetrics(("val", "test"), task)
     sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], task)
-    found = {}
     # A caller may be in inference mode, in which nothing can be fitted.
     with torch.inference_mode(False):
-        means = [batch.x.detach().float()]
+        means = [x.detach().float()]
         weights = batch.graph.mean_weights(torch.float32)
         for _ in range(HOPS):
             means.append(aggregate(weights, means[-1], batch.graph))
-        for words, blocks in ((ALONE, means[:1]), (WITH_MEANS, means)):
-            if len(rows) * sum(block.shape[1] for block in blocks) > MOST_FITTED:
-                continue
-            scaled = [_scaled(block[: len(batch.y)], rows) for block in blocks]
-            out = _fitted(task, torch.cat(scaled, 1), batch.y, rows)
-            metrics.add(sets, out[sets.nodes])
-            found[words] = in_numbers(metrics.compute())
-    return found
+        features = torch.cat([_scaled(block[: len(batch.y)], rows) for block in means], 1)
+        metrics.add(sets, _fitted(task, features, batch.y, rows)[sets.nodes])
+        return in_numbers(metrics.compute())
 
 
 @torch.enable_grad()

@@ -170,9 +170,7 @@ class EpochProgress(ProgressBar):
     """Print a line every tenth of the epochs, or every half minute: a full-batch epoch is a single
     step, too short for a bar of its own."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._enabled = True
+    _enabled = True
 
     def disable(self) -> None:
         self._enabled = False

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, NoReturn
 
 import lightning as L
@@ -270,11 +271,7 @@ class NodeClassifier(SafeCheckpointModule):
     def optimizer_step(
         self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
     ) -> None:
-        def ordinary() -> None:
-            super(NodeClassifier, self).optimizer_step(
-                epoch, batch_idx, optimizer, optimizer_closure
-            )
-
+        ordinary = partial(super().optimizer_step, epoch, batch_idx, optimizer, optimizer_closure)
         self.recorded.train(self, optimizer_closure, ordinary)
 
     def on_train_epoch_end(self) -> None:
@@ -341,9 +338,8 @@ class NodeClassifier(SafeCheckpointModule):
             check_depth_rates(schedule, optimizer, rates)
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
-            metrics = []
-            for name in self.task.directions():
-                metrics += [f"train/{name}", f"val/{name}"]
+            names = self.task.directions()
+            metrics = [f"{split}/{name}" for name in names for split in ("train", "val")]
             if schedule.monitor not in metrics:
                 raise MisconfigurationException(
                     unknown("metric to monitor", schedule.monitor, metrics)

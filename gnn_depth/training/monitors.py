@@ -30,13 +30,10 @@ def mode_of(monitor: str, task: Task | None = None) -> str | None:
     split, _, name = monitor.partition("/")
     if split not in SPLITS:
         return None
+    tasks: list[Task] = [cls(2) for cls in registered("task").values()]  # all may have two outputs
     if task is not None:
-        return task.directions().get(name)
-    modes = set()
-    for cls in registered("task").values():
-        made: Task = cls(2)  # two outputs, which every task can have
-        modes.add(made.directions().get(name))
-    modes.discard(None)  # of tasks without this metric
+        tasks = [task]
+    modes = {each.directions().get(name) for each in tasks} - {None}  # not all have this metric
     if len(modes) != 1:
         return None
     return modes.pop()

@@ -16,6 +16,7 @@ from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import DamagedError, options_in, read_checkpoint
+from gnn_depth.training.lightning_internals import evaluation_mode
 from gnn_depth.training.metrics import predicted_classes
 from gnn_depth.training.module import NodeClassifier
 
@@ -91,22 +92,16 @@ def load_model(path: str | Path) -> NodeClassifier:
 
 def _one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
     """The predictions of all batches, computed on the model's device."""
-    was_training = model.training
     weight = next(model.parameters())
     data.prepare_data()
     data.setup("predict")
     found = []
-    # No dropout; afterwards the mode is what it was.
-    model.eval()
-    try:
-        with torch.inference_mode():
-            for batch in data.predict_dataloader():
-                batch = batch.to(weight.device)
-                if batch.x.is_floating_point():
-                    batch = replace(batch, x=batch.x.to(weight.dtype))
-                found.append(model.predict_step(batch, 0).cpu())
-    finally:
-        model.train(was_training)
+    with evaluation_mode(model), torch.inference_mode():
+        for batch in data.predict_dataloader():
+            batch = batch.to(weight.device)
+            if batch.x.is_floating_point():
+                batch = replace(batch, x=batch.x.to(weight.dtype))
+            found.append(model.predict_step(batch, 0).cpu())
     return found
 
 

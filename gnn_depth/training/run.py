@@ -4,7 +4,6 @@
 workers of a sweep call it.
 """
 
-import inspect
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -203,7 +202,7 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
     @cache
     def make_report() -> str:
-        linear: dict[str, dict[str, float]] = {}
+        linear: dict[str, float] = {}
         # What costs seconds is not done in each of several processes, or after the data changed.
         if trainer.world_size == 1 and data.checksum == data.hparams["sha256"]:
             try:
@@ -430,10 +429,10 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
     found = registry.name_of(cls)
     options = {}
     for name in options_of(cls)[0]:
-        value = getattr(data, name, inspect.Parameter.empty)
+        value = getattr(data, name, data)
         if is_plain_value(value):
             options[name] = value
-        else:  # an object, or not an attribute of the data set: a config cannot build it again
+        else:  # an object, or no attribute of the data set: a config cannot build it again
             found = None
     if found is not None:
         return {"class_path": cls.__name__, "init_args": options}

@@ -16,20 +16,22 @@ SETS = {"test": "test", "val": "validation", "train": "training"}
 NEAR_CHANCE = 0.02  # a result this close to chance is a guess
 NEAR_CHANCE_IN_THE_MEAN = 0.05  # for the mean over the classes, some of which are small
 LAGS = 0.05  # running averages with more of their initial values are not those of the data
+#: What the linear model sees.
+FEATURES = "the features and their means over 1 and 2 hops"
 FALLS = 0.1  # an error that is this share smaller is better
 
 
 def report(
     recorder: RunRecorder,
     module: NodeClassifier,
-    linear: Mapping[str, Mapping[str, float]],
+    linear: Mapping[str, float],
 ) -> str:
     """Describe the result of a finished run, what is wrong with it, and where to look next.
 
     Args:
         recorder: What was recorded.
         module: The model.
-        linear: The metrics of linear models to compare with, by what they see.
+        linear: The metrics of a linear model to compare with; empty without one.
     """
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     epochs = result["epochs"]
@@ -160,36 +162,26 @@ def _guess(answer: str, found: Mapping[str, float], module: NodeClassifier) -> s
 
 
 def _comparison(
-    answer: str,
-    found: float,
-    linear: Mapping[str, Mapping[str, float]],
-    module: NodeClassifier,
+    answer: str, found: float, linear: Mapping[str, float], module: NodeClassifier
 ) -> list[str]:
-    """Compare the result with linear models and the best constant prediction, and warn if a linear
-    model is better."""
+    """Compare the result with a linear model and the best constant prediction, and warn if the
+    linear model is better."""
     measure = answer.partition("/")[2]
-    lower_is_better = module.task.directions().get(measure) == "min"
-    words: list[str] = []
-    better: list[str] = []
-    for features, metrics in linear.items():
-        value = metrics.get(answer, math.nan)
-        if math.isnan(value):
-            continue
-        words.append(f"a linear model of {features} {_text(answer, value)}")
-        gain, margin = value - found, NEAR_CHANCE
-        if lower_is_better:
-            # An error has no range of its own: the margin is a part of it.
-            gain, margin = found - value, FALLS * abs(value)
-        if gain > margin:
-            better.append(features)
+    words, lines = [], []
+    value = linear.get(answer, math.nan)
+    if not math.isnan(value):
+        words.append(f"a linear model of {FEATURES} {_text(answer, value)}")
     constant = module.chance(measure)
     if constant is not None:
         words.append(f"the best constant prediction {_text(answer, constant)}")
-    lines = []
     if words:
         lines.append(f"  to compare: {', '.join(words)}")
-    if better:
-        lines.append(f"warning: a linear model of {better[0]} predicts better.")
+    gain, margin = value - found, NEAR_CHANCE
+    if module.task.directions().get(measure) == "min":
+        # An error has no range of its own: the margin is a part of it.
+        gain, margin = found - value, FALLS * abs(value)
+    if gain > margin:
+        lines.append("warning: the linear model predicts better.")
     return lines
 
 

@@ -154,5 +154,5 @@ def test_running_averages_that_hardly_moved_are_named(recorder, make_trainer, ti
     assert initial_share(model, model.state_dict()) == pytest.approx(0.9**6)
     # The weights of the best epoch count, which are those after one more step.
     steps = recorder.best.epoch + 1
-    text = report(recorder, model, {"x": {"test/acc": 2.0}})
+    text = report(recorder, model, {"test/acc": 2.0})
     assert f"{0.9**steps:.0%} of the running averages of batch norm" in text
