@@ -51,8 +51,8 @@ logging.getLogger("torch.__trace").propagate = True
 #: that are installed. `make test-long` runs them.
 LONG = {
     *("test_compiled", "test_ddp", "test_docs", "test_plugin_package"),
-    *("test_processes", "test_search", "test_several_processes"),
-    *("test_shards", "test_stopping", "test_sweep_dask", "test_sweep_faults", "test_worker"),
+    *("test_search", "test_several_processes"),
+    *("test_shards", "test_stopping", "test_sweep_faults", "test_worker"),
 }
 
 

@@ -8,8 +8,9 @@ import lightning as L
 import pytest
 import torch
 
-from gnn_depth.data import MiniBatches, NodeBatch, NodeDataModule
+from gnn_depth.data import DataError, MiniBatches, NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws
+from gnn_depth.data.loaders import share
 from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.graph import Graph
 
@@ -98,5 +99,13 @@ def test_processes_take_turns_and_have_equally_many_batches(method):
         data = mini(method)
         data.trainer = Mock(spec=L.Trainer, global_rank=rank, world_size=2)
         shares.append(data.train_dataloader())
-    assert [len(share) for share in shares] == [PARTS // 2] * 2
+    assert [len(one) for one in shares] == [PARTS // 2] * 2
     assert [plain(batch) for batch in chain(*zip(*shares))] == alone
+
+
+def test_what_the_processes_do_not_divide_is_refused():
+    trainer = Mock(spec=L.Trainer, global_rank=3, world_size=4)
+    with pytest.raises(DataError, match="batch_size 1022 .*4 processes"):
+        share(trainer, "batch_size", 1022)
+    assert share(trainer, "batch_size", 1024) == (3, 4)
+    assert share(None, "batch_size", 3) == (0, 1)

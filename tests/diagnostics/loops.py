@@ -9,15 +9,10 @@ NODES, CHANNELS, DEPTH = 12, 4, 3
 CONVOLUTIONS = {
     "GCNConv": lambda: pyg.GCNConv(CHANNELS, CHANNELS),
     "GATv2Conv": lambda: pyg.GATv2Conv(CHANNELS, CHANNELS),
-    "SAGEConv": lambda: pyg.SAGEConv(CHANNELS, CHANNELS),
-    "GINConv": lambda: pyg.GINConv(nn.Linear(CHANNELS, CHANNELS)),
-    "TransformerConv": lambda: pyg.TransformerConv(CHANNELS, CHANNELS),
-    "ChebConv": lambda: pyg.ChebConv(CHANNELS, CHANNELS, 2),
     "FAConv": lambda: pyg.FAConv(CHANNELS),
     "GCN2Conv": lambda: pyg.GCN2Conv(CHANNELS, 0.1),
     "GatedGraphConv": lambda: pyg.GatedGraphConv(CHANNELS, 2),
     "EdgeConv": lambda: pyg.EdgeConv(nn.Linear(2 * CHANNELS, CHANNELS)),
-    "GENConv": lambda: pyg.GENConv(CHANNELS, CHANNELS),
 }
 WITH_FIRST_STATE = ("FAConv", "GCN2Conv")
 

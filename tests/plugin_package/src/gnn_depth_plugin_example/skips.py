@@ -1,4 +1,4 @@
-"""Skip connections: one with a second state per node, and one that reversible stacks can invert."""
+"""A skip connection with a second state per node."""
 
 from collections.abc import Sequence
 
@@ -58,34 +58,3 @@ class Oscillator(Skip):
             else velocity + self.step * (force - self.damping * velocity)
         )
         return states[-1] + self.step * moved, moved
-
-
-@register("skip", "small_step")
-class SmallStep(Skip):
-    r"""Add a share of the layer's output to its input.
-
-    .. math:: X^{l+1} = X^l + s F(X^l)
-
-    Args:
-        widths: Widths of all earlier states; the last one is the layer's input.
-        out_channels: Width of the layer's output.
-        scale: s.
-
-    Raises:
-        ValueError: The layer changes the width.
-    """
-
-    adds = "input"
-    invertible = True
-
-    def __init__(self, widths: list[int], out_channels: int, scale: float = 0.5) -> None:
-        super().__init__(widths, out_channels)
-        if widths[-1] != out_channels:
-            raise ValueError(
-                f"skip 'small_step' keeps the width, and a layer changes {widths[-1]} to "
-                f"{out_channels}."
-            )
-        self.scale = scale
-
-    def forward(self, update: Tensor, states: Sequence[Tensor], graph: Graph) -> Tensor:
-        return states[-1] + self.scale * update
