@@ -86,7 +86,7 @@ def test_a_single_value_is_refused_to_train_on_and_one_among_several_is_not():
         _ = GraphSource({"x": torch.rand(4, 2), "y": y, **NO_EDGES}).batch
     several = torch.stack([torch.full((4,), 2.5), torch.arange(4.0)], 1)
     assert GraphSource({"x": torch.rand(4, 2), "y": several, **NO_EDGES}).batch.y.shape == (4, 2)
-    for one in (torch.zeros(NODES), torch.zeros(NODES, dtype=torch.long)):
+    for one in (torch.zeros(NODES), torch.full((NODES,), 2)):
         check_nodes(**parts(y=one), trained=True)
 
 
