@@ -12,16 +12,8 @@ import pytest
 
 from tests.cli.conftest import QUIET, SMALL, Answer, gnn_depth  # noqa: F401  (a fixture)
 
-FIT = [
-    *(
-        "fit",
-        *QUIET,
-        "--trainer.accelerator=cpu",
-        "--model.hidden_channels=8",
-        "--model.compile=off",
-    ),
-    *("--model.dropout=0.5", "--run.name=run"),
-]
+OPTIONS = "--trainer.accelerator=cpu --model.hidden_channels=8 --model.dropout=0.5 --run.name=run"
+FIT = ["fit", *QUIET, *OPTIONS.split(), "--model.compile=off"]
 
 PLUGIN = '''
 import shutil

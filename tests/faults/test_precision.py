@@ -6,20 +6,12 @@ from pathlib import Path
 import pytest
 
 from gnn_depth.runs import read_result
-
-ATTENTION = [
-    "--model.layer",
-    "gat",
-    "--model.layer.heads",
-    "2",
-    "--model.norm",
-    "[lipschitz, pair]",
-]
+from tests.cli.conftest import DEEP
 
 
 @pytest.mark.parametrize("precision", ["64", "bf16-true"])
 def test_a_run_in_another_precision_ends_with_finite_losses(fit: Callable, precision: str):
-    answer, folder = fit(*ATTENTION, "--trainer.precision", precision, "--trainer.max_epochs", "2")
+    answer, folder = fit(*DEEP, "--trainer.precision", precision, "--trainer.max_epochs", "2")
     assert answer.code == 0, answer.err
     result = read_result(folder)
     assert isinstance(result["metrics"]["train/loss"], float)

@@ -10,14 +10,8 @@ import pytest
 from gnn_depth.runs import read_result
 
 JOB = {"JOB_ID": "4711", "JOB_NAME": "train"}
-JOB |= {
-    "NTASKS": "1",
-    "NTASKS_PER_NODE": "1",
-    "NNODES": "1",
-    "NODEID": "0",
-    "PROCID": "0",
-    "LOCALID": "0",
-}
+JOB |= dict.fromkeys(["NTASKS", "NTASKS_PER_NODE", "NNODES"], "1")
+JOB |= dict.fromkeys(["NODEID", "PROCID", "LOCALID"], "0")
 
 
 @pytest.fixture

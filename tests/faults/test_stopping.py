@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import split
+from typing import Any
 
 import pytest
 from lightning.pytorch.callbacks import Timer
@@ -15,18 +17,12 @@ from gnn_depth import signals
 from gnn_depth.runs import read_result
 from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import SMALL
-from tests.cli.test_resume import assert_same
+from tests.cli.test_resume import PLATEAU, assert_same
 
-PARTS = [
-    "--data",
-    "MiniBatches",
-    "--data.source",
-    "SyntheticCitation",
-    *(word.replace("--data.", "--data.source.") for word in SMALL),
-    "--data.parts",
-    "4",
-    "--data.method",
-]
+PARTS = split("""
+    --data MiniBatches --data.source SyntheticCitation --data.parts 4 --data.method random
+""")
+PARTS += [word.replace("--data.", "--data.source.") for word in SMALL]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGUSR1: 138}
 
 
@@ -51,8 +47,10 @@ def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3
 
 
-PLATEAU = ["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/loss"]
-PLATEAU += ["--model.scheduler.patience", "0", "--model.scheduler.threshold", "0.1"]
+def last_of(folder: Path) -> dict[str, Any]:
+    return read_checkpoint(folder / "checkpoints/last.ckpt")
+
+
 OPEN_WINDOW = ["--trainer.accumulate_grad_batches", "3", "--trainer.precision", "64-true"]
 AVERAGING = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.7"]
 
@@ -61,14 +59,14 @@ AVERAGING = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.dec
     ("data", "words", "steps"),
     [
         (SMALL, ["--trainer.check_val_every_n_epoch", "3"], 3),
-        ([*PARTS, "random"], [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
-        pytest.param([*PARTS, "random"], [], 9, marks=pytest.mark.slow),
+        (PARTS, [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
+        pytest.param(PARTS, [], 9, marks=pytest.mark.slow),
         (
-            [*PARTS, "random"],
+            PARTS,
             [*PLATEAU, *OPEN_WINDOW],
             5,
         ),  # two steps an epoch, of three batches and of one
-        ([*PARTS, "random"], AVERAGING, 9),
+        (PARTS, AVERAGING, 9),
     ],
     ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
 )
@@ -79,26 +77,21 @@ def test_a_training_stopped_within_an_epoch_resumes_to_the_last_bit(
     _, stopped = fit(
         *harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data
     )
-    assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
+    assert last_of(stopped)["global_step"] == steps
     answer, resumed = fit(*words, "--ckpt_path", str(stopped), data=data)
     assert answer.code == 0, answer.err
-    assert_same(
-        *(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole))
-    )
+    assert_same(last_of(resumed), last_of(whole))
     for key in ("metrics", "epochs", "steps", "best_epoch"):
         assert read_result(resumed)[key] == read_result(whole)[key], key
 
 
 def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit: Callable):
-    data = [*PARTS, "random"]
-    _, whole = fit("--trainer.max_steps", "15", data=data)
-    _, short = fit("--trainer.max_steps", "6", data=data)
+    _, whole = fit("--trainer.max_steps", "15", data=PARTS)
+    _, short = fit("--trainer.max_steps", "6", data=PARTS)
     assert (read_result(short)["status"], read_result(short)["steps"]) == ("finished", 6)
     assert (short / "checkpoints/best.ckpt").exists()
-    _, longer = fit("--trainer.max_steps", "15", "--ckpt_path", str(short), data=data)
-    assert_same(
-        *(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (longer, whole))
-    )
+    _, longer = fit("--trainer.max_steps", "15", "--ckpt_path", str(short), data=PARTS)
+    assert_same(last_of(longer), last_of(whole))
     assert read_result(longer)["metrics"] == read_result(whole)["metrics"]
 
 
@@ -113,10 +106,10 @@ def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
     assert answer.code == 124
     assert "a larger --trainer.max_time" in answer.err
     assert (read_result(late)["status"], read_result(late)["reason"]) == ("interrupted", "max_time")
-    assert read_checkpoint(late / "checkpoints" / "last.ckpt")["global_step"] == 3
+    assert last_of(late)["global_step"] == 3
     answer, rest = fit("--trainer.max_time", "00:01:00:00", "--ckpt_path", str(late))
     assert answer.code == 0, answer.err
-    one, other = (read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (rest, whole))
+    one, other = last_of(rest), last_of(whole)
     for key in ("state_dict", "optimizer_states", "loops"):
         assert_same(one[key], other[key], key)
 
@@ -128,7 +121,7 @@ def test_more_signals_while_it_is_saved_change_nothing(
     answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
     assert answer.code == 130
     assert read_result(folder)["status"] == "interrupted"
-    assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
+    assert last_of(folder)["global_step"] == 3
     assert (folder / "checkpoints" / "best.ckpt").exists()
 
 

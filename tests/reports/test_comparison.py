@@ -49,16 +49,6 @@ def test_equal_differences_are_as_uncertain_as_the_rounding_of_the_metric():
     assert corrected_t_test(d, 0, step=0.02) == corrected_t_test(d, 0)
 
 
-def test_the_interval_of_splits_that_share_rows_is_that_of_the_corrected_test():
-    x = np.array([0.71, 0.74, 0.70, 0.79])
-    quantile = stats.t.ppf(0.975, 3)
-    assert corrected_t_test(x, 0.25).half_width == pytest.approx(
-        quantile * x.std(ddof=1) * math.sqrt(0.5)
-    )
-    edge = x - x.mean() + corrected_t_test(x, 0.25).half_width
-    assert corrected_t_test(edge, 0.25).p == pytest.approx(0.05)
-
-
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_holm_rejects_what_the_step_down_procedure_rejects(p):
     adjusted = holm(p)

@@ -30,9 +30,6 @@ def test_numbers_are_read_in_the_unit_of_our_metrics():
     means = {label: number.mean for label, number in entry.numbers.items()}
     assert means == pytest.approx({"2": 0.821, "5": 0.771, "10": 0.78, "20": 0.722})
     assert [number.half for number in entry.numbers.values()] == [None, 0.005, 0.0125, 0.02]
-    assert (entry.source, entry.interval, entry.over) == (ENTRY["source"], "std", "depth")
-    assert entry.runs == 5
-    assert entry.where == {"data": "Cora", "norm": "lipschitz"}
 
 
 @pytest.mark.parametrize(

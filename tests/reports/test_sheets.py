@@ -1,12 +1,10 @@
 """Tables of text, and their formats."""
 
 import re
-
-import pandas as pd
-import pytest
+from dataclasses import replace
 
 from gnn_depth.reports import read_runs
-from gnn_depth.reports.sheets import Sheet, markdown, table_sheet
+from gnn_depth.reports.sheets import markdown, table_sheet
 from gnn_depth.reports.table import tabulate
 
 
@@ -31,13 +29,6 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs
     assert all(part in note for part, note in zip(expected, sheet.notes, strict=True))
 
 
-def sheet(*columns):
-    """Two rows of equal numbers."""
-    lines = [[str(line), *["79.3 ± 1.2"] * len(columns)] for line in range(2)]
-    frame = pd.DataFrame(lines, columns=["depth", *columns])
-    return Sheet(frame, 1, ["a note"], "A title")
-
-
 def read_markdown(text):
     """The fields of a Markdown table, without their escapes."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -47,16 +38,8 @@ def read_markdown(text):
 
 
 def test_markdown_reads_back_as_the_same_table(table):
-    head, *lines = read_markdown(markdown([table_sheet(table)]))
-    assert head == ["depth", "a|b_c", "none"]
-    for row, (label, *fields) in zip(table.rows, lines):
-        assert (label,) == row
-        for column, field in zip(table.columns, fields):
-            cell = table.cells[row, column]
-            mean, half = map(float, re.match(r"([\d.]+) ± ([\d.]+)", field).groups())
-            assert mean == pytest.approx(100 * cell.mean, abs=0.05001)
-            assert half == pytest.approx(100 * cell.half_width("std"), abs=0.05001)
-    text = markdown([sheet("none", "pair")]).splitlines()
-    assert text[0] == "**A title**"
-    assert text[4] == "| 0 | 79.3 ± 1.2 | 79.3 ± 1.2 |"
-    assert text[-1] == "- a note"
+    sheet = table_sheet(table)
+    text = markdown([replace(sheet, title="A title")])
+    assert read_markdown(text) == [list(sheet.frame), *sheet.frame.to_numpy().tolist()]
+    assert text.splitlines()[0] == "**A title**"
+    assert text.splitlines()[-1] == f"- {sheet.notes[-1]}"

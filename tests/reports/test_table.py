@@ -37,8 +37,10 @@ def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run, run
         run(0.99, seed, status)
     counts = [cell.n for cell in tabulate(read_runs(runs), "status").cells.values()]
     assert counts == [1, 1, 0, 0, 0]
-    (one,) = tabulate(read_runs(runs), "layer").cells.values()
+    table = tabulate(read_runs(runs), "layer")
+    (one,) = table.cells.values()
     assert (one.mean, one.n, one.results, len(one.runs)) == (0.375, 2, 4, 8)
+    assert table.runs["status"].tolist().count("failed") == 2
     assert list(one.statuses.values()) == [2, 2, 2, 1, 1]
 
 
@@ -85,13 +87,3 @@ def test_what_differs_between_single_fits_becomes_rows(run, runs):
     assert [cell.n for cell in tabulate(frame, rows).cells.values()] == [2] * 4
     seeds = frame[(frame["model.layer"] == "gat") & (frame["model.num_layers"] == 2)]
     assert arrange(seeds, None, None) == (["name"], [])
-
-
-def test_every_run_is_listed_also_those_that_do_not_count(table):
-    lines = table.runs
-    assert list(lines) == ["depth", "norm", "seed", "status", METRIC, "folder"]
-    assert len(lines) == 10
-    for (row, column), cell in table.cells.items():
-        of_cell = lines[(lines["depth"] == row[0]) & (lines["norm"] == column[0])]
-        assert of_cell[METRIC].dropna().tolist() == cell.counting[METRIC].tolist()
-    assert lines["status"].tolist().count("failed") == 1

@@ -21,10 +21,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.lightning_internals import (
     evaluation_mode,
-    is_between_epochs,
     keep_order_of_gradients,
-    resume_epoch,
-    save_whole_epoch,
 )
 from gnn_depth.training.recorder import RunRecorder
 from tests.training.conftest import Several, Tiny
@@ -123,49 +120,6 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     with pytest.raises(ZeroDivisionError):
         evaluate()
     assert [module.training for module in model.modules()] == before
-
-
-class SaveAt(Callback):
-    def __init__(self, hook, path):
-        self.path = path
-        setattr(self, hook, self.save)
-
-    def save(self, trainer, *_):
-        if trainer.current_epoch == 2 and not self.path.exists():
-            trainer.save_checkpoint(self.path)
-
-    def on_save_checkpoint(self, trainer, pl_module, checkpoint):
-        assert is_between_epochs(trainer)
-        save_whole_epoch(checkpoint["loops"])
-
-
-class StartWhole(Callback):
-    def on_train_start(self, trainer, pl_module):
-        resume_epoch(trainer)
-
-
-@pytest.mark.parametrize(
-    ("hook", "end"),
-    [("on_train_epoch_start", {"epochs": 4}), ("on_fit_end", {"epochs": -1, "max_steps": 8})],
-)
-def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(
-    make_trainer, tmp_path, hook, end
-):
-    def train(callbacks, options, ckpt_path=None):
-        torch.manual_seed(0)
-        schedule = partial(ReduceLROnPlateau, monitor="val/loss", patience=0, threshold=1.0)
-        model = NodeClassifier(4, 2, hidden_channels=8, dropout=0.5, scheduler=schedule)
-        trainer = make_trainer(logger=Rows(), callbacks=callbacks, **options)
-        trainer.fit(model, TwoBatches(), ckpt_path=ckpt_path, weights_only=True)
-        rows = [row for row in trainer.logger.rows if row[1]["epoch"] > 1]
-        return model.state_dict(), trainer.current_epoch, rows
-
-    first = {"epochs": 2} if hook == "on_fit_end" else end
-    train([SaveAt(hook, tmp_path / "saved.ckpt")], first)
-    weights, epochs, rows = train([], end)
-    resumed, resumed_epochs, resumed_rows = train([StartWhole()], end, tmp_path / "saved.ckpt")
-    assert (resumed_epochs, resumed_rows) == (epochs, rows)
-    assert all(torch.equal(resumed[name], weight) for name, weight in weights.items())
 
 
 def test_three_processes_pack_their_gradients_in_the_order_of_the_first_step():

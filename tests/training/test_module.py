@@ -171,15 +171,15 @@ class OwnSteps(NodeClassifier):
 
 def test_own_steps_of_a_subclass_are_the_plain_loop(tiny, make_trainer):
     model, trainer, batch = OwnSteps(4, 2), make_trainer(3), tiny.batch
-    stack, wanted = copy.deepcopy(model.stack), []
+    stack = copy.deepcopy(model.stack)
     for _ in range(3):
         scores = stack(batch.x, batch.graph)
-        wanted.append(F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]))
-        slopes = torch.autograd.grad(wanted[-1], [*stack.parameters()])
+        loss = F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask])
+        slopes = torch.autograd.grad(loss, [*stack.parameters()])
         for weight, slope in zip(stack.parameters(), slopes, strict=True):
             weight.data -= 0.1 * slope
     trainer.fit(model, tiny)
-    assert trainer.callback_metrics["train/own"].item() == pytest.approx(wanted[-1].item())
+    assert trainer.callback_metrics["train/own"].item() == pytest.approx(loss.item())
     scores = stack(batch.x, batch.graph)[batch.val_mask]
     expected = F.cross_entropy(scores, batch.y[batch.val_mask]).item()
     assert trainer.callback_metrics["val/own"].item() == pytest.approx(expected)
