@@ -1,11 +1,11 @@
 """Resolve a combination of a grid to a config, and train one run of a sweep."""
 
+import copy
 import json
 import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +29,9 @@ from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
-from gnn_depth.sweeps.grid import SECTIONS_OF_RUNS, Combination, Grid, covers, dotted_options
-from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan, planned_runs
-from gnn_depth.sweeps.store import Store
+from gnn_depth.sweeps.grid import Combination, Grid, covers, dotted_options
+from gnn_depth.sweeps.plan import Plan, PlanError, PlannedRun, check_alone, check_distinct
+from gnn_depth.sweeps.store import RunKey, Store
 from gnn_depth.sweeps.worker import Job, RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.loggers import quiet
@@ -39,6 +39,10 @@ from gnn_depth.training.models import build_model
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
+
+
+class AbsentDataError(ValueError):
+    """The data of a run is not on this machine, or cannot be used."""
 
 
 class Resolver:
@@ -97,13 +101,12 @@ class Resolver:
 
 
 def plan_of(
-    file: str,
-    grid: Grid,
-    arguments: Arguments,
-    root: str,
-    absent: dict[str, str] | None = None,
+    file: str, grid: Grid, arguments: Arguments, root: str, skips_absent: bool = False
 ) -> Plan:
-    """Resolve all runs of a grid from a file, with options of ``fit`` for all; see `make_plan`."""
+    """Resolve all runs of a grid from a file, with options of ``fit`` for all.
+
+    Groups whose data is not here are an error, or are named and left out.
+    """
     folder = Path(read_config(file, labels=True).name).parent  # a shipped one is found elsewhere
     lines = [line_of(each, grid.base, folder, arguments) for each in grid.combinations()]
     if arguments.trusted:
@@ -112,66 +115,69 @@ def plan_of(
         trust.refuse_unknown(list(files.values()))
     resolver = Resolver(list(dict.fromkeys(plugin for line in lines for plugin in line.plugins)))
 
-    def resolved(combination: Combination) -> tuple[dict[str, Any], str]:
-        """The resolved config of a combination, and the checksum of its data."""
+    def runs_of(combination: Combination, place: int) -> list[PlannedRun]:
+        """The runs of a combination, one for each seed; the first has this place in the grid."""
+        group, runs = combination.group, []
         try:
-            config = resolver.resolve(line_of(combination, grid.base, folder, arguments))
-            resolver.check(config)
-            return config, resolver.data_of(config)[0]
+            for number, seed in enumerate(grid.seeds):
+                if not number or grid.per_seed:
+                    line = line_of(grid.with_seed(combination, seed), grid.base, folder, arguments)
+                    found = resolver.resolve(line)
+                    resolver.check(found)
+                    check_alone(group, found)
+                    sha256, _ = resolver.data_of(found)
+                config = copy.deepcopy(found) | {"seed_everything": seed}
+                key = RunKey(group, seed, identity(config, sha256))
+                options = tuple(grid.per_seed.get(seed, ()))
+                labels = combination.labels
+                runs.append(PlannedRun(key, labels, config, sha256, place + number, options))
         except AbsentDataError as error:
-            raise AbsentDataError(f"{combination.group}: {error}") from error
+            if not skips_absent:
+                way_out = "Or leave such runs out with --subset."
+                raise PlanError(f"{group}: {error}\n{way_out}") from error
+            print(f"{group}: its data is not here ({str(error).splitlines()[0]})")
         except UsageError as error:
-            raise PlanError(f"{combination.group}: {error}") from error
+            raise PlanError(f"{group}: {error}") from error
+        return runs
 
-    runs_of = partial(planned_runs, grid, resolved, identity)
     store = Store(root, grid.name)
     with quiet():
-        if grid.search is None:
-            return make_plan(grid, runs_of, store, absent)
-        from gnn_depth.sweeps.search import make_search_plan
+        if grid.search is not None:
+            from gnn_depth.sweeps.search import make_search_plan
 
-        return make_search_plan(grid, runs_of, store, absent, resolver.objective)
+            return make_search_plan(grid, runs_of, store, resolver.objective)
+        runs: list[PlannedRun] = []
+        for combination in grid.combinations():
+            runs += runs_of(combination, len(runs))
+        check_distinct(runs)
+        return Plan(grid, runs, store)
 
 
 def line_of(
     combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments
 ) -> Arguments:
-    """The command line of a combination: sections become configs, options become arguments.
+    """The command line of a combination: its options and sections, in order, become arguments.
 
     Config files are relative to the folder; the arguments override the combination, and that
     overrides the base.
 
     Raises:
-        PlanError: A section would change an option that was set before it, and would lose; or an
-            argument would change what the combination sets, so that its labels would be wrong.
+        PlanError: An argument would change what the combination sets, so that its labels would be
+            wrong.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
-    options: list[tuple[str, str]] = []
+    options: list[tuple[str, Any]] = []
     plugins: list[str] = []
-    by_options: list[str] = []  # which win over every config
-    by_sections: list[str] = []
     for settings in combination.settings:
         for key, value in settings.items():
-            dotted = list(dotted_options({key: value}))
             if key == "config":
                 layers.append(read_config(str(folder / value)))
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
-            elif isinstance(value, dict) and key in SECTIONS_OF_RUNS:
-                for name, before in product(dotted, by_options):
-                    if covers(name, before) or covers(before, name):
-                        raise PlanError(
-                            f"{combination.group}: {name} stands in a section of the grid, and "
-                            f"{before} was set before it as an option, which would win. Write both "
-                            f"as options, as in {name}: VALUE."
-                        )
-                by_sections += dotted
-                layers.append(Source(INLINE, {key: value}))
             else:
-                text = value if isinstance(value, str) else json.dumps(value)
-                options.append((key, text))
-                by_options += dotted
-    for (given, _), option in product(arguments.flags, by_options + by_sections):
+                options.append((key, value))
+    set_here = [name for key, value in options for name in dotted_options({key: value})]
+    for (given, _), option in product(arguments.flags, set_here):
         # How long is trained is no part of what a label says.
         if covers(given, option) and not option.startswith("trainer.max_"):
             raise PlanError(

@@ -82,11 +82,7 @@ def _reproduce(item: Item, arguments: Arguments, options: argparse.Namespace) ->
     with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        absent: dict[str, str] = {}
-        known = absent if options.available else None
-        plan = plan_of(str(item.grid), grid, arguments, options.root, known)
-        for group, reason in absent.items():
-            print(f"{group}: its data is not here ({reason.splitlines()[0]})")
+        plan = plan_of(str(item.grid), grid, arguments, options.root, options.available)
         if not plan.runs:
             raise UsageError(f"no runs are left in {item.name}.")
         code = run_plan(plan, pool, options.force)

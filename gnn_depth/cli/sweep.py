@@ -36,13 +36,9 @@ def main(argv: list[str]) -> int:
     with plain_warnings(ResultWarning), open_pool(options) if is_here else nullcontext() as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        absent: dict[str, str] = {}
-        known = absent if options.dry_run else None
-        plan = plan_of(options.file, grid, arguments, options.root, known)
+        plan = plan_of(options.file, grid, arguments, options.root, options.dry_run)
         if options.dry_run:
             print(plan.listing())
-            for group, reason in absent.items():
-                print(f"{group}: its data is not here ({reason.splitlines()[0]})")
             return 0
         if pool is not None:
             return run_plan(plan, pool, options.force)

@@ -22,7 +22,6 @@ Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
-SECTIONS_OF_RUNS = ("data", "model", "trainer")
 RULE_KEYS = ("when", "set", "skip")
 SEARCH_KEYS = ("options", "trials", "sampler", "seed")
 SAMPLERS = ("tpe", "random")
@@ -66,26 +65,19 @@ class Combination:
 
 
 @dataclass(frozen=True)
-class SearchedOption:
-    """Values to choose from, or the two ends of a range, and how Optuna draws from them."""
-
-    name: str
-    values: Axis
-    distribution: "BaseDistribution"
-
-
-@dataclass(frozen=True)
 class Search:
     """The section ``search`` of a grid file.
 
     Attributes:
-        options: What is searched.
+        values: Of each searched option those to choose from, or the two ends of its range.
+        distributions: How Optuna draws each option.
         trials: Number of settings to try, for each combination of the axes.
         sampler: ``tpe``, Optuna's tree-structured Parzen estimator, or ``random``.
         seed: Determines what is drawn, given the results so far.
     """
 
-    options: tuple[SearchedOption, ...]
+    values: dict[str, Axis]
+    distributions: dict[str, "BaseDistribution"]
     trials: int
     sampler: str
     seed: int
@@ -94,12 +86,12 @@ class Search:
         """A combination of the axes with values of the searched options, which come last; numbers
         that Optuna drew have four digits."""
         labels, settings = dict(combination.labels), list(combination.settings)
-        for option in self.options:
-            label = drawn[option.name]
-            if isinstance(label, float) and label not in option.values:
+        for name, label in drawn.items():
+            known = self.values[name]
+            if isinstance(label, float) and label not in known:
                 label = float(f"{label:.4g}")
-            labels[option.name] = label
-            settings.append(option.values.get(label, {option.name: label}))
+            labels[name] = label
+            settings.append(known.get(label, {name: label}))
         return Combination(labels, tuple(settings))
 
 
@@ -220,13 +212,27 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
 
 def _search(content: object, axes: Mapping[str, Axis]) -> Search:
     """Read the section ``search`` of a grid file with these axes."""
+    from optuna import distributions
+
     section = {"seed": 0, "sampler": "tpe", **_section("search", content, SEARCH_KEYS)}
-    options = []
+    found, drawn = {}, {}
     for name, values in _checked(dict, section.get("options"), "options").items():
         if name in axes:
             raise GridError(f"{name} is searched and an axis: it can be one of them.")
-        options.append(_searched(name, values))
-    if not options:
+        if isinstance(values, list):
+            found[name] = _axis(name, values)
+            drawn[name] = distributions.CategoricalDistribution(list(found[name]))
+            continue
+        ends = _checked(dict, values, name)
+        kind: Any = distributions.FloatDistribution
+        if type(ends.get("low")) is type(ends.get("high")) is int:  # 0 to 0.8 are no integers
+            kind = distributions.IntDistribution
+        try:
+            drawn[name] = kind(**ends)
+        except (TypeError, ValueError) as error:
+            raise GridError(f"{name} is searched in a list, or from low to high: {error}") from None
+        found[name] = _axis(name, [ends["low"], ends["high"]])
+    if not found:
         raise GridError(
             "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}."
         )
@@ -234,26 +240,10 @@ def _search(content: object, axes: Mapping[str, Axis]) -> Search:
         number = section.get(key)
         if type(number) is not int or number < least:
             raise GridError(f"search needs {key}, a whole number from {least}, not {number!r}.")
-    if section["sampler"] not in SAMPLERS:
-        raise GridError(unknown("sampler", str(section["sampler"]), SAMPLERS))
-    return Search(tuple(options), section["trials"], section["sampler"], section["seed"])
-
-
-def _searched(name: Any, values: object) -> SearchedOption:
-    from optuna import distributions
-
-    if isinstance(values, list):
-        axis = _axis(name, values)
-        return SearchedOption(name, axis, distributions.CategoricalDistribution(list(axis)))
-    section = _checked(dict, values, name)
-    kind: Any = distributions.FloatDistribution
-    if type(section.get("low")) is type(section.get("high")) is int:  # 0 to 0.8 are no integers
-        kind = distributions.IntDistribution
-    try:
-        drawn = kind(**section)
-    except (TypeError, ValueError) as error:
-        raise GridError(f"{name} is searched in a list, or from low to high: {error}") from error
-    return SearchedOption(name, _axis(name, [drawn.low, drawn.high]), drawn)
+    sampler = section["sampler"]
+    if sampler not in SAMPLERS:
+        raise GridError(unknown("sampler", str(sampler), SAMPLERS))
+    return Search(found, drawn, section["trials"], sampler, section["seed"])
 
 
 def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:

@@ -1,29 +1,17 @@
 """The plan of a sweep: all runs of a grid, resolved before anything runs, and the state of each."""
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from gnn_depth._version import __version__
-from gnn_depth.sweeps.grid import Combination, Grid, Label
+from gnn_depth.sweeps.grid import Grid, Label
 from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
-
-# A combination -> its resolved config, and the checksum of its data.
-Resolve: TypeAlias = Callable[[Combination], tuple[dict[str, Any], str]]
-# These two -> a checksum that runs with equal results share.
-Identity: TypeAlias = Callable[[dict[str, Any], str], str]
-# A combination and its place in the grid -> its runs: see planned_runs.
-RunsOf: TypeAlias = Callable[[Combination, int], "list[PlannedRun]"]
 
 
 class PlanError(ValueError):
     """The runs of a grid contradict each other, or cannot be part of a sweep."""
-
-
-class AbsentDataError(PlanError):
-    """The data of a run is not on this machine, or cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -113,22 +101,6 @@ def _written(states: Counter[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
-def make_plan(grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] | None) -> Plan:
-    """Resolve all runs of a grid.
-
-    Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out,
-    and noted there with the reason.
-    """
-    runs: list[PlannedRun] = []
-    for combination in grid.combinations():
-        try:
-            runs += runs_of(combination, len(runs))
-        except AbsentDataError as error:
-            skip_missing_data(combination, error, absent)
-    check_distinct(runs)
-    return Plan(grid, runs, store)
-
-
 def check_distinct(runs: Iterable[PlannedRun]) -> None:
     """Refuse runs that differ in their labels alone."""
     seen: dict[str, PlannedRun] = {}
@@ -142,33 +114,7 @@ def check_distinct(runs: Iterable[PlannedRun]) -> None:
             )
 
 
-def skip_missing_data(
-    combination: Combination, error: AbsentDataError, absent: dict[str, str] | None
-) -> None:
-    """Note among the absent that a combination has no data; without them this is an error."""
-    if absent is None:
-        raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
-    absent[combination.group] = str(error)
-
-
-def planned_runs(
-    grid: Grid, resolve: Resolve, identity: Identity, combination: Combination, place: int
-) -> list[PlannedRun]:
-    """The runs of a combination, one for each seed; the first has this place in the grid."""
-    resolved = None
-    runs = []
-    for number, seed in enumerate(grid.seeds, start=place):
-        if resolved is None or grid.per_seed:
-            resolved = resolve(grid.with_seed(combination, seed))
-            _check_alone(combination, resolved[0])
-        config = copy.deepcopy(resolved[0]) | {"seed_everything": seed}
-        key = RunKey(combination.group, seed, identity(config, resolved[1]))
-        options = tuple(grid.per_seed.get(seed, ()))
-        runs.append(PlannedRun(key, combination.labels, config, resolved[1], number, options))
-    return runs
-
-
-def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
+def check_alone(group: str, config: dict[str, Any]) -> None:
     """Refuse options that do not work in a sweep."""
     trainer = config["trainer"]
     wrong = {
@@ -180,6 +126,6 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
     for option, is_wrong in wrong.items():
         if is_wrong:
             raise PlanError(
-                f"{combination.group}: {option} is for a single fit: each run of a sweep is one "
+                f"{group}: {option} is for a single fit: each run of a sweep is one "
                 "process on one device, starts afresh and keeps its results."
             )

@@ -13,26 +13,20 @@ from typing import Any, TypeAlias
 
 import optuna
 from numpy.random import SeedSequence
-from optuna.samplers import RandomSampler, TPESampler
 from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from gnn_depth.runs import digest
-from gnn_depth.sweeps.grid import Combination, Grid, Search
-from gnn_depth.sweeps.plan import (
-    AbsentDataError,
-    Plan,
-    PlannedRun,
-    RunsOf,
-    check_distinct,
-    skip_missing_data,
-)
+from gnn_depth.sweeps.grid import Combination, Grid
+from gnn_depth.sweeps.plan import Plan, PlannedRun, check_distinct
 from gnn_depth.sweeps.store import Record, Store
 
 JOURNAL = "search.journal"
-MOST_REFUSED = 100  # settings in a row that were tried before or whose options do not go together
+SAMPLERS = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
 
+# A combination and its place in the grid -> its runs.
+RunsOf: TypeAlias = Callable[[Combination, int], list[PlannedRun]]
 # A resolved config -> the validation metric that chooses its best epoch, and whether the lowest
 # value of it is the best.
 Objective: TypeAlias = Callable[[dict[str, Any]], tuple[str, bool]]
@@ -42,20 +36,12 @@ Objective: TypeAlias = Callable[[dict[str, Any]], tuple[str, bool]]
 class Study:
     """The trials of one combination of the axes."""
 
-    search: Search
     combination: Combination
     name: str
     metric: str  # in a result, as in val_acc_at_best_val
-    lower_is_better: bool
+    direction: str
+    optuna: Any = None  # the study itself, once a storage is open
     runs: dict[int, list[PlannedRun]] = field(default_factory=dict)  # by number of the trial
-
-    def open(self, storage: Any) -> None:
-        """Open the study in a storage, and begin it if it is new."""
-        direction = "minimize" if self.lower_is_better else "maximize"
-        self.runs.clear()
-        self.optuna = optuna.create_study(
-            storage=storage, study_name=self.name, direction=direction, load_if_exists=True
-        )
 
     def tell(self, records: Mapping[str, Record]) -> None:
         """Tell Optuna the mean values of trials whose runs have ended."""
@@ -64,9 +50,7 @@ class Study:
             for run in self.runs[trial.number]:
                 record = records.get(run.key.identity)
                 if record is not None:
-                    value = record.result.get("metrics", {}).get(self.metric)
-                    is_value = record.status == "finished" and value is not None
-                    values.append(float(value) if is_value else math.nan)
+                    values.append(record.value_of(self.metric))
             if len(values) < len(self.runs[trial.number]):
                 continue
             mean = statistics.fmean(values)
@@ -74,16 +58,6 @@ class Study:
                 self.optuna.tell(trial.number, mean)
             else:  # ranks below all others: the sampler avoids settings that diverge
                 self.optuna.tell(trial.number, state=TrialState.PRUNED)
-
-    def ask(self, at_random: bool) -> Any:
-        """A trial whose values depend on its number and the results before it alone: a search
-        that was stopped goes on as if it had not been."""
-        entropy = (self.search.seed, len(self.optuna.trials), 0)
-        seed = int(SeedSequence(entropy).generate_state(1)[0])
-        self.optuna.sampler = RandomSampler(seed)
-        if self.search.sampler == "tpe" and not at_random:
-            self.optuna.sampler = TPESampler(seed=seed)
-        return self.optuna.ask({option.name: option.distribution for option in self.search.options})
 
 
 @dataclass
@@ -95,38 +69,49 @@ class SearchPlan(Plan):
 
     @property
     def size(self) -> int:
-        return sum(study.search.trials for study in self.studies) * len(self.grid.seeds)
+        assert self.grid.search is not None
+        return self.grid.search.trials * len(self.studies) * len(self.grid.seeds)
 
     def load(self, storage: Any) -> None:
-        """Collect the trials that have begun."""
+        """Open the studies in a storage, and collect the trials that have begun."""
+        self.runs.clear()
         for study in self.studies:
-            study.open(storage)
+            study.runs.clear()
+            study.optuna = optuna.create_study(
+                storage=storage,
+                study_name=study.name,
+                direction=study.direction,
+                load_if_exists=True,
+            )
             for trial in study.optuna.trials:
-                if trial.state != TrialState.FAIL:
-                    self._add_runs(study, trial)
+                self._add_runs(study, trial)
 
     def begin(self, force: bool) -> None:
         storage = journal(self.store)
-        self.runs.clear()
         self.load(storage)
         super().begin(force)
         if force:
             for study in self.studies:
                 optuna.delete_study(study_name=study.name, storage=storage)
-            self.runs.clear()
             self.load(storage)
 
+    def ask(self, study: Study) -> Any:
+        """A trial whose values depend on its number and the results before it alone: a search
+        that was stopped goes on as if it had not been."""
+        search: Any = self.grid.search
+        entropy = (search.seed, len(study.optuna.trials), 0)
+        seed = int(SeedSequence(entropy).generate_state(1)[0])
+        study.optuna.sampler = SAMPLERS[search.sampler](seed=seed)
+        return study.optuna.ask(search.distributions)
+
     def _add_runs(self, study: Study, trial: Any) -> list[PlannedRun]:
-        """Plan the runs of a trial; one whose options do not go together, or that was tried before,
-        has failed."""
-        known = {run.key.identity for run in self.runs}
-        place = sum(map(len, study.runs.values()))
-        runs = []
+        """Plan the runs of a trial; one whose options do not go together has none."""
+        search: Any = self.grid.search
+        drawn = search.combined(study.combination, trial.params)
         try:
-            runs = self.runs_of(study.search.combined(study.combination, trial.params), place)
+            runs = self.runs_of(drawn, trial.number * len(self.grid.seeds))
         except ValueError as error:
             print(f"not tried: {error}")
-        if not runs or any(run.key.identity in known for run in runs):
             study.optuna.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
             return []
         study.runs[trial.number] = runs
@@ -134,13 +119,11 @@ class SearchPlan(Plan):
         return runs
 
     def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
+        search: Any = self.grid.search
         for study in self.studies:
-            refused = 0
             study.tell(records)
-            while len(study.runs) < study.search.trials and refused < MOST_REFUSED:
-                # What was tried is what TPE likes: after a refusal settings are drawn at random.
-                runs = self._add_runs(study, study.ask(at_random=refused > 0))
-                refused += not runs
+            while len(study.optuna.trials) < search.trials:
+                runs = self._add_runs(study, self.ask(study))
                 study.tell(records)
                 pending = [run for run in runs if run.key.identity not in records]
                 if pending:
@@ -165,27 +148,24 @@ def journal(store: Store) -> JournalStorage:
     return JournalStorage(JournalFileBackend(str(store.folder / JOURNAL)))
 
 
-def make_search_plan(
-    grid: Grid, runs_of: RunsOf, store: Store, absent: dict[str, str] | None, objective: Objective
-) -> SearchPlan:
+def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, objective: Objective) -> SearchPlan:
     """Resolve one setting of every combination, before the first run of a search."""
-    search = grid.search
-    assert search is not None
+    search: Any = grid.search
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    first = {option.name: next(iter(option.values)) for option in search.options}
+    first = {name: next(iter(values)) for name, values in search.values.items()}
     studies = []
     examples: list[PlannedRun] = []
     for combination in grid.combinations():
-        try:
-            examples.append(runs_of(search.combined(combination, first), 0)[0])
-        except AbsentDataError as error:
-            skip_missing_data(combination, error, absent)
+        runs = runs_of(search.combined(combination, first), 0)
+        if not runs:  # its data is not here
             continue
-        metric, lower_is_better = objective(examples[-1].config)
+        examples.append(runs[0])
+        metric, lower_is_better = objective(runs[0].config)
         # Another base, data set or range, or other seeds, make another study.
-        name = digest(f"{grid.seeds} {search.options} {examples[-1].key.identity}")
+        name = digest(f"{grid.seeds} {search.distributions} {runs[0].key.identity}")
         metric = f"{metric.replace('/', '_')}_at_best_val"
-        studies.append(Study(search, combination, name, metric, lower_is_better))
+        direction = "minimize" if lower_is_better else "maximize"
+        studies.append(Study(combination, name, metric, direction))
     check_distinct(examples)
     plan = SearchPlan(grid, [], store, studies, runs_of)
     is_new = not (store.folder / JOURNAL).exists()

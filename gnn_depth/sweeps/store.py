@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import fcntl
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,12 @@ class Record:
     def is_result(self) -> bool:
         """True if it need not be run again."""
         return self.status in RESULTS
+
+    def value_of(self, metric: str) -> float:
+        """A metric of a finished run; NaN of any other."""
+        if self.status != "finished":
+            return math.nan
+        return float(self.result["metrics"].get(metric, math.nan))
 
     @property
     def attempt(self) -> int:

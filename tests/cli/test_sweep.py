@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gnn_depth.cli.config import read_arguments
+from gnn_depth.cli.grid_runs import plan_of
 from gnn_depth.cli.sweep import chosen_part, load_grid, parser
 
 DATA = {
@@ -98,17 +100,18 @@ def test_what_a_grid_varies_is_not_overridden(refused, grid, content, words, sai
     assert said in message
 
 
-@pytest.mark.parametrize("late", [{"model": {"dropout": 0.9}}, {"model": {"norm": ["pair"]}}])
-def test_a_section_does_not_lose_to_an_option_before_it_without_a_word(refused, grid, late):
-    axes = {"depth": {"model.num_layers": [2, 3], "model.dropout": [0.1, 0.2]}}
-    axes["model.norm.scale"] = [1.0, 2.0]
-    Path("base.yaml").write_text(
-        yaml.safe_dump(BASE | {"model": {"hidden_channels": 8, "norm": "pair"}})
-    )
-    name = grid(axes=axes, rules=[{"when": {"depth": 3}, "set": late}])
-    message = refused("sweep", name, "--dry-run")
-    assert "was set before it as an option, which would win" in message
-    assert "depth=3" in message
+def test_of_options_and_sections_that_set_the_same_the_later_one_wins(refused, gnn_depth, grid):
+    axes = {"depth": {"model.num_layers": [2, 3], "model.norm": ["batch", "layer"]}}
+    late = {"model": {"norm": {"name": "pair", "scale": 3}}}
+    name = grid(axes=axes, rules=[{"when": {"depth": [3, 2]}, "set": late}])
+    plan = plan_of(name, load_grid(name), read_arguments([]), "runs")
+    assert [run.config["model"]["norm"] for run in plan.runs] == [
+        [{"name": "pair", "scale": 3}]
+    ] * 2
+    axes["depth"]["model.norm"] = ["pair", "pair"]
+    axes["model.norm.scale"] = [1.0, 2.0]  # which the section takes away: the labels would be wrong
+    name = grid(axes=axes, rules=[{"when": {"depth": [3, 2]}, "set": late}])
+    assert "has no effect" in refused("sweep", name, "--dry-run")
 
 
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):

@@ -25,12 +25,12 @@ def runs_of(combination, place):
     return [PlannedRun(RunKey("", 0, repr(combination.labels)), combination.labels, {}, "")]
 
 
-def tried(tmp_path, value_of, storage=None, lower_is_better=False, **more):
+def tried(tmp_path, value_of, storage=None, **more):
     """Labels of all trials of a search; ``value_of`` their labels is the result, None if one
     diverged."""
     grid = read_grid({"search": {**yaml.safe_load(RANGES), **more}}, "file")
     (combination,) = grid.combinations()
-    study = Study(grid.search, combination, "study", BEST, lower_is_better)
+    study = Study(combination, "study", BEST, "maximize")
     plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
     plan.load(storage or optuna.storages.InMemoryStorage())
     records = {}
@@ -98,13 +98,14 @@ def test_what_diverged_is_worse_than_everything_and_avoided(tmp_path):
 
 def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them(tmp_path):
     grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
-    study = Study(grid.search, None, "study", BEST, False)
-    study.open(optuna.storages.InMemoryStorage())
+    study = Study(None, "study", BEST, "maximize")
+    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
+    plan.load(optuna.storages.InMemoryStorage())
     for values in ((0.5, 0.7), (0.5, "nan"), (0.5, None)):
-        trial = study.ask(at_random=True)
+        trial = plan.ask(study)
         records = {}
         for seed, value in enumerate(values):
-            result = {"status": "finished", "metrics": {BEST: value}}
+            result = {"status": "finished", "metrics": {} if value is None else {BEST: value}}
             records[f"{trial.number} {seed}"] = Record(tmp_path, result)
         keys = [RunKey("", seed, identity) for seed, identity in enumerate(records)]
         study.runs[trial.number] = [PlannedRun(key, {}, {}, "") for key in keys]
@@ -116,7 +117,7 @@ def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them(tmp_path
     assert {trial.state.name for trial in others} == {"PRUNED"}
 
 
-def test_a_setting_that_cannot_be_built_is_no_trial(tmp_path):
+def test_a_setting_that_cannot_be_built_has_no_runs_and_is_not_built_again(tmp_path):
     def refuse(combination, place):
         if combination.labels["model.dropout"] < 0.6:
             raise ValueError("it does not fit")
@@ -126,8 +127,16 @@ def test_a_setting_that_cannot_be_built_is_no_trial(tmp_path):
     (combination,) = grid.combinations()
     storage = optuna.storages.InMemoryStorage()
     for _ in range(2):
-        study = Study(grid.search, combination, "study", BEST, False)
+        study = Study(combination, "study", BEST, "maximize")
         plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], refuse)
         plan.load(storage)
         assert all(run.labels["model.dropout"] >= 0.6 for run in plan.next_runs({}))
-        study.ask(at_random=False)  # as a killed sweep leaves it
+        plan.ask(study)  # as a killed sweep leaves it
+
+
+def test_a_setting_that_is_drawn_again_is_a_trial_with_its_known_value(tmp_path):
+    options = {"model.norm": ["none", "pair"]}
+    values = {"none": 0.1, "pair": 0.7}
+    labels = tried(tmp_path, lambda found: values[found["model.norm"]], options=options)
+    assert len(labels) == 20
+    assert tried.study.optuna.best_value == 0.7
