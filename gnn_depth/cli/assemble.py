@@ -1,6 +1,5 @@
 """Build data, model and trainer from a command line."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from gnn_depth.cli.config import (
     resolved_config,
     section,
 )
-from gnn_depth.cli.errors import explained
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.finished import take_weights
@@ -42,8 +40,7 @@ def _merged(
     arguments: Arguments, known: CommandIndex, base: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The checked options; what watches a metric has the metric's mode."""
-    with explained():
-        options: dict[str, Any] = with_modes(merge(arguments, known, base))
+    options: dict[str, Any] = with_modes(merge(arguments, known, base))
     return options
 
 
@@ -65,7 +62,6 @@ class CommandLineInterface:
         self.arguments = arguments
         self.known = index_of(command, arguments)
         self.checkpoint: checkpoints.Checkpoint | None = None
-        self._started_in = Path.cwd()
         self.ckpt_path_asked = arguments.value_of("ckpt_path")
         base: dict[str, Any] = {}
         trains = command == "fit"
@@ -103,48 +99,39 @@ class CommandLineInterface:
         """
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
-        with explained():
-            default = self.known.options["data"].default
-            self.datamodule = instantiate(self._options.get("data") or check("data", default))
-            if self.command == "inspect":
-                return
-            reads = self.command in ("validate", "test", "predict")
-            if reads and self.checkpoint and self.checkpoint.schema is not None:
-                # As the model was trained: scalings, categories and classes are the checkpoint's.
-                targets = self.command != "predict"
-                self.datamodule = self.datamodule.conform_to(
-                    self.checkpoint.schema, targets=targets
-                )
-            self.recorder = RunRecorder(**self.resolved["run"])
-            if self._is_own:
-                self.model = build_module(self._options["model"], self.datamodule)
-            else:
-                self.model = build_model(section(self._options, "model"), self.datamodule)
-            if "init_from" in self.resolved:
-                take_weights(self.model, self.resolved["init_from"])
-            objects = trainer_objects(section(self._options, "trainer"))
-            self.trainer = make_trainer(objects, self.recorder)
-            os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
-            if self.checkpoint:
-                sha256 = None
-                if self.command == "fit":  # other commands may take other data
-                    sha256 = self.datamodule.checksum
-                data = self.resolved["data"]
-                self.checkpoint.check_data(self.model.hparams, data, sha256)
-                if self.command in ("validate", "test") and self.datamodule.split_is_random:
-                    self._choose_rows(self.checkpoint)
-
-    def _choose_rows(self, checkpoint: checkpoints.Checkpoint) -> None:
-        """Measure the rows of another graph than that of the training that have a target: all."""
-        if checkpoint.data_sha256 in (None, self.datamodule.checksum):
+        default = self.known.options["data"].default
+        self.datamodule = instantiate(self._options.get("data") or check("data", default))
+        if self.command == "inspect":
             return
-        self.datamodule = self.datamodule.with_all_rows_as_test()
-        checkpoints.warn(
-            "this is other data than that of the training, and has no split: all rows with a label "
-            "or target are measured. If nodes of the training are among them, the score is too "
-            "good: give a column with train, val and test (--data.split COLUMN).",
-            "",
-        )
+        reads = self.command in ("validate", "test", "predict")
+        if reads and self.checkpoint and self.checkpoint.schema is not None:
+            # As the model was trained: scalings, categories and classes are the checkpoint's.
+            targets = self.command != "predict"
+            self.datamodule = self.datamodule.conform_to(self.checkpoint.schema, targets=targets)
+        self.recorder = RunRecorder(**self.resolved["run"])
+        if self._is_own:
+            self.model = build_module(self._options["model"], self.datamodule)
+        else:
+            self.model = build_model(section(self._options, "model"), self.datamodule)
+        if "init_from" in self.resolved:
+            take_weights(self.model, self.resolved["init_from"])
+        objects = trainer_objects(section(self._options, "trainer"))
+        self.trainer = make_trainer(objects, self.recorder)
+        if not self.checkpoint:
+            return
+        sha256 = None
+        if self.command == "fit":  # other commands may take other data
+            sha256 = self.datamodule.checksum
+        self.checkpoint.check_data(self.model.hparams, self.resolved["data"], sha256)
+        measures = self.command in ("validate", "test") and self.datamodule.split_is_random
+        if measures and self.checkpoint.data_sha256 not in (None, self.datamodule.checksum):
+            self.datamodule = self.datamodule.with_all_rows_as_test()
+            checkpoints.warn(
+                "this is other data than that of the training, and has no split: all rows with a "
+                "label or target are measured. If nodes of the training are among them, the score "
+                "is too good: give a column with train, val and test (--data.split COLUMN).",
+                "",
+            )
 
     def run_config(self, origin: Origin | None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""

@@ -7,11 +7,11 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import gnn_depth
 from gnn_depth import registry
@@ -22,7 +22,6 @@ from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, opti
 from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
 
-T = TypeVar("T")
 PACKAGE = Path(gnn_depth.__file__).parent
 #: The options that only some commands have.
 COMMANDS = {
@@ -34,6 +33,9 @@ COMMANDS = {
     "steps": ("probe",),
     "init_from": ("fit",),
 }
+#: What the cache holds as objects, and the key by which it knows them.
+KEPT = {cls.__name__: cls for cls in (Option, PartSpec, Range)}
+CLASS = "__class__"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def catalogue(plugins: Sequence[str], command: str = "fit") -> CommandIndex:
         load()
         return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
-    parts, commands = cached(plugins, build, _read)
+    parts, commands = cached(plugins, build)
     return CommandIndex(parts, load, [], commands[command])
 
 
@@ -125,11 +127,9 @@ def load_plugins(plugins: Iterable[str]) -> None:
 
     for failure in registry.load_entry_points():
         print(f"warning: {failure}", file=sys.stderr)
-    folder = Path.cwd()
     try:
         for plugin in plugins:
             registry.load_plugin(plugin)
-            os.chdir(folder)  # a plugin that leaves it would move the run
     except registry.RegistryError as error:
         raise UsageError(str(error)) from error.__cause__
 
@@ -137,11 +137,11 @@ def load_plugins(plugins: Iterable[str]) -> None:
 # The cache
 
 
-def cached(plugins: Sequence[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
+def cached(plugins: Sequence[str], build: Callable[[], Any]) -> Any:
     """Keep on disk what ``build`` makes of the imported package and plugins, until a source file
     changes.
 
-    ``read`` restores it from JSON. An entry holds time and size of every source file that it was
+    An entry holds time and size of every source file that it was
     built from; a damaged or outdated one is built anew. A cache that cannot be written does no
     harm.
     """
@@ -156,12 +156,11 @@ def cached(plugins: Sequence[str], build: Callable[[], T], read: Callable[[Any],
     folder = cache / "gnn_depth" / "catalogue"
     path = folder / f"catalogue-{digest(json.dumps(key))[:16]}.json"
     # Whatever is wrong with an entry, or if there is none, it is built anew.
-    damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-    with contextlib.suppress(*damaged):
-        entry = json.loads(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        entry = json.loads(path.read_text(encoding="utf-8"), object_hook=_read)
         stamps = entry["sources"]
         if all(_stamp(file) == stamps[file] for file in stamps):
-            return read(entry["content"])
+            return entry["content"]
     content = build()
     if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
         return content
@@ -175,29 +174,18 @@ def cached(plugins: Sequence[str], build: Callable[[], T], read: Callable[[Any],
 
 def _plain(content: Any) -> Any:
     """A description without its classes, as JSON keeps it."""
-    if not is_dataclass(content) or isinstance(content, type):
+    name = type(content).__name__
+    if name not in KEPT:
         return str(content)
-    return {
-        name: value for name, value in vars(content).items() if name not in ("annotation", "cls")
-    }
+    return {CLASS: name, **vars(content), "annotation": None, "cls": None}
 
 
-def _read(content: Any) -> tuple[Any, Any]:
-    """The catalogue from its JSON."""
-    parts: dict[str, dict[str, PartSpec]] = {}
-    for kind, known in content[0].items():
-        parts[kind] = {}
-        for name, part in known.items():
-            parts[kind][name] = PartSpec(**part | {"options": _options(part["options"])})
-    return parts, {command: _options(known) for command, known in content[1].items()}
-
-
-def _options(content: Any) -> dict[str, Option]:
-    found = {}
-    for name, option in content.items():
-        declared = option["range"] and Range(**option["range"])
-        found[name] = Option(**option | {"range": declared})
-    return found
+def _read(fields: dict[str, Any]) -> Any:
+    """A description from its JSON; other mappings are left as they are."""
+    if CLASS not in fields:
+        return fields
+    cls = KEPT[fields.pop(CLASS)]
+    return cls(**{field: fields[field] for field in cls.__dataclass_fields__})
 
 
 def _top(module: str) -> str:

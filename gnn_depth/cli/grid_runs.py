@@ -5,6 +5,7 @@ import json
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -41,7 +42,7 @@ from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
 
 
-class AbsentDataError(ValueError):
+class AbsentDataError(UsageError):
     """The data of a run is not on this machine, or cannot be used."""
 
 
@@ -55,7 +56,7 @@ class Resolver:
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
-        with quiet():
+        with explained():
             return resolve(arguments, self._known)
 
     def data_of(self, config: dict[str, Any]) -> tuple[str, SimpleNamespace]:
@@ -67,30 +68,26 @@ class Resolver:
         key = json.dumps(config["data"], sort_keys=True)
         if key not in self._data:
             try:
-                with quiet():
-                    # Data that draws from it is then the same in every order.
-                    L.seed_everything(0, verbose=False)
-                    module = build("data", config["data"])
-                    known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
-                    known["schema"] = module.schema
-                    self._data[key] = module.checksum, SimpleNamespace(**known)
+                # Data that draws from it is then the same in every order.
+                L.seed_everything(0, verbose=False)
+                module = build("data", config["data"])
+                known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
+                known["schema"] = module.schema
+                self._data[key] = module.checksum, SimpleNamespace(**known)
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(error)) from error
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> NodeClassifier:
         """The model of a resolved config; refuses one that cannot be built or trained."""
-        given = self.data_of(config)[1]
-        for device in ("meta", "cpu"):  # a part may need numbers, which nothing on "meta" has
-            try:
-                with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
-                    RunRecorder(**config["run"])
-                    model = build_model(config["model"], given)
-                    check_training(config["trainer"], model)
-                    return model
-            except (UsageError, RuntimeError):  # the second is PyTorch's
-                if device == "cpu":
-                    raise
+        _, given = self.data_of(config)
+        # A part may need numbers, which nothing on "meta" has.
+        for device, guard in (("meta", suppress(Exception)), ("cpu", explained())):
+            with guard, torch.device(device), torch.random.fork_rng([]):
+                RunRecorder(**config["run"])
+                model = build_model(config["model"], given)
+                check_training(config["trainer"], model)
+                return model
         raise AssertionError
 
     def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
@@ -119,18 +116,19 @@ def plan_of(
         """The runs of a combination, one for each seed; the first has this place in the grid."""
         group, runs = combination.group, []
         try:
-            for number, seed in enumerate(grid.seeds):
-                if not number or grid.per_seed:
-                    line = line_of(grid.with_seed(combination, seed), grid.base, folder, arguments)
-                    found = resolver.resolve(line)
-                    resolver.check(found)
+            for seed in grid.seeds:
+                if not runs or grid.per_seed:
+                    with_seed = grid.with_seed(combination, seed)
+                    with quiet():
+                        found = resolver.resolve(line_of(with_seed, grid.base, folder, arguments))
+                        resolver.check(found)
+                        sha256, _ = resolver.data_of(found)
                     check_alone(group, found)
-                    sha256, _ = resolver.data_of(found)
                 config = copy.deepcopy(found) | {"seed_everything": seed}
                 key = RunKey(group, seed, identity(config, sha256))
                 options = tuple(grid.per_seed.get(seed, ()))
-                labels = combination.labels
-                runs.append(PlannedRun(key, labels, config, sha256, place + number, options))
+                number = place + len(runs)
+                runs.append(PlannedRun(key, combination.labels, config, sha256, number, options))
         except AbsentDataError as error:
             if not skips_absent:
                 way_out = "Or leave such runs out with --subset."
@@ -199,7 +197,7 @@ def train_job(job: Job, origin: Origin) -> None:
     config = job.run.config
     plugins = config.get("plugins") or []
     try:
-        with quiet():
+        with quiet(), explained():
             cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))
             if identity(config, job.run.data_sha256) != job.run.key.identity:
                 raise UsageError(

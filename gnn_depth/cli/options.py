@@ -1,14 +1,12 @@
-"""The argument parser of commands that do not train, conditions such as ``AXIS=VALUE``, and types
-of numbers."""
+"""The argument parser of commands that do not train, and conditions such as ``AXIS=VALUE``."""
 
 import argparse
 import re
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.ranges import Range
 from gnn_depth.registry import hint, unknown
 
 if TYPE_CHECKING:
@@ -60,24 +58,18 @@ def chosen_values(
     axis_called: Callable[[str], str],
     known: Callable[[str], Container[str]],
 ) -> dict[str, list[str]]:
-    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; values for the same axis
-    are collected.
-
-    A value may contain commas: the longest ``known`` value is taken.
-    """
+    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``, or ``AXIS=VALUE`` of a
+    ``known`` value with commas; values for the same axis are collected."""
     chosen: dict[str, list[str]] = {}
     for condition in conditions:
         word, _, values = condition.partition("=")
-        if not word or not values:
+        if not values:
             raise UsageError(f"{flag} takes AXIS=VALUE or AXIS=VALUE,VALUE, not {condition!r}.")
-        axis, pieces = axis_called(word), values.split(",")
-        labels = known(axis)
-        while pieces:
-            count = len(pieces)
-            while count > 1 and ",".join(pieces[:count]) not in labels:
-                count -= 1
-            chosen.setdefault(axis, []).append(",".join(pieces[:count]))
-            pieces = pieces[count:]
+        axis = axis_called(word)
+        labels = [values]
+        if values not in known(axis):
+            labels = values.split(",")
+        chosen.setdefault(axis, []).extend(labels)
     return chosen
 
 
@@ -93,25 +85,3 @@ def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
     return choose_runs(
         frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis))
     )
-
-
-def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
-    """A number in a range, for ``type=``."""
-
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-            fits = value in accepted
-        except (ValueError, OverflowError):  # no number, or a whole number beyond any float
-            fits = False
-        if not fits:
-            word = "whole" if kind is int else "finite"
-            raise argparse.ArgumentTypeError(f"a {word} number {accepted}, not {text!r}")
-        return value
-
-    return read
-
-
-positive_int = _number(int, Range(1))
-non_negative_int = _number(int, Range(0))
-non_negative_float = _number(float, Range(0))

@@ -2,7 +2,9 @@
 
 from argparse import SUPPRESS
 
-from gnn_depth.cli.options import Options, load_runs, non_negative_int
+from jsonargparse.typing import NonNegativeInt
+
+from gnn_depth.cli.options import Options, load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.reports import figures
 from gnn_depth.reports.table import SPREADS
@@ -52,6 +54,6 @@ def parser() -> Options:
     own("--spread", help="depth: bars; std by default", choices=tuple(SPREADS))
     own("--measure", help="the measure, or two for a scatter", nargs="+", metavar="NAME")
     layers = "history: at most six by default"
-    own("--layers", nargs="+", type=non_negative_int, help=layers)
+    own("--layers", nargs="+", type=NonNegativeInt, help=layers)
     own("--when", help="layers: start or end of training, or both", choices=tuple(figures.WHEN))
     return options

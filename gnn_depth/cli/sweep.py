@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from jsonargparse.typing import PositiveInt
+
 from gnn_depth.cli import trust
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import Options, chosen_values, positive_int
+from gnn_depth.cli.options import Options, chosen_values
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
 from gnn_depth.signals import exit_code
@@ -73,11 +75,11 @@ def add_options(parser: Options, engines: Iterable[str] = ("local", "dask")) -> 
     parser.add_choice_of_values("--subset", "run only these values of an axis")
     add = parser.add_argument
     seeds = "number of seeds, counted from 0; by default the file's seeds"
-    add("--seeds", type=positive_int, help=seeds)
+    add("--seeds", type=PositiveInt, help=seeds)
     root = "folder of all runs, by default runs; the sweep gets a folder of its name there"
     add("--root", default="runs", help=root)
     workers = "runs at once; by default one per core, or per GPU if there are any"
-    add("--workers", type=positive_int, help=workers)
+    add("--workers", type=PositiveInt, help=workers)
     engine = "where to run: local processes (default), or jobs of a cluster"
     add("--engine", choices=engines, default="local", help=engine)
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")

@@ -6,9 +6,9 @@ from math import nan
 from pathlib import Path
 
 import pandas as pd
+from jsonargparse.typing import NonNegativeFloat
 
-from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, load_runs, non_negative_float
+from gnn_depth.cli.options import Options, load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.reports.published import compare_published, read_published
 from gnn_depth.reports.settings import full_name
@@ -21,22 +21,20 @@ from gnn_depth.reports.sheets import (
 )
 from gnn_depth.reports.table import SPREADS, arrange, tabulate
 
-FORMATS = {".txt": "terminal", ".md": "markdown", ".csv": "csv"}
-WRITERS = {"terminal": terminal, "markdown": markdown}
+WRITERS = {".txt": terminal, ".md": markdown}
+FORMATS = (*WRITERS, ".csv")
 
 
 def main(argv: list[str]) -> int:
     """Print a table, or write it to a file."""
     options = parser().parse_args(argv)
-    form = options.format or "terminal"
+    output = None
     if options.output is not None:
-        output = check_output(options.output, list(FORMATS))
-        form = FORMATS[output.suffix]
-        if options.format not in (None, form):
-            raise UsageError(f"--format {options.format} does not agree with --output {output}.")
+        output = check_output(options.output, FORMATS)
     # After the checks of the output: reading many runs takes long.
-    text = _text(load_runs(options.folders, options.where), options, form)
-    if options.output is not None:
+    frame = load_runs(options.folders, options.where)
+    text = _text(frame, options, output.suffix if output else ".txt")
+    if output:
         write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
         text = f"{output}\n"
     print(text, end="")
@@ -65,16 +63,15 @@ def parser() -> Options:
         "of --compare, where each seed has a split of its own: test rows for each training row, or "
         "0 where each seed draws new data"
     )
-    add("--ratio", type=non_negative_float, default=nan, help=ratio)
+    add("--ratio", type=NonNegativeFloat, default=nan, help=ratio)
     add("--published", metavar="FILE", help="YAML file of published numbers to compare with")
-    formats = "by default chosen by the suffix of --output, otherwise terminal"
-    add("--format", choices=tuple(FORMATS.values()), help=formats)
     add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS)}")
     return options
 
 
-def _text(frame: pd.DataFrame, options: Namespace, form: str) -> str:
-    """The table and, if requested, the comparisons with a value and with published numbers."""
+def _text(frame: pd.DataFrame, options: Namespace, suffix: str) -> str:
+    """The table and, if requested, the comparisons with a value and with published numbers, as in
+    a file with this suffix."""
     rows, columns = arrange(frame, options.rows, options.columns)
     table = tabulate(frame, rows, columns, options.metric, options.spread)
     rows_of_csv = table.runs
@@ -89,6 +86,6 @@ def _text(frame: pd.DataFrame, options: Namespace, form: str) -> str:
     if options.published:
         published = read_published(options.published, table.metric)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
-    if form == "csv":  # the runs themselves, or the lines of the comparison
+    if suffix == ".csv":  # the runs themselves, or the lines of the comparison
         return str(rows_of_csv.to_csv(index=False, lineterminator="\n"))
-    return WRITERS[form](sheets)
+    return WRITERS[suffix](sheets)

@@ -147,7 +147,7 @@ LABELS = {
     [
         (["m=a", "--seeds=1"], ["a"]),
         (["m=a,c=d"], ["a", "c=d"]),
-        (["m=null,a,b"], ["a,b", None]),
+        (["m=null", "m=a,b"], ["a,b", None]),
         (["m=a", "--subset", "m=null"], ["a", None]),
     ],
 )

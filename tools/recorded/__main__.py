@@ -29,7 +29,7 @@ own
 data
     The checksum of every data set that is here; GNN_DEPTH_DATA names the folder of real ones.
 tables
-    ``table --format csv`` for the results in docs/results, beside the published numbers.
+    ``table --output FILE.csv`` for the results in docs/results, beside the published numbers.
 refused
     Exit code and near miss of wrong command lines.
 
@@ -97,6 +97,14 @@ def output_of(*words: str) -> str:
     if code:
         raise RuntimeError(f"gnn-depth {' '.join(words)} ended with {code}: {err}")
     return out
+
+
+def written(suffix: str, *words: str) -> str:
+    """The file that a command line writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, f"file.{suffix}")
+        output_of(*words, "--output", str(file))
+        return file.read_text(encoding="utf-8")
 
 
 def checksum(*arrays: Any) -> str:
@@ -322,14 +330,14 @@ def table_of(root: str, *words: str) -> dict[str, Any]:
     for place, word in enumerate(words):
         if word == "--published":
             axes = [*words[:place], *words[place + 2 :]]
-    rows = output_of("table", root, *(axes or words), "--format", "csv").splitlines()
+    rows = written("csv", "table", root, *(axes or words)).splitlines()
     found: dict[str, Any] = {
         "runs": len(rows) - 1,
         "csv": rows[0],
         "all": checksum(sorted(rows[1:])),
     }
     for spread in ("std", "ci"):
-        text = output_of("table", root, *words, "--spread", spread, "--format", "markdown")
+        text = written("md", "table", root, *words, "--spread", spread)
         found[spread] = " ".join(re.findall(CASES["numbers"], text))
     return found
 
