@@ -40,6 +40,8 @@ COMMANDS = {
     "[KIND]...",
 }
 
+MODULES = {"list": "listing"}  # whose names are not those of their commands
+WITH_OPTIONS_OF_FIT = ("sweep", "reproduce")
 UNREAD = 141  # 128 + SIGPIPE, as shells count
 
 
@@ -100,9 +102,13 @@ def _dispatch(argv: list[str]) -> int:
             raise UsageError(f"a command is missing.\n\n{usage()}")
         raise UsageError(registry.unknown("command", command, COMMANDS, also=["help"]))
     if command not in RUNS:
-        module = "listing" if command == "list" else command
-        code: int = import_module(f"gnn_depth.cli.{module}").main(rest)
-        return code
+        from gnn_depth.cli.options import call
+
+        module = import_module(f"gnn_depth.cli.{MODULES.get(command, command)}")
+        if command in WITH_OPTIONS_OF_FIT:
+            code: int = module.main(rest)
+            return code
+        return call(command, module.main, rest)
 
     from gnn_depth.cli.config import check_early, files_as_flags, index_of, read_arguments
     from gnn_depth.part_specs import SECTIONS

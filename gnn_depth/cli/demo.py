@@ -8,7 +8,6 @@ import shlex
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-from gnn_depth.cli.options import Options
 from gnn_depth.runs import new_run_folder
 
 DEEP = ("--config", "expansion/res_gcn", "--config", "demo", "--model.num_layers", "32")
@@ -25,9 +24,13 @@ NETWORKS = {
 }
 
 
-def main(argv: list[str]) -> int:
-    """Train four networks, and show how they compare."""
-    output = parser().parse_args(argv).output
+def main(*, output: str = "runs/demo") -> int:
+    """Train four networks on a small generated graph: what fails with depth, why, and what helps.
+    No download.
+
+    Args:
+        output: The runs get a new folder in this one; runs/demo by default.
+    """
     folder = str(new_run_folder(output, ""))
     for name, (text, options) in NETWORKS.items():
         run = ("fit", *options, "--run.root", folder, "--run.name", name)
@@ -46,19 +49,6 @@ def main(argv: list[str]) -> int:
         f"Try your own remedy: gnn-depth fit {shlex.join(DEEP)} --model.norm pair"
     )
     return 0
-
-
-def parser() -> Options:
-    options = Options(
-        "demo",
-        "Train four networks on a small generated graph: what fails with depth, why, and what "
-        "helps. No download.",
-        "[--output FOLDER]",
-    )
-    options.add_argument(
-        "--output", default="runs/demo", metavar="FOLDER", help="the runs get a new folder there"
-    )
-    return options
 
 
 def _run(text: str, argv: tuple[str, ...], shows: bool = True) -> str:

@@ -12,7 +12,6 @@ from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import CommandIndex, catalogue
 from gnn_depth.cli.config import OWN_HELP
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options
 from gnn_depth.config_file import full_plugin_paths
 from gnn_depth.part_specs import LIBRARIES, SECTIONS
 
@@ -22,31 +21,23 @@ LIBRARY = ("lightning.", "torch.", "torch_geometric.", "pytorch_lightning.")
 KINDS = tuple(dict.fromkeys((*registry.KINDS, *LIBRARIES)))
 
 
-def main(argv: list[str]) -> int:
-    """Print the parts of some kinds, or of all."""
-    options = parser().parse_args(argv)
-    known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
-    kinds = []
-    for word in options.kinds:
-        kinds.append(word.removesuffix("s"))
-        if kinds[-1] not in KINDS:
+def main(kinds: list[str] | None = None, *, plugins: list[str] | None = None) -> int:
+    """Show the registered parts of these kinds, or of all: name, options with types and defaults,
+    and a summary. `gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one
+    part.
+
+    Args:
+        kinds: Such as norm or layers; by default all that gnn_depth and plugins register.
+        plugins: Python files or modules that register parts.
+    """
+    known = catalogue(full_plugin_paths(plugins or [], Path.cwd(), "--plugins"))
+    asked = []
+    for word in kinds or ():
+        asked.append(word.removesuffix("s"))
+        if asked[-1] not in KINDS:
             raise UsageError(registry.unknown("kind", word, KINDS))
-    print(listing(kinds or registry.KINDS, known, only_registered=not kinds))
+    print(listing(asked or registry.KINDS, known, only_registered=not asked))
     return 0
-
-
-def parser() -> Options:
-    options = Options(
-        "list",
-        "Show the registered parts of these kinds, or of all: name, options with types and "
-        "defaults, and a summary. "
-        "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
-        "[KIND]... [--plugins FILE]...",
-    )
-    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    plugins = "Python file or module that registers parts; may be repeated"
-    options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
-    return options
 
 
 def listing(kinds: Iterable[str], known: CommandIndex, only_registered: bool = False) -> str:

@@ -1,55 +1,66 @@
-"""The argument parser of commands that do not train, and conditions such as ``AXIS=VALUE``."""
+"""The command lines of commands that do not train, and conditions such as ``AXIS=VALUE``."""
 
 import argparse
+import inspect
 import re
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
 
+from gnn_depth.builder import convert
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.registry import hint, unknown
+from gnn_depth.part_specs import meanings, option_of
+from gnn_depth.registry import hint
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Options(argparse.ArgumentParser):
-    """argparse whose errors suggest the nearest option or choice; options cannot be abbreviated."""
-
-    def __init__(self, command: str, description: str, usage: str, add_help: bool = True) -> None:
-        super().__init__(
-            prog=f"gnn-depth {command}",
-            usage=f"gnn-depth {command} {usage}",
-            description=description,
-            add_help=add_help,
-            allow_abbrev=False,
-        )
-
-    def add_choice_of_values(self, flag: str, text: str) -> None:
-        """Add an option such as ``--where``, which :func:`chosen_values` reads."""
-        self.add_argument(
-            flag, nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help=text
-        )
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors suggest the nearest option."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(
-            f"{self._explain(message)}\nusage: {self.usage}; --help explains the options."
-        )
-
-    def _explain(self, message: str) -> str:
-        # argparse gives its message alone: the words are read out of it.
-        unknown_word = re.match(r"unrecognized arguments: (\S+)", message)
-        if unknown_word:
-            word = unknown_word[1].partition("=")[0]
-            if word.startswith("-"):
-                return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
-            return f"unexpected argument {word!r}."
-        pattern = r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)"
-        wrong = re.match(pattern, message)
+        # argparse gives its message alone: the word is read out of it.
+        wrong = re.match(r"unrecognized arguments: ([^\s=]+)", message)
         if wrong:
-            choices = [choice.strip("' ") for choice in wrong[3].split(",")]
-            return unknown(wrong[1], wrong[2], choices)
-        return f"{message}."
+            message = f"unknown argument {wrong[1]!r}.{hint(wrong[1], self._option_string_actions)}"
+        raise UsageError(f"{message}\n{self.prog} --help explains the options.")
+
+
+def call(command: str, function: Callable[..., int], words: Sequence[str], **given: Any) -> int:
+    """Call the function of a command with the words of its command line.
+
+    Its keyword-only parameters are options, the others are given by position; its docstring is the
+    help. Those ``given`` here are not on the command line.
+    """
+    doc = inspect.cleandoc(function.__doc__ or "")
+    about, hints = meanings(doc), get_type_hints(function, include_extras=True)
+    parser = Parser(
+        prog=f"gnn-depth {command}",
+        description=doc.partition("\n\nArgs:")[0],
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    options = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in given:
+            continue
+        option = option_of(parameter, hints[name], about[name])
+        options[name] = option
+        look: dict[str, Any] = {"help": option.about.replace("%", "%%")}
+        if option.type == "bool":
+            look["action"] = "store_true"
+        elif option.type.startswith("list"):
+            look |= {"action": "extend", "nargs": "+" if option.is_required else "*"}
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            flag = f"--{name.strip('_').replace('_', '-')}"
+            parser.add_argument(flag, dest=name, required=option.is_required, **look)
+        else:
+            if not option.is_required:
+                look.setdefault("nargs", "?")
+            parser.add_argument(name, metavar=name.upper(), **look)
+    found = vars(parser.parse_args(words))
+    return function(**given, **{name: convert(options[name], found[name]) for name in found})
 
 
 def chosen_values(
@@ -73,7 +84,7 @@ def chosen_values(
     return chosen
 
 
-def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
+def load_runs(folders: Sequence[str], where: Sequence[str] | None) -> "pd.DataFrame":
     """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to
     standard error."""
     # pandas waits until runs are read: --help needs none of it.
@@ -83,5 +94,5 @@ def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
     with plain_warnings(ReportWarning):
         frame = read_runs(*folders)
     return choose_runs(
-        frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis))
+        frame, chosen_values("--where", where or (), str, lambda axis: known_labels(frame, axis))
     )

@@ -1,59 +1,60 @@
 """``gnn-depth plot``: figures of runs."""
 
-from argparse import SUPPRESS
+from typing import Any, Literal
 
-from jsonargparse.typing import NonNegativeInt
-
-from gnn_depth.cli.options import Options, load_runs
+from gnn_depth.cli.options import load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
+from gnn_depth.ranges import Natural
 from gnn_depth.reports import figures
-from gnn_depth.reports.table import SPREADS
 
 
-def main(argv: list[str]) -> int:
-    """Draw a figure into files."""
-    options = parser().parse_args(argv)
-    outputs = [check_output(output, figures.FORMATS) for output in options.output]
-    # Options of the kinds, each with its own defaults: what is not given is not there.
-    chosen = vars(options)
-    common = ("kind", "folders", "where", "title", "output")
-    kind, folders, where, title, _ = map(chosen.pop, common)
+def main(
+    kind: Literal["depth", "heatmap", "layers", "history", "scatter"],
+    folders: list[str],
+    *,
+    output: list[str],
+    where: list[str] | None = None,
+    title: str = "",
+    line: list[str] | None = None,
+    panel: list[str] | None = None,
+    x: str | None = None,
+    published: str | None = None,
+    metric: str | None = None,
+    spread: Literal["std", "ci"] | None = None,
+    measure: list[str] | None = None,
+    layers: list[Natural] | None = None,
+    when: Literal["both", "start", "end"] | None = None,
+) -> int:
+    """Draw a figure of runs: a metric against depth, or a measure over layers, over steps
+    (history, heatmap) or against another one (scatter).
+
+    Args:
+        kind: depth, heatmap, layers, history or scatter.
+        folders: Folders with runs.
+        output: Files to write: .png, .pdf or .svg.
+        where: Only these runs: AXIS=VALUE or AXIS=VALUE,VALUE.
+        title: Heading of the figure.
+        line: Axes whose values get a line each; by default all that vary.
+        panel: Axes whose values get a panel each; in a heatmap all that vary.
+        x: In depth the x axis, depth or num_layers by default.
+        published: In depth a YAML file of published numbers.
+        metric: In depth and scatter; test_METRIC_at_best_val of the task by default.
+        spread: In depth the bars, std or ci; std by default.
+        measure: The measure, or two for a scatter.
+        layers: In history which layers; at most six by default.
+        when: In layers the start or end of training, or both.
+    """
+    outputs = [check_output(file, figures.FORMATS) for file in output]
+    own: dict[str, Any] = {"line": line, "panel": panel, "x": x, "published": published}
+    own |= {"metric": metric, "spread": spread, "measure": measure, "layers": layers, "when": when}
+    # Each kind has its own defaults.
+    chosen = {name: value for name, value in own.items() if value is not None}
     # Before the runs are read, which takes long.
     figures.check_options(kind, chosen)
     picture = figures.draw(kind, load_runs(folders, where), **chosen)
     picture.finish(title)
-    for output in outputs:
-        write_whole(output, picture.save)
-        print(output)
+    for file in outputs:
+        write_whole(file, picture.save)
+        print(file)
     print(" ".join(picture.notes))
     return 0
-
-
-def parser() -> Options:
-    options = Options(
-        "plot",
-        "Figures of runs: a metric against depth, and a measure over "
-        "layers, over steps (history, heatmap) or against another one (scatter).",
-        f"KIND FOLDER... --output FILE{'|'.join(figures.FORMATS)} [--OPTION VALUE]...",
-    )
-    add = options.add_argument
-    add("kind", choices=tuple(figures.KINDS), metavar="KIND", help=", ".join(figures.KINDS))
-    add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    options.add_choice_of_values("--where", "which runs")
-    add("--title", default="", help="heading of the figure")
-    formats = ", ".join(figures.FORMATS)
-    add("--output", nargs="+", required=True, metavar="FILE", help=f"files: {formats}")
-    own = options.add_argument_group("of some kinds", argument_default=SUPPRESS).add_argument
-    line = "axes whose values get a line each; by default all that vary"
-    own("--line", nargs="*", metavar="AXIS", help=line)
-    panel = "axes whose values get a panel each; in a heatmap all that vary"
-    own("--panel", nargs="*", metavar="AXIS", help=panel)
-    own("--x", help="depth: the x axis, depth or num_layers by default", metavar="AXIS")
-    own("--published", metavar="FILE", help="depth: YAML file of published numbers")
-    own("--metric", help="depth, scatter: test_METRIC_at_best_val of the task by default")
-    own("--spread", help="depth: bars; std by default", choices=tuple(SPREADS))
-    own("--measure", help="the measure, or two for a scatter", nargs="+", metavar="NAME")
-    layers = "history: at most six by default"
-    own("--layers", nargs="+", type=NonNegativeInt, help=layers)
-    own("--when", help="layers: start or end of training, or both", choices=tuple(figures.WHEN))
-    return options

@@ -4,26 +4,19 @@ An item is a file below ``configs/reproduce``: a grid, the published numbers, an
 figure they stand in.
 """
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options
+from gnn_depth.cli.options import call
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.cli.sweep import (
-    add_options,
-    chosen_part,
-    load_grid,
-    open_pool,
-    run_plan,
-    split_overrides,
-)
+from gnn_depth.cli.sweep import chosen_part, load_grid, open_pool, run_plan, split_overrides
 from gnn_depth.config_file import read_config, shipped
 from gnn_depth.part_specs import items_of
+from gnn_depth.ranges import Count
 from gnn_depth.registry import hint, unknown
 from gnn_depth.runs import new_run_folder
 from gnn_depth.sweeps.plan import Plan
@@ -46,48 +39,61 @@ class Item:
 
 def main(argv: list[str]) -> int:
     """Run the missing runs of an item, and show the results beside the published numbers."""
-    overrides, argv = split_overrides(argv)
-    options, arguments = parser().parse_args(argv), read_arguments(overrides)
+    overrides, words = split_overrides(argv)
+    arguments = read_arguments(overrides)
     if arguments.trusted is None:  # a paper's configs need no class from outside
         arguments = replace(arguments, trusted=True)
-    if options.list:
-        for item in map(load_item, sorted(item_files())):
-            grid = load_grid(str(item.grid), arguments.trusted)
+    return call("reproduce", reproduce, words, arguments=arguments)
+
+
+def reproduce(
+    arguments: Arguments,
+    item: str | None = None,
+    *,
+    list_: bool = False,
+    available: bool = False,
+    subset: list[str] | None = None,
+    seeds: Count | None = None,
+    root: str = "runs",
+    workers: Count | None = None,
+    engine: Literal["local", "dask"] = "local",
+    address: str | None = None,
+    force: bool = False,
+) -> int:
+    """Run the missing runs of a paper's table or figure, and show our numbers beside the published
+    ones.
+
+    Args:
+        item: An item such as lipschitz/depth, or a file.
+        list_: Show all items and the number of their runs.
+        available: Skip runs whose data is not on this machine.
+        subset: Run only these values of an axis: AXIS=VALUE or AXIS=VALUE,VALUE.
+        seeds: Number of seeds, counted from 0; by default the file's seeds.
+        root: Folder of all runs, by default runs; the sweep gets a folder of its name there.
+        workers: Runs at once; by default one per core, or per GPU if there are any.
+        engine: Where to run: local processes (default), or jobs of a cluster.
+        address: Address of a Dask cluster's scheduler: tcp://HOST:8786.
+        force: Archive existing results, and run all again.
+    """
+    if list_:
+        for each in map(load_item, sorted(item_files())):
+            grid = load_grid(str(each.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
-            print(f"{item.name}: {item.title}\n  {item.source}\n  {count} runs")
+            print(f"{each.name}: {each.title}\n  {each.source}\n  {count} runs")
         return 0
-    if not options.item:
+    if not item:
         raise UsageError(f"an item is missing. Available: {', '.join(sorted(item_files()))}.")
-    return _reproduce(load_item(options.item), arguments, options)
-
-
-def parser() -> Options:
-    parser = Options(
-        "reproduce",
-        "Run the missing runs of a paper's table or figure, and show our numbers beside the "
-        "published ones.",
-        "ITEM [--subset AXIS=VALUE,...] | --list",
-    )
-    add = parser.add_argument
-    add("item", nargs="?", help="an item such as lipschitz/depth, or a file")
-    add("--list", action="store_true", help="show all items and the number of their runs")
-    available = "skip runs whose data is not on this machine"
-    add("--available", action="store_true", help=available)
-    add_options(parser)
-    return parser
-
-
-def _reproduce(item: Item, arguments: Arguments, options: argparse.Namespace) -> int:
-    grid = chosen_part(load_grid(str(item.grid), arguments.trusted), options)
-    with plain_warnings(ResultWarning), open_pool(options) as pool:
+    asked = load_item(item)
+    grid = chosen_part(load_grid(str(asked.grid), arguments.trusted), subset, seeds)
+    with plain_warnings(ResultWarning), open_pool(engine, address, workers) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        plan = plan_of(str(item.grid), grid, arguments, options.root, options.available)
+        plan = plan_of(str(asked.grid), grid, arguments, root, available)
         if not plan.runs:
-            raise UsageError(f"no runs are left in {item.name}.")
-        code = run_plan(plan, pool, options.force)
+            raise UsageError(f"no runs are left in {item}.")
+        code = run_plan(plan, pool, force)
     if code <= 1:  # not interrupted
-        _show(item, plan, options.subset)
+        _show(asked, plan, subset or [])
     return code
 
 
@@ -131,16 +137,17 @@ def _show(item: Item, plan: Plan, subset: list[str]) -> None:
     folder = new_run_folder(plan.store.root / "reproduced", item.name)
     print(f"\n{item.title}\n{item.source}\n")
     words = [*runs, *_flags(item.table)]
-    table.main([*words, *published])
-    table.main([*words, *published, "--output", f"{folder}/table.md"])
-    table.main([*words, "--output", f"{folder}/runs.csv"])
+    call("table", table.main, [*words, *published])
+    call("table", table.main, [*words, *published, "--output", f"{folder}/table.md"])
+    call("table", table.main, [*words, "--output", f"{folder}/runs.csv"])
     if item.figure:
         figure = {"kind": "depth", **item.figure}
         kind = figure.pop("kind")
         if kind == "depth":
             figure["published"] = published[1:]
         outputs = [f"{folder}/figure{suffix}" for suffix in FORMATS]
-        plot.main([kind, *runs, *_flags(figure), "--title", item.title, "--output", *outputs])
+        words = [kind, *runs, *_flags(figure), "--title", item.title, "--output", *outputs]
+        call("plot", plot.main, words)
 
 
 def _flags(options: Mapping[str, Any]) -> list[str]:

@@ -1,19 +1,18 @@
 """``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
-import argparse
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-
-from jsonargparse.typing import PositiveInt
+from typing import Literal
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config import read_arguments
+from gnn_depth.cli.config import SWITCH, Arguments, read_arguments
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import Options, chosen_values
+from gnn_depth.cli.options import call, chosen_values
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
+from gnn_depth.ranges import Count
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.grid import Grid, GridError, read_grid
@@ -31,73 +30,76 @@ SEARCH = "search"  # the claim of the process that proposes settings
 def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, words = split_overrides(argv)
-    options, arguments = parser().parse_args(words), read_arguments(overrides)
-    grid = chosen_part(load_grid(options.file, arguments.trusted), options)
-    is_here = not options.dry_run and options.engine != "slurm"
+    return call("sweep", sweep, words, arguments=read_arguments(overrides), argv=argv)
+
+
+def sweep(
+    arguments: Arguments,
+    argv: list[str],
+    file: str,
+    *,
+    dry_run: bool = False,
+    sbatch: str | None = None,
+    subset: list[str] | None = None,
+    seeds: Count | None = None,
+    root: str = "runs",
+    workers: Count | None = None,
+    engine: Literal["local", "dask", "slurm"] = "local",
+    address: str | None = None,
+    force: bool = False,
+) -> int:
+    """Run all unfinished runs of a grid. Options of fit, such as --trainer.max_epochs 3, apply to
+    all runs.
+
+    Args:
+        file: The grid: a YAML file with base, axes, search, rules and seeds.
+        dry_run: Print the runs and their state; run nothing.
+        sbatch: Options of a SLURM job array: --sbatch='--array=1-8 --cpus-per-task=4'.
+        subset: Run only these values of an axis: AXIS=VALUE or AXIS=VALUE,VALUE.
+        seeds: Number of seeds, counted from 0; by default the file's seeds.
+        root: Folder of all runs, by default runs; the sweep gets a folder of its name there.
+        workers: Runs at once; by default one per core, or per GPU if there are any.
+        engine: Where to run: local processes (default), or jobs of a cluster.
+        address: Address of a Dask cluster's scheduler: tcp://HOST:8786.
+        force: Archive existing results, and run all again.
+    """
+    grid = chosen_part(load_grid(file, arguments.trusted), subset, seeds)
+    is_here = not dry_run and engine != "slurm"
     # The workers begin to import while the plan is made.
-    with plain_warnings(ResultWarning), open_pool(options) if is_here else nullcontext() as pool:
+    opened = open_pool(engine, address, workers) if is_here else nullcontext()
+    with plain_warnings(ResultWarning), opened as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        plan = plan_of(options.file, grid, arguments, options.root, options.dry_run)
-        if options.dry_run:
+        plan = plan_of(file, grid, arguments, root, dry_run)
+        if dry_run:
             print(plan.listing())
             return 0
         if pool is not None:
-            return run_plan(plan, pool, options.force)
-        if grid.search is not None or not options.sbatch:
+            return run_plan(plan, pool, force)
+        if grid.search is not None or not sbatch:
             raise UsageError(
                 "--engine slurm submits a grid without a search as a job array, whose options "
                 "--sbatch gives: --sbatch='--array=1-8 --cpus-per-task=4 --time=4:00:00'."
             )
-        _begin(plan, options.force)
-        print(submit(plan.store, options.sbatch, argv))
+        _begin(plan, force)
+        print(submit(plan.store, sbatch, argv))
         return 0
-
-
-def parser() -> Options:
-    parser = Options(
-        "sweep",
-        "Run all unfinished runs of a grid. Options of fit, such as --trainer.max_epochs 3, apply "
-        "to all runs.",
-        "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION "
-        "VALUE]...",
-    )
-    add = parser.add_argument
-    add("file", help="the grid: a YAML file with base, axes, search, rules and seeds")
-    add("--dry-run", action="store_true", help="print the runs and their state; run nothing")
-    add("--sbatch", help="options of a SLURM job array: --sbatch='--array=1-8 --cpus-per-task=4'")
-    add_options(parser, ["local", "dask", "slurm"])
-    return parser
-
-
-def add_options(parser: Options, engines: Iterable[str] = ("local", "dask")) -> None:
-    """The options that `sweep` and `reproduce` share."""
-    parser.add_choice_of_values("--subset", "run only these values of an axis")
-    add = parser.add_argument
-    seeds = "number of seeds, counted from 0; by default the file's seeds"
-    add("--seeds", type=PositiveInt, help=seeds)
-    root = "folder of all runs, by default runs; the sweep gets a folder of its name there"
-    add("--root", default="runs", help=root)
-    workers = "runs at once; by default one per core, or per GPU if there are any"
-    add("--workers", type=PositiveInt, help=workers)
-    engine = "where to run: local processes (default), or jobs of a cluster"
-    add("--engine", choices=engines, default="local", help=engine)
-    add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
-    add("--force", action="store_true", help="archive existing results, and run all again")
 
 
 def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
     """The options of ``fit`` among the arguments, with their values, and the other arguments."""
-    overrides, rest, remaining = [], [], list(argv)
-    while remaining:
-        word = remaining.pop(0)
-        if not OVERRIDE.match(word):
+    overrides, rest = [], []
+    flag = ""  # of fit, whose value the next word may be
+    for word in argv:
+        is_value = flag != "" and not word.startswith("--")
+        if flag == trust.FLAG:
+            is_value = word in SWITCH
+        is_flag = OVERRIDE.match(word)
+        if is_flag or is_value:
+            overrides.append(word)
+        else:
             rest.append(word)
-            continue
-        overrides.append(word)
-        is_switch = word == trust.FLAG and remaining[:1] not in (["true"], ["false"])
-        if "=" not in word and remaining and not remaining[0].startswith("--") and not is_switch:
-            overrides.append(remaining.pop(0))
+        flag = word if is_flag and "=" not in word else ""
     return overrides, rest
 
 
@@ -124,26 +126,23 @@ def extra(name: str) -> Iterator[None]:
         ) from error
 
 
-def chosen_part(grid: Grid, options: argparse.Namespace) -> Grid:
+def chosen_part(grid: Grid, subset: Sequence[str] | None, seeds: int | None) -> Grid:
     """The part of a grid that ``--subset`` and ``--seeds`` choose."""
-    try:
-        chosen = chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of)
-        return grid.subset(chosen, options.seeds)
-    except GridError as error:
-        raise UsageError(f"--subset: {error}") from None
+    chosen = chosen_values("--subset", subset or (), grid.axis_called, grid.labels_of)
+    return grid.subset(chosen, seeds)
 
 
-def open_pool(options: argparse.Namespace) -> Pool:
+def open_pool(engine: str, address: str | None, workers: int | None) -> Pool:
     """The requested workers; local ones start importing immediately."""
-    if (options.engine == "dask") != bool(options.address):
+    if (engine == "dask") != bool(address):
         raise UsageError(
             "--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together."
         )
-    if options.engine == "local":
-        return LocalPool(options.workers, PRELOAD)
+    if address is None:
+        return LocalPool(workers, PRELOAD)
     with extra("cluster"):
         from gnn_depth.sweeps.cluster import DaskPool
-    return DaskPool(options.address, PRELOAD)
+    return DaskPool(address, PRELOAD)
 
 
 def _begin(plan: Plan, force: bool) -> None:

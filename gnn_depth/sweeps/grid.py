@@ -146,7 +146,7 @@ class Grid:
                     f"per_seed has values for {len(self.seeds)} seeds, and {seeds} are asked for."
                 )
         elif seeds is not None:
-            kept = _seeds(int(seeds))
+            kept = _seeds(seeds)
         return replace(self, axes=axes, seeds=kept)
 
     def labels_of(self, name: str) -> dict[str, Label]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.cli.plot import main
+from gnn_depth.cli import main
 from tests.reports.made import balance, make_run, similarity
 
 
@@ -33,7 +33,8 @@ def runs(tmp_path_factory):
 def test_every_kind_is_drawn_into_a_file_and_its_caption_printed(runs, tmp_path, capsys, words):
     kind, *options = words.split()
     output = tmp_path / "figure.png"
-    assert main([kind, str(runs), *options, "--output", str(output), "--title", "T"]) == 0
+    words = ["plot", kind, str(runs), *options, "--output", str(output), "--title", "T"]
+    assert main(words) == 0
     assert output.stat().st_size > 5000
     path, caption = capsys.readouterr().out.splitlines()
     assert path == str(output)
