@@ -172,9 +172,9 @@ BUDGETS = {
     "training": 32_200,
     "diagnostics": 33_800,
     "testing": 7_400,
-    "sweeps": 8_900,
+    "sweeps": 8_400,
     "reports": 12_700,
-    "cli": 18_200,
+    "cli": 17_200,
     "the files beside the rooms": 18_900,
 }
 NO_CODE = {

@@ -114,7 +114,8 @@ def plan_of(
 
     def runs_of(combination: Combination, place: int) -> list[PlannedRun]:
         """The runs of a combination, one for each seed; the first has this place in the grid."""
-        group, runs = combination.group, []
+        group = combination.group
+        runs: list[PlannedRun] = []
         try:
             for seed in grid.seeds:
                 if not runs or grid.per_seed:

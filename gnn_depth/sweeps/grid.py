@@ -215,7 +215,8 @@ def _search(content: object, axes: Mapping[str, Axis]) -> Search:
     from optuna import distributions
 
     section = {"seed": 0, "sampler": "tpe", **_section("search", content, SEARCH_KEYS)}
-    found, drawn = {}, {}
+    found: dict[str, Axis] = {}
+    drawn: dict[str, BaseDistribution] = {}
     for name, values in _checked(dict, section.get("options"), "options").items():
         if name in axes:
             raise GridError(f"{name} is searched and an axis: it can be one of them.")
