@@ -82,8 +82,6 @@ def read_config(source: str, labels: bool = False) -> Source:
             near = hint(path.name, [other.name for other in path.parent.glob("*.y*ml")])
             message = f"config file {source!r} does not exist (looked in {Path.cwd()}).{near}"
             raise ConfigError(message)
-        if not path.is_file():  # reading a pipe would wait for ever
-            raise ConfigError(f"config file {source!r} is a folder or a pipe, not a file.")
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None

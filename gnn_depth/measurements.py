@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -70,8 +70,6 @@ def load_values(folder: Path, name: str) -> MeasureValues:
         FileNotFoundError: There is none.
     """
     path = folder / FOLDER / f"{name}.npz"
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"{str(path)!r} is not a file: delete it.")
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
             found = MeasureValues(
@@ -83,7 +81,9 @@ def load_values(folder: Path, name: str) -> MeasureValues:
                 file["layers"],
                 bool(file["around_zero"]),
             )
-        _check(found)
+        for array in (found.steps, found.layers, found.values):
+            if array.dtype.kind not in "fiu":
+                raise ValueError("its arrays are not numbers")
     except FileNotFoundError:
         raise
     # A flipped bit may show as anything: zlib, zipfile and NumPy have errors of their own.
@@ -98,32 +98,15 @@ def load_values(folder: Path, name: str) -> MeasureValues:
     return found
 
 
-def _check(values: MeasureValues) -> None:
-    """Refuse arrays that are not steps, layers and numbers; a ValueError says which."""
-    if values.steps.ndim != 1 or values.steps.dtype.kind not in "iu":
-        raise ValueError("steps are not whole numbers")
-    if values.layers.ndim != 1 or values.layers.dtype.kind not in "iu":
-        raise ValueError("layers are not whole numbers")
-    if values.values.dtype.kind not in "fiu":
-        raise ValueError("values are not numbers")
-
-
 def measure_names(folder: Path) -> list[str]:
     """Names of the measures in a run's folder; files with other names are left out."""
     paths = (folder / FOLDER).glob("*.npz")
     return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
 
 
-class ColourScale(NamedTuple):
-    """The colour map of a measure, by Matplotlib's name, and its limits."""
-
-    name: str
-    low: float
-    high: float
-
-
-def colour_scale(values: np.ndarray, around_zero: bool) -> ColourScale:
-    """The colours of a measure's values, the same ones in every picture.
+def colour_scale(values: np.ndarray, around_zero: bool) -> tuple[str, float, float]:
+    """The colour map of a measure's values, by Matplotlib's name, and its limits, the same ones in
+    every picture.
 
     They span the range of the finite values, 0 to 1 without any. Around zero they go from blue over
     white, which is zero, to red, as far to both sides as the value that is furthest from it.
@@ -134,10 +117,10 @@ def colour_scale(values: np.ndarray, around_zero: bool) -> ColourScale:
         low, high = float(finite.min()), float(finite.max())
     if around_zero:
         furthest = max(-low, high) or 1.0
-        return ColourScale("RdBu_r", -furthest, furthest)
+        return "RdBu_r", -furthest, furthest
     if low == high:  # a single value stands in the middle of the scale
         low, high = low - 0.5, high + 0.5
-    return ColourScale("viridis", low, high)
+    return "viridis", low, high
 
 
 def lost_and_zero(values: np.ndarray, log10: bool) -> tuple[np.ndarray, np.ndarray]:

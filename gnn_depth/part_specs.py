@@ -144,11 +144,6 @@ class PartSpec:
             return self.class_name
         return self.name
 
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The defaults that a config can write."""
-        return {name: option.default for name, option in self.options.items() if option.is_plain}
-
 
 Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
 

@@ -3,7 +3,6 @@
 tests/test_torch_internals.py and tests/nn/test_traces.py fail where a new PyTorch changes one.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
@@ -100,17 +99,16 @@ def hooks_of(module: nn.Module) -> list[dict[int, Any]]:
 @contextmanager
 def without_hooks(module: nn.Module) -> Iterator[None]:
     """Take the hooks of a module and of all inside it away for a while."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     taken = []
     for each in module.modules():
-        for kind in kinds:
-            taken.append((each, kind, getattr(each, kind)))
-            setattr(each, kind, OrderedDict())
+        for hooks in hooks_of(each):
+            taken.append((hooks, dict(hooks)))
+            hooks.clear()
     try:
         yield
     finally:
-        for each, kind, hooks in taken:
-            setattr(each, kind, hooks)
+        for hooks, before in taken:
+            hooks.update(before)
 
 
 def version(x: Tensor) -> int | None:

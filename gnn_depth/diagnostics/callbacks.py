@@ -214,6 +214,8 @@ class LayerCallback(StepCallback):
             processes, or the training has another callback of this class.
     """
 
+    measures: Sequence[str] = ()  # names of what a driver measures
+
     @in_range
     def __init__(
         self,
@@ -223,13 +225,8 @@ class LayerCallback(StepCallback):
     ) -> None:
         super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
         self.layers = layers
-        self._driver: LayerDriver | None = None
+        self._driver: LayerDriver = None  # type: ignore[assignment]  # there is one in a training
         self._measured: Tensor | None = None  # waits for the end of the step
-
-    @property
-    @abstractmethod
-    def measures(self) -> Sequence[str]:
-        """Names of what is measured."""
 
     def _make_log(self) -> Any:
         return MeasureLog(measures_called(self.measures))
@@ -252,7 +249,6 @@ class LayerCallback(StepCallback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        assert self._driver is not None
         # Known only now: the loader is made after setup.
         shared = getattr(trainer.train_dataloader, "shared", False)
         self._driver.processes.shared = bool(shared)
@@ -267,18 +263,15 @@ class LayerCallback(StepCallback):
 
     def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
         """Look at a batch, which may be the first of its step."""
-        assert self._driver is not None
         if is_first:
-            self._driver.begin_step()
+            self._driver.begin_step(f"in step {self._step}")
         if self._due:
             self._driver.attach()
 
     def _read(self) -> None:
-        assert self._driver is not None
         self._driver.end_backward()
 
     def _measure(self, trainer: L.Trainer) -> None:
-        assert self._driver is not None
         if not self._driver.recorder.had_loss:
             return
         if self._measured is None:  # a line search moves the parameters between evaluations
@@ -286,7 +279,6 @@ class LayerCallback(StepCallback):
         self._measured = self._driver.end_step()
 
     def _record(self, trainer: L.Trainer) -> None:
-        assert self._driver is not None
         self._driver.remove()
         if self._measured is None:
             return
@@ -295,7 +287,6 @@ class LayerCallback(StepCallback):
         for kind, text in self._driver.notes.items():
             if kind not in self._notes:  # each kind once
                 self._notes.add(kind)
-                text = text.replace("{where}", f"in step {self._step}")
                 rank_zero_warn(f"{type(self).__name__}: {text}")
         self.measure_log.add(trainer, self._step, values)
         self._driver.begin_step()  # nothing of this step is kept
@@ -303,7 +294,7 @@ class LayerCallback(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         if self._driver is not None:
             self._driver.close()
-        self._driver = None  # nothing of the model is kept
+        self._driver = None  # type: ignore[assignment]  # nothing of the model is kept
         super()._close(trainer)
 
 
@@ -459,8 +450,6 @@ class LayerMeasures(LayerCallback):
     Raises:
         ValueError: There is no such measure.
     """
-
-    measures: Sequence[str] = ()
 
     @in_range
     def __init__(

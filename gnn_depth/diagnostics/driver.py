@@ -69,8 +69,7 @@ class LayerDriver:
 
     Attributes:
         recorder: The record of all calls in this step.
-        notes: Why values could not be measured in this step, by a keyword. Whoever shows a note
-            replaces ``{where}``, for example by ``in step 3``.
+        notes: Why values could not be measured in this step, by a keyword.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class LayerDriver:
     ) -> None:
         self.measures = measures
         self.processes = processes or Processes()
-        self.notes: dict[str, str] = {}
         self._edge_index = edge_index
         self._by_call = by_call
         self._scaler = scaler
@@ -122,7 +120,7 @@ class LayerDriver:
         # mean the same in all steps.
         self._is_by_call = False
         self._before: list[list[Tensor]] = []  # copies of each layer's parameters before the step
-        self._forget()
+        self.begin_step()
 
     # Columns
 
@@ -187,13 +185,11 @@ class LayerDriver:
         self.remove()
         self.begin_step()
 
-    def begin_step(self) -> None:
-        """Forget the last step, and record calls from now on."""
+    def begin_step(self, where: str = "") -> None:
+        """Forget the last step, and record calls from now on; notes say where, ``in step 3``."""
+        self._where = where
         self.recorder.clear()
-        self.notes = {}
-        self._forget()
-
-    def _forget(self) -> None:
+        self.notes: dict[str, str] = {}
         # The statistics of the gradients of each layer's parameters, and if it has gradients.
         self._parameters: dict[Statistic, list[Any]] = {}
         self._has_gradient: list[bool] = []
@@ -222,7 +218,9 @@ class LayerDriver:
         for layer in self._layers:
             if any(map(is_lazy, layer.parameters())):
                 self._before.append([])
-                self.notes["lazy"] = "no update {where}: lazy layers had no weights before it."
+                self.notes["lazy"] = (
+                    f"no update {self._where}: lazy layers had no weights before it."
+                )
             else:
                 self._before.append([p.detach().clone() for p in layer.parameters()])
 
@@ -240,16 +238,18 @@ class LayerDriver:
             (count,) = self.processes.agreed("numbers of layers", [count])
             calls += [[] for _ in range(count - len(calls))]  # others have called more layers
         self._take_notes(calls)
-        device = self.processes.device
-        values = torch.full((len(self.measures), count), torch.nan, dtype=torch.float64).to(device)
-        for number, statistic in enumerate(self._of_states):
-            columns = []
-            for of_column in calls:
-                parts = [call.state[number] for call in of_column if call.state is not None]
-                columns.append(statistic.merge(parts, device))
-            gathered = statistic.gather(columns, self.processes)
-            self._compute(values, "states", statistic, gathered)
-        self._compute_gradients(values, calls)
+        shape, device = (len(self.measures), count), self.processes.device
+        values = torch.full(shape, torch.nan, dtype=torch.float64).to(device)
+        of_states = []
+        for of_column in calls:
+            of_states.append([call.state for call in of_column if call.state is not None])
+        self._merge(values, "states", self._of_states, of_states)
+        # The loss of all processes is the mean of theirs, unless they share their batches.
+        factor = 1.0 / self.processes.count
+        if self.processes.shared:
+            factor = 1.0
+        gradients = list(map(self._totals, calls))
+        self._merge(values, "gradients", self._of_gradients, gradients, factor / self._scale)
         for statistic, of_layers in self._parameters.items():
             # Gradients of parameters are equal on all processes: gather from this one alone.
             gathered = statistic.gather([of_layers[i] for i in self._columns], Processes())
@@ -263,6 +263,26 @@ class LayerDriver:
         if before:
             ratios = [update_ratio(self._layers[i], before[i]) for i in self._columns]
             self._compute(values, "updates", MOMENTS, ratios)
+
+    def _merge(
+        self,
+        values: Tensor,
+        reads: str,
+        statistics: Sequence[Statistic],
+        columns: list[list[Statistics]],
+        factor: float | Tensor = 1.0,
+    ) -> None:
+        """Merge the statistics of every column's calls, times a factor, and compute the measures
+        that read them."""
+        for number, statistic in enumerate(statistics):
+            merged = []
+            for parts in columns:
+                of_column = [part[number] for part in parts]
+                merged.append(statistic.merge(of_column, self.processes.device))
+            gathered = statistic.gather(merged, self.processes)
+            if statistic is MOMENTS:  # the others have no scale
+                gathered = gathered.times(factor)
+            self._compute(values, reads, statistic, gathered)
 
     def _compute(self, values: Tensor, reads: str, statistic: Statistic, merged: Any) -> None:
         """Compute all measures that read one statistic of one thing, each into its row."""
@@ -279,39 +299,21 @@ class LayerDriver:
                     if not self._has_gradient[place]:
                         row[column] = torch.nan
 
-    def _compute_gradients(self, values: Tensor, calls: list[list[Call]]) -> None:
-        """Compute the measures of the loss's gradients in every column."""
-        device = self.processes.device
-        columns = []
+    def _totals(self, calls: list[Call]) -> list[Statistics]:
+        """The statistics of the loss's gradients in the calls of a column."""
         # Without a backward pass of the loss the gradients are unknown, not zero. With several
         # processes another one may have had a backward pass.
-        is_known = self.processes.count > 1 or self.recorder.had_loss
-        for of_column in calls:
-            parts = []
-            # Calls with the same input share its gradient, which counts once.
-            for gradient in dict.fromkeys(call.gradient for call in of_column):
-                if gradient is None or gradient.measure is None or not is_known:
-                    continue
-                total = self.recorder.total(gradient)
-                if total is None:  # the loss does not depend on the state
-                    total = gradient.measure(torch.zeros(gradient.shape, device=device))
-                elif isinstance(total, str):  # "lost"
-                    self.notes["lost"] = LOST
-                    total = gradient.measure(torch.full(gradient.shape, torch.nan, device=device))
-                parts.append(total)
-            columns.append(parts)
-        # The loss of all processes is the mean of theirs, unless they share their batches.
-        factor = 1.0 / self.processes.count
-        if self.processes.shared:
-            factor = 1.0
-        for number, statistic in enumerate(self._of_gradients):
-            merged = []
-            for parts in columns:
-                merged.append(statistic.merge([part[number] for part in parts], device))
-            gathered = statistic.gather(merged, self.processes)
-            if statistic is MOMENTS:  # the others have no scale
-                gathered = gathered.times(factor / self._scale)
-            self._compute(values, "gradients", statistic, gathered)
+        if self.processes.count == 1 and not self.recorder.had_loss:
+            return []
+        found = []
+        # Calls with the same input share its gradient, which counts once.
+        for gradient in dict.fromkeys(call.gradient for call in calls):
+            if gradient is None or gradient.measure is None:
+                continue
+            found.append(self.recorder.total(gradient, self.processes.device))
+        if self.recorder.lost:
+            self.notes["lost"] = LOST
+        return found
 
     def _observe(
         self, x: Tensor, arguments: CallArguments
@@ -330,7 +332,7 @@ class LayerDriver:
 
         if not self._of_gradients:
             return of_state, None
-        return of_state or None, measure
+        return of_state, measure
 
     def _around(self, x: Tensor, arguments: CallArguments) -> Around:
         """The edges and the graph around a state, as far as they are needed."""
@@ -372,7 +374,7 @@ class LayerDriver:
 
     def _take_notes(self, calls: list[list[Call]]) -> None:
         """Note what could not be measured in this step, and why."""
-        recorder, notes = self.recorder, self.notes
+        recorder, notes, where = self.recorder, self.notes, self._where
         if recorder.in_transform:
             notes["transform"] = (
                 "layers were called in a transform of torch.func, or traced: these calls are not "
@@ -381,7 +383,7 @@ class LayerDriver:
         if not recorder.calls:
             if not recorder.in_transform:
                 notes["called"] = (
-                    "no layer was called in training mode {where}: call model.train() and run the "
+                    f"no layer was called in training mode {where}: call model.train() and run the "
                     "model."
                 )
             return  # all other notes would follow from this one
@@ -405,7 +407,7 @@ class LayerDriver:
         ):
             if not has_any and any(p.requires_grad for p in layer.parameters()):
                 silent.append(name)
-        self._name("missing", "not called {where}", missing)
+        self._name("missing", f"not called {where}", missing)
         self._name(
             "unread",
             "the first argument is no floating-point tensor, nor a tuple or batch with one",
@@ -414,10 +416,10 @@ class LayerDriver:
         if "parameters" in self.reads:
             # Of a loss without a backward pass the note on gradients says more.
             if not self._parameters and ("gradients" not in self.reads or recorder.reached()):
-                notes["parameters"] = "no parameter got a gradient from a backward pass {where}."
+                notes["parameters"] = f"no parameter got a gradient from a backward pass {where}."
             self._name(
                 "parameters",
-                "parameters had no gradient at the end of the backward pass {where} (their layer "
+                f"parameters had no gradient at the end of the backward pass {where} (their layer "
                 "was not called, or a hook has freed it)",
                 silent,
             )
@@ -431,7 +433,7 @@ class LayerDriver:
             return
         if not recorder.reached():
             notes["gradients"] = (
-                "no gradient arrived at a layer's input {where}: call backward() on the loss "
+                f"no gradient arrived at a layer's input {where}: call backward() on the loss "
                 "(torch.autograd.grad does not count)."
             )
         if recorder.had_loss:

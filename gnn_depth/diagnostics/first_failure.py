@@ -89,8 +89,6 @@ class FirstFailure(LayerCallback):
             processes, or the training has another FirstFailure.
     """
 
-    measures = ()
-
     @in_range
     def __init__(
         self,

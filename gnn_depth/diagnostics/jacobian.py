@@ -1,14 +1,18 @@
 """From how far a trained node reads: the influence of the nodes around it, by their distance."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor, nn
+from torch_geometric.utils import to_scipy_sparse_matrix
 
+from gnn_depth.diagnostics.states import evaluating
 from gnn_depth.graph import Graph
 
 if TYPE_CHECKING:
@@ -130,27 +134,24 @@ def influence(
         chosen = np.sort(order[:nodes]).tolist()
     else:
         chosen = nodes
-    x = x.detach().clone().requires_grad_()
-    modes: list[tuple[nn.Module, bool]] = []
-    if isinstance(model, nn.Module):
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-    with torch.enable_grad():
-        out = model(x, edge_index)
-    for module, was_training in modes:
-        module.training = was_training
     if not len(chosen):
         raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
-    distances = [hops_to(node, edges, len(x)) for node in chosen]
-    by_hop = np.zeros((len(chosen), max(int(one.max()) for one in distances) + 1))
+    x = x.detach().clone().requires_grad_()
+    evaluated = nullcontext()
+    if isinstance(model, nn.Module):
+        evaluated = evaluating(model)
+    with evaluated, torch.enable_grad():
+        out = model(x, edge_index)
+    distances = hops_to(chosen, edges, len(x))
+    by_hop = np.zeros((len(chosen), int(distances[distances.isfinite()].max()) + 1))
     without_path = np.zeros(len(chosen))
     for row, (node, distance) in enumerate(zip(chosen, distances, strict=True)):
         total = x.new_zeros(len(x), dtype=torch.float64)
         for output in out[node].flatten():
             (gradient,) = torch.autograd.grad(output, x, retain_graph=True)
             total += gradient.abs().sum(1, dtype=torch.float64)
-        reached = distance >= 0
-        summed = torch.bincount(distance[reached], total[reached])
+        reached = distance.isfinite()
+        summed = torch.bincount(distance[reached].long(), total[reached])
         by_hop[row, : len(summed)] = summed.cpu()
         without_path[row] = total[~reached].sum().item()
     if not 0 < by_hop.sum() + without_path.sum() < np.inf:  # NaN too
@@ -158,17 +159,10 @@ def influence(
     return Influence(np.asarray(chosen), by_hop, without_path)
 
 
-def hops_to(node: int, edge_index: Tensor, num_nodes: int) -> Int[Tensor, " nodes"]:
-    """The length of the shortest path from each node to this one; -1 without a path."""
-    source, target = edge_index
-    distance = torch.full((num_nodes,), -1, device=edge_index.device)
-    frontier = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
-    frontier[node] = True
-    hops = 0
-    while frontier.any():
-        distance[frontier] = hops
-        following = torch.zeros_like(frontier)
-        following[source[frontier[target]]] = True
-        frontier = following & (distance < 0)
-        hops += 1
-    return distance
+def hops_to(
+    nodes: Sequence[int], edge_index: Tensor, num_nodes: int
+) -> Float[Tensor, "chosen nodes"]:
+    """The length of the shortest path from each node to some; infinite without a path."""
+    matrix = to_scipy_sparse_matrix(edge_index, num_nodes=num_nodes)
+    found = dijkstra(matrix.T, indices=nodes, unweighted=True)
+    return torch.from_numpy(found).to(edge_index.device)

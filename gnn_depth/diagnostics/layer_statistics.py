@@ -95,7 +95,7 @@ class Statistic:
 
     needs_edges: bool = False
     side: int | None = None
-    compute: Callable[[Tensor, Around | None], Any]
+    compute: Callable[[Tensor, Around], Any]
     merge: Callable[[Sequence[Any], torch.device | str], Any]
     gather: Callable[[Sequence[Any], Processes], Any]
 
@@ -103,7 +103,7 @@ class Statistic:
 class Moments(Statistic):
     """Row moments."""
 
-    def compute(self, x: Tensor, around: Around | None) -> RowMoments:
+    def compute(self, x: Tensor, around: Around) -> RowMoments:
         return RowMoments.of(x)
 
     def merge(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
@@ -117,8 +117,7 @@ class Moments(Statistic):
         moments = RowMoments.stack(layers)
         if processes.count > 1:
             (width,) = processes.agreed("the widest layer's channels", [moments.mean.shape[-1]])
-            packed = processes.gather(moments.widened(width).pack())
-            of_each = RowMoments.unpack(packed, len(layers))
+            of_each = RowMoments(*map(processes.gather, vars(moments.widened(width)).values()))
             moments = of_each.side_by_side() if processes.shared else of_each.merged()
         # Without rows there are no values: a scale of NaN makes all of them NaN.
         return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
@@ -136,11 +135,11 @@ class Totals(Statistic):
         self._totals = totals
         self.needs_edges, self.side = needs_edges, side
 
-    def compute(self, x: Tensor, around: Around | None) -> Float[Tensor, "2"]:
+    def compute(self, x: Tensor, around: Around) -> Float[Tensor, "2"]:
         both = x.new_full((2,), torch.nan, dtype=torch.float64)
-        if self.needs_edges and (around is None or around.edges is None):
+        if self.needs_edges and around.edges is None:
             return both
-        if self.side is not None and (around is None or around.limits[self.side] is None):
+        if self.side is not None and around.limits[self.side] is None:
             return both
         both[0], both[1] = self._totals(x, around)
         return both
@@ -160,7 +159,7 @@ class Totals(Statistic):
 class Triangles(Statistic):
     """A triangular matrix with the same singular values."""
 
-    def compute(self, x: Tensor, around: Around | None) -> Tensor:
+    def compute(self, x: Tensor, around: Around) -> Tensor:
         rows = x.flatten(0, -2) if x.ndim > 1 else x[:, None]
         return pure.triangle(rows)
 
@@ -198,15 +197,13 @@ def _normalized(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
     assert around.edges is not None
     assert around.graph is not None
     edge_index, count = around.edges
-    degree = around.graph.fetch(_degree(around.graph))[: len(around.sources)]
-    scaled = around.sources.double() / (1 + degree).sqrt().unsqueeze(1)
-    return pure.total_squared_difference(scaled, edge_index) / 2, sum_of_squares(x[:count])
-
-
-def _degree(graph: Graph) -> Tensor:
-    return graph.once(
+    graph = around.graph
+    degree = graph.once(
         "proper_degree", lambda: pure.proper_degree(graph.edge_index, graph.num_nodes)
     )
+    degree = graph.fetch(degree)[: len(around.sources)]
+    scaled = around.sources.double() / (1 + degree).sqrt().unsqueeze(1)
+    return pure.total_squared_difference(scaled, edge_index) / 2, sum_of_squares(x[:count])
 
 
 def _distance(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
@@ -231,12 +228,10 @@ def components(graph: Graph, connection: Literal["weak", "strong"] = "weak") -> 
     """The number of each node's connected component."""
 
     def numbered() -> Tensor:
-        from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
+        from torch_geometric.utils import to_scipy_sparse_matrix
 
-        source, target = graph.edge_index.cpu().numpy()
-        shape = (graph.num_nodes, graph.num_nodes)
-        matrix = coo_matrix((np.ones(len(source)), (source, target)), shape)
+        matrix = to_scipy_sparse_matrix(graph.edge_index, num_nodes=graph.num_nodes)
         _, labels = connected_components(matrix, connection=connection)
         return torch.from_numpy(labels).long().to(graph.device)
 
@@ -306,11 +301,11 @@ def _stationary(propagation: tuple[Graph, Tensor] | None) -> Tensor | None:
     return torch.from_numpy(found).to(graph.device)
 
 
-def _zeros(x: Tensor, around: Around | None) -> tuple[Tensor, int]:
+def _zeros(x: Tensor, around: Around) -> tuple[Tensor, int]:
     return (x == 0).sum(), x.numel()
 
 
-def _squares(x: Tensor, around: Around | None) -> tuple[Tensor, int]:
+def _squares(x: Tensor, around: Around) -> tuple[Tensor, int]:
     return sum_of_squares(x), x.numel()
 
 
@@ -357,9 +352,6 @@ class Measure:
     around_zero: bool = False
     shown: bool = True
 
-    def __post_init__(self) -> None:
-        assert self.log10 or not self.product, "only logarithms of products are sums"
-
     def values_in(self, steps: np.ndarray, values: np.ndarray, layers: np.ndarray) -> MeasureValues:
         """Its values in some steps and layers, as files and pictures take them: logarithms, where
         these are shown, and no last layer if it compares each layer with the next."""
@@ -403,8 +395,7 @@ def _expansion(moments: RowMoments) -> Float[Tensor, "pairs"]:
     # The last layer that has rows, found without waiting for the device.
     places = torch.arange(1, len(log10_mu) + 1, device=log10_mu.device)
     last = log10_mu.index_select(0, ((moments.count > 0) * places).argmax(keepdim=True))
-    ends = torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1)
-    return 10 ** pure.log10_total_growth(ends)
+    return 10 ** (log10_mu[:-1] - last)
 
 
 def _mean(moments: RowMoments) -> Float[Tensor, "layers"]:
@@ -665,7 +656,7 @@ def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
             gradient = torch.view_as_real(gradient)
         if statistic is MOMENTS:
             gradient = gradient.flatten()
-        parts.append(statistic.compute(gradient.detach(), None))
+        parts.append(statistic.compute(gradient.detach(), Around(gradient)))
     return statistic.merge(parts, device)
 
 
@@ -689,19 +680,6 @@ def edges_of(
             targets = item.num_nodes if isinstance(item, Graph) else len(x)
             return edges, targets
     return None
-
-
-def check_edges(given: object) -> None:
-    """Refuse what is no edges for :func:`edges_of`; None is accepted.
-
-    Raises:
-        ValueError: It is neither a graph, an ``edge_index``, nor a sparse adjacency matrix.
-    """
-    if given is not None and _edges(given) is None:
-        raise ValueError(
-            f"edge_index must be a graph, integers of shape (2, edges), or a sparse adjacency "
-            f"matrix, not {str(given)[:60]!r}."
-        )
 
 
 def _edges(item: Any) -> Tensor | None:

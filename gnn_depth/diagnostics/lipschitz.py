@@ -211,8 +211,6 @@ class LipschitzConstants(LayerCallback):
             processes, or the training has another LipschitzConstants.
     """
 
-    measures = ()  # of a driver
-
     @in_range
     def __init__(
         self,
@@ -241,7 +239,6 @@ class LipschitzConstants(LayerCallback):
             super()._begin(trainer, is_first)
 
     def _measure(self, trainer: L.Trainer) -> None:
-        assert self._driver is not None
         self._driver.remove()
         if self._measured is not None:  # a further evaluation of the step: the inputs are the same
             return

@@ -69,18 +69,6 @@ def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*st
     return log10_mu[..., :-1] - log10_mu[..., 1:]
 
 
-def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps"]:
-    r"""The product of the growth of all layers, as a logarithm.
-
-    .. math::
-        \log_{10} \prod_{l=1}^{L-1} \frac{\mu(G^l)}{\mu(G^{l+1})}
-        = \log_{10} \frac{\mu(G^1)}{\mu(G^L)}
-
-    Only the first and the last layer are left in it, so a zero or NaN in between does not matter.
-    """
-    return log10_mu[..., 0] - log10_mu[..., -1]
-
-
 def dirichlet_energy(
     x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
 ) -> Float[Tensor, ""]:

@@ -7,7 +7,6 @@ single process.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import torch
 from jaxtyping import Float
@@ -111,11 +110,8 @@ class RowMoments:
         """Stack one or more along a new first dimension; means are padded with zeros to equal
         width."""
         width = max(one.mean.shape[-1] for one in moments)
-        wide = [one.widened(width) for one in moments]
-        stacked = {}
-        for name in ("count", "mean", "centred", "scale"):
-            stacked[name] = torch.stack(list(map(attrgetter(name), wide)))
-        return cls(**stacked)
+        wide = [vars(one.widened(width)).values() for one in moments]
+        return cls(*map(torch.stack, zip(*wide, strict=True)))
 
     def widened(self, channels: int) -> "RowMoments":
         """The same, with columns of zeros added up to a width."""
@@ -161,24 +157,6 @@ class RowMoments:
     def times(self, factor: float | Tensor) -> "RowMoments":
         """The moments of the rows times a positive factor."""
         return replace(self, scale=self.scale * factor)
-
-    def pack(self) -> Float[Tensor, "size"]:
-        """Everything in one flat tensor, for processes to exchange; :meth:`unpack` is the
-        inverse."""
-        numbers = torch.stack([self.count, self.centred, self.scale], -1)
-        return torch.cat([numbers, self.mean], -1).flatten()
-
-    @classmethod
-    def unpack(cls, packed: Float[Tensor, "*processes size"], layers: int) -> "RowMoments":
-        """The inverse of :meth:`pack`, for the stacked moments of several layers, from one process
-        or several.
-
-        ``RowMoments.unpack(gathered, layers).merged()`` has the moments of each layer over all
-        processes.
-        """
-        table = packed.reshape(*packed.shape[:-1], layers, -1)
-        (count, centred, scale), mean = table[..., :3].unbind(-1), table[..., 3:]
-        return cls(count, mean, centred, scale)
 
 
 def _in_float32(rows: Tensor) -> RowMoments | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +92,7 @@ class CallArguments:
     def kept(self) -> "CallArguments":
         """The same with a dense copy of the state: models write into their states, and reversible
         layers free them."""
-        same = CallArguments(self.module, self._args, self._named)
+        same = copy.copy(self)
         same.x = dense(self.x).clone()
         return same
 
@@ -111,9 +111,7 @@ class CallArguments:
             named[self._keyword] = first
         else:
             args[self._position] = first
-        out = first_output(self.module(*args, **named))
-        if not isinstance(out, Tensor):
-            raise TypeError(f"{type(self.module).__name__} returns no tensor")
+        out: Any = first_output(self.module(*args, **named))
         return out
 
     @property
@@ -245,6 +243,7 @@ class StateRecorder:
         unreadable: The modules that were called without a floating-point tensor.
         in_transform: True if a layer was called in a transform.
         half: True if a gradient was float16.
+        lost: True if a part of a gradient was not kept.
     """
 
     def __init__(
@@ -277,7 +276,7 @@ class StateRecorder:
         # New objects: an autograd graph that is kept beyond its step adds to those of that step.
         self.calls: list[Call] = []
         self.unreadable: set[nn.Module] = set()
-        self.in_transform = self.half = False
+        self.in_transform = self.half = self.lost = False
         self._leaves: dict[tuple[nn.Module, int], StateGradient] = {}
         self._open: dict[nn.Module, Call] = {}  # the call of each layer that is not over
         self._forward_passes = self._depth = 0  # so far, and calls of roots that are open
@@ -444,21 +443,21 @@ class StateRecorder:
         """True if there was a backward pass of the loss."""
         return bool(self.passes.of_loss) or bool(self.reached())
 
-    def total(self, gradient: StateGradient) -> Statistics | Literal["lost"] | None:
-        """The statistics of a state's gradient, the sum over all backward passes of the loss.
-
-        None if the loss does not depend on the state so far, "lost" if a part is not kept.
-        """
+    def total(self, gradient: StateGradient, device: torch.device | str) -> Statistics:
+        """The statistics of a state's gradient, the sum over all backward passes of the loss; NaN
+        if a part is not kept."""
         assert gradient.measure is not None
         parts = self.passes.those_that_count(gradient.parts)
-        if not parts:
-            return None
+        if not parts:  # the loss does not depend on the state
+            parts = [torch.zeros(gradient.shape, device=device)]
         vectors = [part for part in parts if isinstance(part, Tensor)]
         if len(vectors) == len(parts):
             return gradient.measure(sum(vectors[1:], vectors[0]))
         if len(parts) == 1:
             return parts[0]
-        return "lost"  # the statistics of a sum do not follow from those of its terms
+        # The statistics of a sum do not follow from those of its terms.
+        self.lost = True
+        return gradient.measure(torch.full(gradient.shape, torch.nan, device=device))
 
 
 def _around(root: nn.Module, layers: set[nn.Module]) -> set[nn.Module]:

@@ -4,7 +4,6 @@ step by step."""
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,12 @@ from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.first_failure import EXAMINED, first_failures
 from gnn_depth.diagnostics.heat_map import heat_map
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import Processes, check_edges, measures_called
+from gnn_depth.diagnostics.layer_statistics import Processes, measures_called
 from gnn_depth.diagnostics.log import StepValues
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import MeasureValues, frame, save_values
+from gnn_depth.ranges import Count, in_range
 from gnn_depth.registry import unknown
 
 if TYPE_CHECKING:
@@ -81,28 +81,26 @@ class watch:  # noqa: N801 - a context manager
         optimizer: Ends a step at each of its steps, in place of ``watched.step()``.
 
     Raises:
-        ValueError: There is no such layer or measure, ``every`` is not a positive integer, or the
+        ValueError: There is no such layer or measure, ``every`` is not positive, or the
             model is none.
     """
 
+    @in_range
     def __init__(
         self,
         model: nn.Module,
         layers: str | Sequence[str] | None = None,
         measures: Sequence[str] = DEFAULT,
-        every: int = 1,
+        every: Count = 1,
         *,
         edge_index: Tensor | Graph | None = None,
         scaler: torch.amp.GradScaler | None = None,
         shared: bool = False,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        if not isinstance(every, int | Integral) or every < 1:
-            raise ValueError(f"every must be a positive whole number, not {every!r}.")
         self._every = every
         if not isinstance(model, nn.Module):
             raise ValueError(f"watch needs a model, not {model!r}.")
-        check_edges(edge_index)
         model = unwrapped(model)
         found = layers_of(model, layers)
         self._measures = measures_called(measures)
@@ -170,7 +168,7 @@ class watch:  # noqa: N801 - a context manager
 
     def _begin_step(self) -> None:
         """Look at the step that begins, if it is one to measure."""
-        self._driver.begin_step()
+        self._driver.begin_step(f"in step {self._step}")
         if self._step % self._every:
             self._driver.remove()
             return
@@ -184,7 +182,7 @@ class watch:  # noqa: N801 - a context manager
         values = self._driver.end_step()
         self._driver.add_updates(values)
         for kind, text in self._driver.notes.items():
-            self._note(kind, text.replace("{where}", f"in step {self._step}"))
+            self._note(kind, text)
         # A step that called fewer layers, or none, takes no names away.
         layers = self._driver.layers
         if len(layers) >= len(self._layers):

@@ -69,11 +69,8 @@ def check_properties(
 
     A property that is excepted must not hold.
     """
-    excepted = tuple(except_for)
-    if isinstance(except_for, str):  # a string is a sequence of letters too
-        excepted = (except_for,)
     names = [item.name for item in properties]
-    for name in excepted:
+    for name in except_for:
         if name not in names:
             raise ValueError(unknown(f"property of check_{kind}", name, names))
     found = {}
@@ -84,8 +81,8 @@ def check_properties(
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
-    failures = [found[name] for name in lacking if name not in excepted]
-    for name in excepted:
+    failures = [found[name] for name in lacking if name not in except_for]
+    for name in except_for:
         if found.get(name) == "":
             failures.append(f"  {name}: It is excepted, but it holds: remove it from except_for.")
     if not failures:

@@ -170,7 +170,7 @@ def _short(kind: str, part: Any) -> str:
     words = [part["name"]]
     for name, value in part.items():
         # A label of a table or a curve: it says what was chosen.
-        if name == "name" or value == known.defaults.get(name):
+        if name == "name" or value == known.options[name].default:
             continue
         text = registry.as_written(value)
         inner = known.options[name].kind

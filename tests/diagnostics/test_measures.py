@@ -10,7 +10,6 @@ from gnn_depth.diagnostics.measures import (
     energy_normalized,
     log10_growth,
     log10_similarity,
-    log10_total_growth,
     mean_average_distance,
     norm,
     numerical_rank,
@@ -72,16 +71,13 @@ def test_logarithms_go_on_where_float64_ends():
     assert log10_similarity(huge).item() == pytest.approx(309, rel=1e-12)
 
 
-def test_growth_is_the_ratio_of_neighbours_and_its_product_that_of_the_ends():
+def test_growth_is_the_ratio_of_neighbours():
     logs = torch.tensor([[1e-3, 2.0, 5.0, 1e4], [8.0, 4.0, 2.0, 1.0]], dtype=torch.float64).log10()
     torch.testing.assert_close(log10_growth(logs), logs[:, :-1] - logs[:, 1:])
-    torch.testing.assert_close(log10_total_growth(logs), log10_growth(logs).sum(1))
-    # A zero or a missing value between does not matter to the product.
     logs = torch.tensor([0.0, -math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64)
     growth = log10_growth(logs)
     assert growth[0] == math.inf
     assert growth[1:].isnan().all()
-    assert log10_total_growth(logs) == -1
     assert log10_growth(logs[:1]).shape == (0,)
 
 

@@ -14,12 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gnn_depth.diagnostics.balance import laws_of, share, size
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
-from gnn_depth.diagnostics.layer_statistics import (
-    FLOORS,
-    Processes,
-    check_edges,
-    measures_called,
-)
+from gnn_depth.diagnostics.layer_statistics import FLOORS, Processes, measures_called
 from gnn_depth.diagnostics.lipschitz import CannotLinearise, layer_constant
 from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.diagnostics.states import Call, evaluating
@@ -80,7 +75,6 @@ def measure_layers(
     not finite. ``run`` runs the model and returns its loss. All else is as in
     :func:`gnn_depth.diagnostics.probe.probe`.
     """
-    check_edges(edge_index)
     model = unwrapped(model)
     found = layers_of(model, layers)
     measures = [*measures_called(list(MEASURED.values())), *FLOORS]
@@ -93,7 +87,7 @@ def measure_layers(
         _left_as_it_was(model),
         BackwardPasses.only(driver.recorder.passes),
     ):
-        driver.begin_step()
+        driver.begin_step("in the pass")
         driver.attach()
         try:
             with torch.enable_grad(), _batch_statistics(model):
@@ -110,8 +104,7 @@ def measure_layers(
             if column and column[0].recorded is not None:
                 calls[number] = column[0]
         _add_outputs(values, calls)
-        notes = [note.replace("{where}", "in the pass") for note in driver.notes.values()]
-        notes += _add_constants(values, calls, scales)
+        notes = [*driver.notes.values(), *_add_constants(values, calls, scales)]
         notes += _add_balance(values, getattr(model, "stack", model))
     layer_count = len(set(driver.modules()))
     if len(values) > layer_count:
