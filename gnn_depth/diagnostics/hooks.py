@@ -175,13 +175,6 @@ def at_end_of_backward(function: Callable[[], None]) -> None:
     queue(lambda: queue(function))
 
 
-def in_transform() -> bool:
-    """True inside a transform of ``torch.func`` or a trace, whose tensors must not outlive it."""
-    if torch._C._functorch.peek_interpreter_stack() is not None:  # no public question for it
-        return True
-    return torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
-
-
 @contextmanager
 def copied_without_hooks(module: nn.Module, owner: type) -> Iterator[None]:
     """Inside the context, copies and pickles of a module leave out the hooks that are methods of a

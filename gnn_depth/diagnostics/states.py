@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.hooks import (
     copied_without_hooks,
     in_backward,
-    in_transform,
     keeps_graph,
     uncompiled,
 )
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.graph import Graph
+from gnn_depth.torch_internals import is_traced
 
 Statistics: TypeAlias = list[RowMoments | Tensor]
 OfGradient: TypeAlias = Callable[[Tensor], Statistics]
@@ -315,7 +315,7 @@ class StateRecorder:
             return
         if self._training_only and not self._root.training:
             return
-        if in_transform():
+        if is_traced():  # tensors of a transform must not outlive it
             self.in_transform |= is_measured
             return
         self.passes.forget_failed()

@@ -346,7 +346,7 @@ def test_a_part_that_cannot_be_used_at_all_fails_in_one_property_with_its_line(c
 def test_a_property_can_be_excepted_where_it_does_not_hold():
     check_norm(BROKEN_NORMS["batch"], except_for=["batch"])
     with pytest.raises(NotConforming, match=r"batch: .* holds"):
-        check_norm(norm(centres), except_for="batch")
+        check_norm(norm(centres), except_for=["batch"])
 
 
 @pytest.mark.parametrize(
