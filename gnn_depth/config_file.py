@@ -74,14 +74,8 @@ def read_config(source: str, labels: bool = False) -> Source:
     # Both come from one flag: nobody names a file with a colon and a space.
     if IN_PLACE.search(source):
         return parse_config(source, INLINE, labels)
-    path = Path(source).expanduser()
     try:
-        if not path.exists() and not path.suffix:
-            path = _shipped(source)
-        if not path.exists():
-            near = hint(path.name, [other.name for other in path.parent.glob("*.y*ml")])
-            message = f"config file {source!r} does not exist (looked in {Path.cwd()}).{near}"
-            raise ConfigError(message)
+        path = _find(source)
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None
@@ -116,8 +110,12 @@ def to_yaml(config: Any) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
-def _shipped(name: str) -> Path:
-    """The shipped config of a name: its path or, where only one has it, the last word of that."""
+def _find(name: str) -> Path:
+    """A file, or the shipped config of a name: its path or, where only one has it, the last word of
+    that."""
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
     # Those in reproduce are items, not configs of a run.
     known = {full: path for full, path in shipped().items() if not full.startswith("reproduce/")}
     same = [full for full in known if full.rpartition("/")[2] == name]
@@ -127,8 +125,8 @@ def _shipped(name: str) -> Path:
         return known[same[0]]
     if same:
         raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
-    near = hint(name, known) or " A shipped config is named as in configs/, without .yaml."
-    where = f"looked in {Path.cwd()} and among shipped ones"
+    near = hint(path.name, [*known, *(other.name for other in path.parent.glob("*.y*ml"))])
+    where = f"looked in {Path.cwd()} and among the shipped ones of configs/"
     raise ConfigError(f"config file {name!r} does not exist ({where}).{near}")
 
 
