@@ -170,12 +170,12 @@ BUDGETS = {
     "nn": 49_700,
     "data": 26_000,
     "training": 32_200,
-    "diagnostics": 33_800,
+    "diagnostics": 33_000,
     "testing": 7_400,
     "sweeps": 8_400,
     "reports": 12_700,
     "cli": 17_200,
-    "the files beside the rooms": 18_900,
+    "the files beside the rooms": 18_700,
 }
 NO_CODE = {
     tokenize.COMMENT,

@@ -1,7 +1,7 @@
 """From how far a trained node reads: the influence of the nodes around it, by their distance."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ def influence(
     if not len(chosen):
         raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
     x = x.detach().clone().requires_grad_()
-    evaluated = nullcontext()
+    evaluated: AbstractContextManager[None] = nullcontext()
     if isinstance(model, nn.Module):
         evaluated = evaluating(model)
     with evaluated, torch.enable_grad():
