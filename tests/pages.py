@@ -102,9 +102,7 @@ def blocks(page: Path) -> list[Block]:
     for match in FENCE.finditer(text):
         note = NOTE.search(text[: match.start()])
         body = dedent(match["text"])
-        head = match["rest"] + "\n" + body.partition("\n")[0]
         title = TITLE.search(match["rest"]) or TITLE.search(body.partition("\n")[0])
-        assert body.strip(), f"{page}: an empty block: {head}"
         name = (title[1] or title[2]) if title else None
         line = text.count("\n", 0, match.start()) + 1
         found.append(Block(page, line, match["language"], name, body, note[1] if note else ""))
@@ -148,7 +146,7 @@ class Folder:
             (self.path / block.title).write_text(block.text, encoding="utf-8")
         try:
             getattr(self, f"_{block.language}")(block, run and block.is_run)
-        except (AssertionError, Exception) as error:
+        except Exception as error:
             raise AssertionError(f"{block.where}: {error}") from error
 
     def _bash(self, block: Block, run: bool) -> None:

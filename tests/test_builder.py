@@ -18,9 +18,9 @@ from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Residual
-from gnn_depth.part_specs import describe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import build_model
+from tests.test_ranges import NEEDED
 
 BY_NAME = {
     "layer": {"name": "gat", "heads": 2},
@@ -116,13 +116,10 @@ def test_options_of_other_libraries_have_their_types():
 
 @pytest.mark.parametrize("kind", registry.KINDS)
 def test_every_resolved_part_resolves_to_itself(kind):
-    needed = {"base": "xavier", "source": "SyntheticCitation", "rate": 0.5, "path": "/x"}
-    needed |= {"nodes": "/x", "edges": "/x", "dataset": "FakeDataset", "conv": "GCNConv"}
-    names = {"HeterophilousGraphs": "tolokers", "Amazon": "Photo", "Coauthor": "CS"}
     for name, cls in registry.registered(kind).items():
-        values = needed | {"name": names.get(name, "Cora")}
-        required = [one for one in describe(kind, name, cls).options.values() if one.is_required]
-        given = {option.name: values[option.name] for option in required}
+        given = dict(NEEDED.get(name, {}))
+        if "source" in given:
+            given["source"] = "SyntheticCitation"
         complete = resolved(kind, {"class_path": name, "init_args": given})
         assert resolved(kind, complete) == complete
         found = complete[0] if kind in LISTS else complete

@@ -47,24 +47,13 @@ def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
 )
 def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, normalize):
     nodes = max(nodes, 2 * classes)
-    options = {
-        "num_nodes": nodes,
-        "num_features": 11,
-        "num_classes": classes,
-        "num_train_per_class": 1,
-    }
-    options |= {"num_val": 1, "num_test": nodes - 2 * classes, "homophily": homophily, "seed": seed}
-    options["normalize_features"] = normalize
     within, across = count_pairs(nodes, classes)
-    edges = int(
-        fraction
-        * 0.5
-        * min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within)
-    )
+    most = min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within)
+    edges = int(fraction * 0.5 * most)
     # Rounding to whole edges may ask for one more than there is room for.
     edges = max(0, edges - 2)
-    data = SyntheticCitation(num_edges=edges, **options)
-    batch = data.batch
+    sizes = (nodes, edges, 11, classes, homophily, 1, 1, nodes - 2 * classes)
+    batch = SyntheticCitation(*sizes, normalize, seed).batch
     graph = batch.graph
     assert graph.num_edges == 2 * edges
     assert len(set(map(tuple, graph.edge_index.T.tolist()))) == 2 * edges

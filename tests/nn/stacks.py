@@ -4,8 +4,7 @@ must know of."""
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.norms import MeanNorm
-from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, LinearResidual, Residual, ReZero
+from gnn_depth.nn.skips import Residual
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
@@ -40,17 +39,17 @@ ASSEMBLIES = {
     "leaky": {"activation": "leaky_relu", **BARE},
     "dropout": {"dropout": 0.5, "decoder": "none"},
     "embedding": {"in_channels": (3, 4), "encoder": "embedding"},
-    "residual": {"skip": Residual},
-    "residual_after_a_map": {"skip": Residual, **BARE},
-    "initial_residual": {"skip": InitialResidual},
-    "linear_residual": {"skip": LinearResidual},
-    "gated": {"skip": Gated},
-    "rezero": {"skip": lambda *widths: ReZero(*widths, initial=0.5)},
-    "layer_scale": {"skip": lambda *widths: LayerScale(*widths, initial=0.5)},
+    "residual": {"skip": "residual"},
+    "residual_after_a_map": {"skip": "residual", **BARE},
+    "initial_residual": {"skip": "initial_residual"},
+    "linear_residual": {"skip": "linear"},
+    "gated": {"skip": "gated"},
+    "rezero": {"skip": {"name": "rezero", "initial": 0.5}},
+    "layer_scale": {"skip": {"name": "layer_scale", "initial": 0.5}},
     "shared_layers": {"share_layers": True},
     "first_activation": {"first_activation": True, "last_activation": True},
     "second_state": {"skip": Oscillator},
-    "mean_norm": {"norm": [MeanNorm]},
+    "mean_norm": {"norm": "mean"},
     "largest_of_all": {"jump": "max"},
 }
 

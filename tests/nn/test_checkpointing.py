@@ -1,13 +1,9 @@
-from functools import partial
-
 import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import GAT, GCN, GCNII
-from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
+from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.parts import FeatureNorm
-from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
@@ -29,11 +25,14 @@ class Wandering(FeatureNorm):
 def two_of(checkpoint_every="sqrt", num_layers=5, **options):
     """A stack, and the same with checkpoints."""
     torch.manual_seed(1)
-    options = {"layer": partial(GAT, dropout=0.3), "hidden_channels": 4, "dropout": 0.5} | options
-    whole = DeepGNN(6, 3, num_layers=num_layers, **options).double()
-    again = DeepGNN(
-        6, 3, num_layers=num_layers, checkpoint_every=checkpoint_every, **options
-    ).double()
+    options = {
+        "layer": {"name": "gat", "dropout": 0.3},
+        "hidden_channels": 4,
+        "dropout": 0.5,
+    } | options
+    options["num_layers"] = num_layers
+    whole = DeepGNN(6, 3, **options).double()
+    again = DeepGNN(6, 3, checkpoint_every=checkpoint_every, **options).double()
     again.load_state_dict(whole.state_dict())
     return whole, again
 
@@ -61,19 +60,19 @@ def assert_same(stacks, graph, **options):
 
 
 ASSEMBLIES = {
-    "no skip": {"skip": NoSkip},
-    "residual": {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True},
-    "first state": {"skip": InitialResidual},
-    "all states": {"skip": Dense},
+    "no skip": {},
+    "residual": {"skip": "residual", "norm": "layer", "norm_after_skip": True},
+    "first state": {"skip": "initial_residual"},
+    "all states": {"skip": "dense"},
     "second state": {"skip": Oscillator},
-    "all outputs": {"skip": Residual, "jump": "cat"},
+    "all outputs": {"skip": "residual", "jump": "cat"},
     "the largest of all outputs": {"jump": "max"},
     "no encoder, no decoder": {"encoder": "none", "decoder": "none"},
     "shared layers": {"share_layers": True},
-    "the first state inside layers": {"layer": GCNII},
-    "running averages": {"norm": [BatchNorm]},
+    "the first state inside layers": {"layer": "gcnii"},
+    "running averages": {"norm": "batch"},
     "a buffer that output depends on": {"norm": [Wandering]},
-    "normed weights": {"norm": [SpectralNorm]},
+    "normed weights": {"norm": "spectral"},
 }
 
 
@@ -85,7 +84,7 @@ def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
 def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(
     graph, monkeypatch
 ):
-    _, stack = two_of(2, num_layers=4, layer=GCN)
+    _, stack = two_of(2, num_layers=4, layer="gcn")
     calls = []
     forward = GCN.forward
     monkeypatch.setattr(

@@ -1,14 +1,10 @@
 import copy
 import logging
-from functools import partial
 
 import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import GAT, GCN, GCNII
-from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
-from gnn_depth.nn.skips import LayerScale, NoSkip, Residual, ReZero
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
@@ -16,7 +12,7 @@ X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
 
 def stack_of(reversible=2, num_layers=7, dtype=torch.float64, **options):
     torch.manual_seed(1)
-    options = {"layer": GAT, "skip": Residual, "hidden_channels": 8} | options
+    options = {"layer": "gat", "skip": "residual", "hidden_channels": 8} | options
     return DeepGNN(6, 3, num_layers=num_layers, reversible=reversible, **options).to(dtype)
 
 
@@ -59,12 +55,12 @@ def watched(stack, x, graph):
 
 ASSEMBLIES = {
     "groups of 2": {},
-    "groups of 4": {"reversible": 4, "layer": GCN},
+    "groups of 4": {"reversible": 4, "layer": "gcn"},
     "fewer layers than groups": {"reversible": 4, "num_layers": 3},
-    "several heads": {"layer": partial(GAT, heads=2, split_heads=True)},
-    "norm": {"norm": [LayerNorm], "skip": LayerScale},
-    "shared layers": {"share_layers": True, "skip": lambda *widths: ReZero(*widths, initial=0.3)},
-    "normed weights": {"norm": [SpectralNorm], "layer": GCN},
+    "several heads": {"layer": {"name": "gat", "heads": 2, "split_heads": True}},
+    "norm": {"norm": "layer", "skip": "layer_scale"},
+    "shared layers": {"share_layers": True, "skip": {"name": "rezero", "initial": 0.3}},
+    "normed weights": {"norm": "spectral", "layer": "gcn"},
 }
 
 
@@ -77,7 +73,7 @@ def test_scores_and_gradients_are_those_of_the_formula(assembly, graph):
 
 
 def test_random_numbers_and_running_averages_are_those_of_a_pass_that_keeps_its_states(graph):
-    stack = stack_of(layer=partial(GAT, dropout=0.3), norm=[BatchNorm], dropout=0.5)
+    stack = stack_of(layer={"name": "gat", "dropout": 0.3}, norm="batch", dropout=0.5)
     twin = copy.deepcopy(stack)
     found, after = results(stack, graph), torch.rand(1)
     assert distance(found, results(twin, graph, forward=watched)) < 1e-10
@@ -109,7 +105,7 @@ def test_what_is_kept_for_the_backward_pass_does_not_grow_with_depth(graph):
 
 
 def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
-    stack = stack_of(layer=GCN, num_layers=60, dtype=torch.float32)
+    stack = stack_of(layer="gcn", num_layers=60, dtype=torch.float32)
     with torch.no_grad():
         for layer in stack.layers:
             layer.lin.weight.mul_(5)
@@ -125,9 +121,9 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
         ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
         ({"reversible": 3}, "3 groups.*hidden_channels, 8"),
         ({"decoder": "none"}, "decoder linear"),
-        ({"skip": NoSkip}, "layer_scale or residual or rezero"),
-        ({"layer": partial(GAT, heads=2)}, "split_heads"),
-        ({"layer": GCNII}, "no first state"),
+        ({"skip": "none"}, "layer_scale or residual or rezero"),
+        ({"layer": {"name": "gat", "heads": 2}}, "split_heads"),
+        ({"layer": "gcnii"}, "no first state"),
         ({"skip": Oscillator}, "adds to the layer's input"),
     ],
 )

@@ -4,7 +4,6 @@ import pytest
 import torch
 from jaxtyping import config
 from torch._subclasses import FakeTensorMode
-from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -86,6 +85,3 @@ def test_derivatives_by_transforms_are_those_of_autograd(name, graph):
     (onward,) = torch.autograd.grad(back, weights, CHANGE)
     torch.testing.assert_close(torch.func.vjp(function, X)[1](torch.ones(9, 3))[0], back.detach())
     torch.testing.assert_close(torch.func.jvp(function, (X,), (CHANGE,))[1], onward)
-    with forward_ad.dual_level():
-        dual = function(forward_ad.make_dual(X, CHANGE))
-        torch.testing.assert_close(forward_ad.unpack_dual(dual).tangent, onward)

@@ -1,5 +1,4 @@
 import importlib
-from functools import partial
 
 import pytest
 import torch
@@ -7,9 +6,7 @@ import torch
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
 from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, sparse_form
-from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
 # The package has a function of the same name.
@@ -82,10 +79,10 @@ def test_dropout_of_the_sparse_form_is_that_of_the_matrix(p):
 
 
 STACKS = {
-    "gat": partial(DeepGNN, layer=partial(GAT, heads=2, dropout=0.3), encoder="none"),
-    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2), encoder="none"),
-    "residual": partial(DeepGNN, layer=GCN, encoder="none", skip=Residual),
-    "encoder": partial(DeepGNN, layer=GCN),
+    "gat": {"layer": {"name": "gat", "heads": 2, "dropout": 0.3}, "encoder": "none"},
+    "gatv2": {"layer": "gatv2", "encoder": "none"},
+    "residual": {"encoder": "none", "skip": "residual"},
+    "encoder": {},
 }
 
 
@@ -102,7 +99,8 @@ def test_a_stack_gives_the_same_logits_and_gradients_with_sparse_features_as_wit
     kind, graph, monkeypatch
 ):
     x = words(9, 200, dtype=torch.float64)
-    stack = STACKS[kind](200, 3, num_layers=2, hidden_channels=8, dropout=0.5).double()
+    options = {"num_layers": 2, "hidden_channels": 8, "dropout": 0.5} | STACKS[kind]
+    stack = DeepGNN(200, 3, **options).double()
     seen = []
     original = SparseFeatures.linear
     monkeypatch.setattr(SparseFeatures, "linear", lambda *args: seen.append(1) or original(*args))
