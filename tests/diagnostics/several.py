@@ -23,8 +23,6 @@ from gnn_depth.diagnostics import (
     MeanAverageDistance,
     RepresentationSimilarity,
 )
-from gnn_depth.nn.layers import GAT
-from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression
@@ -236,7 +234,7 @@ def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     torch.manual_seed(0)
     if name == "trees":
         data = TreeNeighborsMatch(depth=2, batch_size=6, passes=1)
-        parts = {"layer": GAT, "skip": Residual, "num_layers": 3, "hidden_channels": 4}
+        parts = {"layer": "gat", "skip": "residual", "num_layers": 3, "hidden_channels": 4}
         model = NodeClassifier(data.num_features, data.num_classes, **parts, encoder="embedding")
     elif name == "nodes":
         model, data = Nodes(fail), Loaders(lambda: parts_of_graphs(parts, own_rank()))

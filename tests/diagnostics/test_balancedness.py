@@ -24,13 +24,11 @@ from gnn_depth.diagnostics.balance import (
     imbalance,
     size,
 )
-from gnn_depth.nn.inits import DefaultInit, Xavier
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import TinyDouble
 from tests.training.conftest import Several, Tiny
 
-PLAIN = partial(GATv2, share_weights=True, bias=False)
+PLAIN = {"name": "gatv2", "share_weights": True, "bias": False}
 BARE = {"num_layers": 4, "hidden_channels": 6, "encoder": "none", "decoder": "none"}
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 
@@ -39,7 +37,7 @@ def model(layer=PLAIN, init=None, optimizer=None, **options):
     torch.manual_seed(0)
     optimizer = optimizer or partial(SGD, lr=0.1)
     return NodeClassifier(
-        4, 2, layer=layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)
+        4, 2, layer=layer, init=init or "xavier", optimizer=optimizer, **(BARE | options)
     ).double()
 
 
@@ -132,7 +130,7 @@ def test_the_scale_of_mixed_precision_is_taken_out(watch, fused):
 
 
 def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(watch):
-    module = model(GCN)
+    module = model("gcn")
     module.stack.layers[1].lin.weight.requires_grad_(False)
     found = values(watch(module))
     assert np.isnan(found["balance_gradient_attention"]).all()
@@ -180,7 +178,7 @@ def test_changes_are_relative_for_weights_and_absolute_for_attention():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": GGNN, "init": DefaultInit()}, "layer 'ggnn' has no weight chain"),
+        ({"layer": "ggnn", "init": "default"}, "layer 'ggnn' has no weight chain"),
         ({"weight_norm": True}, "a weight is computed from other parameters"),
     ],
 )
@@ -216,7 +214,7 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
 
 
 def test_delta_is_zero_all_through_a_training(watch):
-    module = model(partial(GAT, heads=2), encoder="linear", decoder="linear")
+    module = model({"name": "gat", "heads": 2}, encoder="linear", decoder="linear")
     callback = watch(module, max_epochs=8)
     found = values(callback)
     assert callback.measure_log.layers.tolist() == [0, 1, 2, 3, 4]

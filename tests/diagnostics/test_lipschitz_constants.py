@@ -10,8 +10,6 @@ from torch import nn
 
 from gnn_depth.data import SyntheticCitation
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.nn.layers import GAT
-from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, loader, rows
 from tests.training.conftest import scalars
@@ -26,8 +24,8 @@ def data():
 
 def classifier(*norms, **options):
     torch.manual_seed(0)
-    options = {"layer": GAT, "num_layers": 3, "hidden_channels": 4} | options
-    return NodeClassifier(8, 3, norm=[LipschitzNorm, *norms], **options)
+    options = {"layer": "gat", "num_layers": 3, "hidden_channels": 4} | options
+    return NodeClassifier(8, 3, norm=["lipschitz", *norms], **options)
 
 
 def exact(layer, x, graph):
@@ -88,7 +86,7 @@ class Once(torch.autograd.Function):
 def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data):
     states = []
     for callbacks in ([], [LipschitzConstants(every_n_epochs=1)]):
-        model = classifier(BatchNorm, dropout=0.5)
+        model = classifier("batch", dropout=0.5)
         make_trainer(callbacks, max_epochs=4).fit(model, data)
         states.append((model.state_dict(), torch.get_rng_state()))
     assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())

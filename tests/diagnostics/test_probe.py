@@ -10,8 +10,6 @@ import gnn_depth
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank
 from gnn_depth.diagnostics.probe import probe
-from gnn_depth.nn.layers import GAT
-from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.loops import CONVOLUTIONS, Loop, features, graph
@@ -31,7 +29,7 @@ def state(model):
 
 def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was():
     model, batch = (
-        NodeClassifier(4, 2, layer=GAT, norm=[BatchNorm], num_layers=4, dropout=0.5),
+        NodeClassifier(4, 2, layer="gat", norm="batch", num_layers=4, dropout=0.5),
         Tiny().load(),
     )
     torch.nn.functional.cross_entropy(model(batch), batch.y).backward()
@@ -50,7 +48,7 @@ def test_nothing_of_a_probe_stays_in_memory():
         gc.collect()
         return sum(type(found) in (torch.Tensor, torch.nn.Parameter) for found in gc.get_objects())
 
-    model, batch = NodeClassifier(4, 2, layer=GAT, num_layers=3), Tiny().load()
+    model, batch = NodeClassifier(4, 2, layer="gat", num_layers=3), Tiny().load()
     probe(model, batch)
     before = tensors()
     probe(model, batch)

@@ -9,9 +9,7 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm, WeightNormalisation
-from gnn_depth.nn.skips import Residual
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
 NORMS = {
@@ -22,7 +20,7 @@ NORMS = {
 every_norm = pytest.mark.parametrize("kind", NORMS)
 
 
-def make(kind="spectral", layer=GCN, num_layers=3, **options):
+def make(kind="spectral", layer="gcn", num_layers=3, **options):
     norms = [NORMS[kind]] if isinstance(kind, str) else kind
     return DeepGNN(6, 3, layer, num_layers, 4, norm=norms, **options)
 
@@ -49,15 +47,15 @@ def normed(stack):
 @pytest.mark.parametrize(
     ("layer", "count"),
     [
-        (GCN, 1),
-        (partial(GAT, heads=3), 1),
-        (GATv2, 2),
-        (partial(GATv2, share_weights=True), 1),
-        (GIN, 2),
-        (SAGE, 2),
-        (partial(SAGE, normalize=True), 2),
-        (Transformer, 4),
-        (GGNN, 1),
+        ("gcn", 1),
+        ({"name": "gat", "heads": 3}, 1),
+        ("gatv2", 2),
+        ({"name": "gatv2", "share_weights": True}, 1),
+        ("gin", 2),
+        ("sage", 2),
+        ({"name": "sage", "normalize": True}, 2),
+        ("transformer", 4),
+        ("ggnn", 1),
     ],
 )
 def test_every_matrix_of_a_layer_is_normed_by_itself_and_nothing_else(layer, count, graph):
@@ -102,9 +100,9 @@ def test_evaluation_follows_weights_that_have_moved_and_changes_nothing_otherwis
 
 @every_norm
 def test_a_resumed_training_is_the_uninterrupted_one(kind, graph):
-    whole = make(kind, skip=Residual)
+    whole = make(kind, skip="residual")
     optimizer = train(whole, graph)
-    resumed = make(kind, skip=Residual)
+    resumed = make(kind, skip="residual")
     resumed.load_state_dict(pickle.loads(pickle.dumps(whole.state_dict())))
     second = torch.optim.Adam(resumed.parameters(), 0.05)
     second.load_state_dict(copy.deepcopy(optimizer.state_dict()))

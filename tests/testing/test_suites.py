@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
-from gnn_depth.nn.functional.segments import graph_mean
 from gnn_depth.nn.parts import WeightChain
 from gnn_depth.testing import (
     NotConforming,
@@ -354,7 +353,6 @@ def test_a_property_can_be_excepted_where_it_does_not_hold():
     [
         (norm(centres), {"except_for": ["bacth"]}, "'bacth'. Did you mean 'batch'"),
         (Lonely, {}, "Lonely.* is not a norm: .*FeatureNorm"),
-        (graph_mean, {}, "graph_mean.* is not a norm"),
         ("piar", {}, "'piar'. Did you mean 'pair'"),
     ],
 )

@@ -11,10 +11,13 @@ from gnn_depth.nn.functional import (
     edge_additive,
     edge_dot,
     group_sort,
+    head_dots,
     segment_max,
     segment_softmax,
     segment_sum,
 )
+from gnn_depth.nn.functional.segments import NARROW
+from tests.reference import agree
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -73,3 +76,13 @@ def test_group_sort_permutes_each_row_and_keeps_the_norms_of_states_and_gradient
     (gradient,) = torch.autograd.grad(out, x, cotangent)
     torch.testing.assert_close(gradient.norm(dim=1), cotangent.norm(dim=1))
     assert torch.autograd.gradcheck(group_sort, x)
+
+
+@pytest.mark.parametrize("channels", [1, NARROW - 1, NARROW])
+@pytest.mark.parametrize("nodes", [0, 5])
+def test_dot_products_of_heads_and_their_gradients_are_those_of_einsum(nodes, channels):
+    x = torch.randn(nodes, 4, channels, dtype=torch.float64, requires_grad=True)
+    vectors = [torch.randn(4, channels, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    ours = torch.stack(head_dots(x, *vectors))
+    expected = torch.stack([torch.einsum("nhc,hc->nh", x, a) for a in vectors])
+    agree(ours, expected, [x, *vectors], 1e-12, allow_unused=nodes == 0)

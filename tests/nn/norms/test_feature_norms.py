@@ -2,10 +2,21 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch_geometric.nn import DiffGroupNorm as PyG
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.norms import GraphNorm, MeanNorm, NeighborNorm, NodeNorm, PairNorm, PairNormSI
+from gnn_depth.nn.norms import (
+    ContraNorm,
+    DiffGroupNorm,
+    GraphNorm,
+    MeanNorm,
+    NeighborNorm,
+    NodeNorm,
+    PairNorm,
+    PairNormSI,
+)
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import registered
 from gnn_depth.testing.subjects import two_graphs
@@ -94,3 +105,48 @@ def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their
 
 def test_norms_that_read_one_node_say_so():
     assert {name for name, cls in NORMS.items() if cls.nodewise} == {"layer", "node", "none"}
+
+
+def test_a_node_moves_away_from_the_nodes_that_send_it_no_edge(graph):
+    x = torch.randn(9, 4, dtype=torch.float64)
+    rows = []
+    for node in range(9):
+        neighbours = set(graph.source[graph.target == node].tolist())
+        others = [other for other in range(9) if other == node or other not in neighbours]
+        similarity = F.cosine_similarity(x[node][None], x[others]) / 0.7
+        pull = (similarity.softmax(0)[:, None] * x[others]).sum(0)
+        rows.append(F.layer_norm(1.4 * x[node] - 0.4 * pull, (4,)))
+    norm = ContraNorm(4, scale=0.4, temperature=0.7)
+    torch.testing.assert_close(norm(x, graph), torch.stack(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_diff_group_norm_agrees_with_pytorch_geometric_running_averages_included(graph):
+    norm = reference.drawn(DiffGroupNorm(4, groups=3, weight=0.7, eps=1e-3, momentum=0.3))
+    peer = PyG(in_channels=4, groups=3, lamda=0.7, eps=1e-3, momentum=0.3).double()
+    with torch.no_grad():
+        peer.lin.weight.copy_(norm.lin.weight)
+        peer.norm.weight.copy_(norm.gamma.flatten())
+        peer.norm.bias.copy_(norm.beta.flatten())
+    for _ in range(3):
+        x = torch.randn(9, 4, dtype=torch.float64)
+        torch.testing.assert_close(norm(x, graph), peer(x))
+    torch.testing.assert_close(norm.running_mean.flatten(), peer.norm.running_mean)
+    torch.testing.assert_close(norm.running_var.flatten(), peer.norm.running_var)
+    torch.testing.assert_close(norm.eval()(x, graph), peer.eval()(x))
+
+
+def test_nodes_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(graph):
+    x = 1000 + 0.01 * torch.randn(9, 4)
+    norm = DiffGroupNorm(4, groups=1, weight=1.0)
+    added = norm(x, graph) - x
+    centred = (x.double() - x.double().mean(0)).float()
+    torch.testing.assert_close(
+        added, centred / (centred.square().mean(0) + 1e-5).sqrt(), rtol=0.01, atol=0.01
+    )
+
+
+def test_one_node_in_training_changes_no_average():
+    norm = DiffGroupNorm(4)
+    before = [buffer.clone() for buffer in norm.buffers()]
+    norm(torch.randn(1, 4), Graph(NO_EDGES, 1))
+    assert all(torch.equal(old, new) for old, new in zip(before, norm.buffers()))
