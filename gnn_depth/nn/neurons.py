@@ -39,6 +39,7 @@ and scaled losses do not. :func:`why_no_law` gives other reasons why it may not 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -121,10 +122,10 @@ def links(stack: Any) -> list[Link]:
         if state == 0:
             yield from _into_first(stack.encoder)
             return
-        for chain in (chains[state - 1], of_skips[state - 1]):
-            for weight in chain.incoming:
+        for one in (chains[state - 1], of_skips[state - 1]):
+            for weight in one.incoming:
                 yield WeightRole(weight, 0)
-            for bias in chain.bias:
+            for bias in one.bias:
                 yield WeightRole(bias, None)
 
     def attention_of(state: int) -> Iterator[WeightRole]:
@@ -138,21 +139,16 @@ def links(stack: Any) -> list[Link]:
                 yield WeightRole(weight, 1)
         elif isinstance(stack.decoder, nn.Linear):
             yield WeightRole(stack.decoder.weight, 1)
-        for position, (skip, chain) in enumerate(zip(skips, of_skips, strict=True)):
+        for position, (skip, one) in enumerate(zip(skips, of_skips, strict=True)):
             if state == _state_added(skip, position):
-                for weight in chain.outgoing:
+                for weight in one.outgoing:
                     yield WeightRole(weight, 1)
 
     found = []
     for states in _groups(stack, layers, skips, of_skips):
-        incoming: list[WeightRole] = []
-        attention: list[WeightRole] = []
-        outgoing: list[WeightRole] = []
-        for state in states:
-            incoming.extend(into(state))
-            attention.extend(attention_of(state))
-            outgoing.extend(out_of(state))
-        roles = _distinct(incoming), _distinct(attention), _distinct(outgoing)
+        roles = []
+        for side in (into, attention_of, out_of):
+            roles.append(_distinct(chain.from_iterable(map(side, states))))
         found.append(Link(tuple(states), *roles))
     return found
 

@@ -169,7 +169,6 @@ class DeepGNN(nn.Module):
         graph_dropout = build("graph_dropout", graph_dropout)
         if init is not None:
             init = build("init", init)
-        _check_ends(encoder, decoder, last_activation, first_activation, outer_dropout)
         self.activation: Callable[[Tensor], Tensor] = no_activation
         if activation in OWN:
             self.activation = OWN[activation]
@@ -185,6 +184,7 @@ class DeepGNN(nn.Module):
         self.reversible = reversible
         self.segment_length = segment_length(checkpoint_every, num_layers)
         self.edge_channels = edge_channels
+        self._check_ends(encoder, decoder)
         self.uncalibrated: Init | None = None
         self.register_load_state_dict_post_hook(_cancel_calibration)  # type: ignore[no-untyped-call]
 
@@ -211,6 +211,18 @@ class DeepGNN(nn.Module):
             self.blocks = CheckpointedBlocks(self.blocks, self.segment_length)
         if init is not None:
             init(self)
+
+    def _check_ends(self, encoder: Encoder, decoder: Decoder) -> None:
+        """Check that options of an encoder or decoder have one."""
+        reason = ""
+        if self.last_activation and decoder == "none":
+            reason = "last_activation needs a decoder: without one the last layer gives the scores"
+        elif self.first_activation and encoder == "none":
+            reason = "first_activation needs an encoder: without one there are only the features"
+        elif self.outer_dropout and encoder != "linear" and decoder == "none":
+            reason = "outer_dropout needs a linear encoder or decoder, whose inputs it drops"
+        if reason:
+            raise ValueError(f"{reason}.")
 
     def _make_blocks(
         self,
@@ -474,28 +486,6 @@ class DeepGNN(nn.Module):
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""
         self._weight_norms.reset_state()
-
-
-def _check_ends(
-    encoder: Encoder,
-    decoder: Decoder,
-    last_activation: bool,
-    first_activation: bool,
-    outer_dropout: float,
-) -> None:
-    """Check that options of an encoder or decoder have one."""
-    if last_activation and decoder == "none":
-        raise ValueError(
-            "last_activation needs a decoder: without one the last layer gives the class scores."
-        )
-    if first_activation and encoder == "none":
-        raise ValueError(
-            "first_activation needs an encoder: without one there are only the features themselves."
-        )
-    if outer_dropout and encoder != "linear" and decoder == "none":
-        raise ValueError(
-            "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
-        )
 
 
 def _cancel_calibration(stack: DeepGNN, _: Any) -> None:

@@ -196,7 +196,8 @@ def tally(statuses: pd.Series) -> list[str]:
     is_result = statuses.isin(RESULTS)
     diverged = int((statuses == "diverged").sum())
     if diverged:
-        notes.append(f"{diverged} of {plural(int(is_result.sum()))} diverged.")
+        results = int(is_result.sum())
+        notes.append(f"{diverged} of {results} run{'s' * (results != 1)} diverged.")
     if not is_result.all():
         notes.append(f"Left out: {counted(statuses[~is_result])}.")
     return notes
@@ -207,11 +208,6 @@ def n_of(counts: Collection[int]) -> str:
     if min(counts) == max(counts):
         return f"n={min(counts)}"
     return f"n={min(counts)} to {max(counts)}"
-
-
-def plural(count: int, what: str = "run") -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def counted(statuses: Iterable[str]) -> str:

@@ -29,8 +29,8 @@ class GraphStrategy(DDPStrategy):
     Layers run uncompiled. With one process nothing is divided.
 
     Args:
-        nodes: Division of the nodes: ``contiguous`` chunks in the order of the nodes, ``metis``, or
-            a NumPy file with the process of each node.
+        nodes: Division of the nodes: ``contiguous`` chunks in the order of the nodes, or
+            ``metis``.
         **options: Options of :class:`lightning.pytorch.strategies.DDPStrategy`.
 
     Raises:

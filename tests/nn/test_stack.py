@@ -87,7 +87,7 @@ def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
         ),
         (
             {"encoder": "none", "decoder": "none", "outer_dropout": 0.5},
-            "linear encoder or decoder, and there is neit",
+            "linear encoder or decoder",
         ),
         ({"in_channels": (4, 3)}, "2 columns.*embedding"),
     ],

@@ -63,7 +63,9 @@ def _slopes(
         if transposed:
             node, neighbour = neighbour, node
         pairs = _pairs(x_NHC, other, node, neighbour).to(dtype)
-        slopes = _through_leaky_relu(grad_EH[edges, :, None].to(pairs), pairs, slope)
+        grads = grad_EH[edges, :, None].to(pairs)
+        # Not by a comparison, whose booleans would dominate the cost.
+        slopes = torch.ops.aten.leaky_relu_backward(grads, pairs, slope, False)
         # Not in place: a second derivative runs through here.
         total_NHC = total_NHC.index_add(0, node, slopes)
     return total_NHC
@@ -72,13 +74,6 @@ def _slopes(
 def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
     # Not x[node]: index_select copies whole rows, which is faster.
     return x.index_select(0, node) + other.index_select(0, neighbour)
-
-
-def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
-    """LeakyReLU'(at) times change."""
-    # Not by a comparison, whose booleans would dominate the cost.
-    through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
-    return through
 
 
 #: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)

@@ -15,7 +15,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, padded, targets
 from gnn_depth.nn.functional.sparse import spmm
 from gnn_depth.nn.linear import Linear, make_bias
-from gnn_depth.nn.parts import DenseInputs, Features, Layer, Outputs
+from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.ranges import Finite, NonNegative, Positive, in_range
 from gnn_depth.registry import described, register
 
@@ -181,17 +181,12 @@ class SWAN(_AntisymmetricStep):
         symmetric = self.lin_symmetric.normed_weight
         smoothed = aggregate(graph.gcn_weights(x.dtype), x, graph)
         change = self.map(x) + smoothed @ (space - space.t())
-        difference = _difference(x, graph) @ (symmetric + symmetric.t())
+        weights = graph.mean_weights(x.dtype)
+        received = aggregate(weights, x, graph)
+        # P^T sums the other way along the edges, from targets to sources.
+        sent = spmm(weights[:, None], x[:, None], graph, True).squeeze(1)
+        difference = (received - sent) @ (symmetric + symmetric.t())
         return self.step(x, change + self.antisymmetry * difference)
-
-
-def _difference(x: Features, graph: Graph) -> Tensor:
-    r"""The antisymmetric operator :math:`(P - P^\top) X` with :math:`P = D^{-1} A`."""
-    weights = graph.mean_weights(x.dtype)
-    received = aggregate(weights, x, graph)
-    # P^T sums the other way along the edges, from targets to sources.
-    sent = spmm(weights[:, None], x[:, None], graph, True).squeeze(1)
-    return received - sent
 
 
 @register("layer", "reaction")

@@ -330,14 +330,17 @@ class GATv2(AttentionLayer):
             self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most
         )
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        graph = graph.with_self_loops()
+    def _ends(self, x: Inputs, graph: Graph) -> tuple[Tensor, Tensor]:
+        """The features of targets and sources after their maps."""
         shape = (-1, self.heads, self.out_channels)
         x_src = self.lin_src(x).view(shape)
         if self.lin_dst is None:
-            x_dst = targets(x_src, graph)
-        else:
-            x_dst = self.lin_dst.of_targets(x, graph).view(shape)
+            return targets(x_src, graph), x_src
+        return self.lin_dst.of_targets(x, graph).view(shape), x_src
+
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        graph = graph.with_self_loops()
+        x_dst, x_src = self._ends(x, graph)
         score = AdditiveScore(x_dst, x_src, self.att)
         has_edge_features = self.lin_edge is not None and graph.edge_attr is not None
         if self.scales_targets and not has_edge_features:
@@ -365,10 +368,7 @@ class GATv2(AttentionLayer):
         if self.edge_channels:
             return None
         graph = graph.with_self_loops()
-        shape = (-1, self.heads, self.out_channels)
-        x_dst = x_src = self.lin_src(x).view(shape)
-        if self.lin_dst is not None:
-            x_dst = self.lin_dst(x).view(shape)
+        x_dst, x_src = self._ends(x, graph)
         scores = self.normalise(
             self.scores(x_dst, x_src, graph), AdditiveScore(x_dst, x_src, self.att), graph
         )

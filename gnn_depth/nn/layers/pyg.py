@@ -70,7 +70,10 @@ class PyGConv(Layer):
         self.name = conv
         # Made again when the number of edge features is known.
         self._make = partial(cls, **given, **options)
-        self.conv: nn.Module = self._make()
+        try:
+            self.conv: nn.Module = self._make()
+        except TypeError as error:  # such as a missing one
+            raise ValueError(f"{conv} refuses its options: {error}.") from error
         reads = inspect.signature(cls.forward).parameters
         self.takes_edge_weights = "edge_weight" in reads
         self.takes_edge_features = "edge_attr" in reads and "edge_dim" in takes
@@ -158,11 +161,3 @@ def _check_options(
     for name in options:
         if name not in own:
             raise ValueError(f"{conv}: {unknown('option', name, own)}")
-    missing = []
-    for name in own:
-        if takes[name].default is inspect.Parameter.empty and name not in options:
-            missing.append(name)
-    if missing:
-        raise ValueError(
-            f"{conv} needs {', '.join(missing)}: --model.layer.options.{missing[0]} VALUE."
-        )

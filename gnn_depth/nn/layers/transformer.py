@@ -1,5 +1,7 @@
 """Graph transformer: attention with dot-product scores over neighbourhoods."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch_geometric.nn.inits import uniform
@@ -59,9 +61,9 @@ class Transformer(AttentionLayer):
     takes_blocks = True
     takes_edge_features = True
     score = QuadraticScore
-    gate_message: nn.Parameter | None
-    gate_root: nn.Parameter | None
-    gate_difference: nn.Parameter | None
+    gate_message: Any  # parameters, or None
+    gate_root: Any
+    gate_difference: Any
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class Transformer(AttentionLayer):
         if self.lin_root is None:
             return message
         root = self.lin_root.of_targets(x, graph)
-        if self.gate_message is None or self.gate_root is None or self.gate_difference is None:
+        if self.gate_message is None:
             return message + root
         # g_m m + g_r r + g_d (m - r), sorted by m and r.
         of_message = (self.gate_message + self.gate_difference).flatten()

@@ -1,7 +1,7 @@
 """Norms over the nodes of each graph: MeanNorm, PairNorm, PairNorm-SI and GraphNorm."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
@@ -56,8 +56,12 @@ class PairNorm(FeatureNorm):
     def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
-        mean_square = graph_mean(centred.square().sum(-1, keepdim=True), graph)
-        return (self.scale * centred / (mean_square + EPS).sqrt()).to(x.dtype)
+        square = self._compared(centred.square().sum(-1, keepdim=True), graph)
+        return (self.scale * centred / (square + EPS).sqrt()).to(x.dtype)
+
+    def _compared(self, squares: Tensor, graph: Graph) -> Tensor:
+        """What a node's features are divided by, from the squared norm of each node."""
+        return graph_mean(squares, graph)
 
 
 @register("norm", "pair_si")
@@ -76,11 +80,8 @@ class PairNormSI(PairNorm):
         scale: s, the norm of each node in the output.
     """
 
-    def forward(self, x: Features, graph: Graph) -> Features:
-        wide = widen(x)
-        centred = wide - graph_mean(wide, graph)
-        square = centred.square().sum(-1, keepdim=True)
-        return (self.scale * centred / (square + EPS).sqrt()).to(x.dtype)
+    def _compared(self, squares: Tensor, graph: Graph) -> Tensor:
+        return squares
 
 
 @register("norm", "graph")
