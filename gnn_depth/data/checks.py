@@ -207,7 +207,7 @@ def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
         )
     if trained:  # the classes of a model need not all occur in new data
         return
-    found = y.unique()
+    found = torch.unique(y)
     missing = _first(found != torch.arange(len(found)))
     if missing is not None:
         node = _first(y > missing)
