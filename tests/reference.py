@@ -1,4 +1,5 @@
-"""Slow, obvious forms of what the package computes fast: loops over nodes and neighbours."""
+"""Slow, obvious forms of what the package computes fast, by one operation of PyTorch for all edges or
+by loops over nodes and neighbours."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,41 +23,22 @@ def in_edges(graph: Graph, node: int) -> list[int]:
     return [edge for edge in range(graph.num_edges) if int(graph.target[edge]) == node]
 
 
+def segment_sum(values: Tensor, graph: Graph) -> Tensor:
+    zeros = values.new_zeros(graph.num_nodes, *values.shape[1:])
+    return zeros.index_add(0, graph.target, values)
+
+
 def aggregate(weights: Tensor, x: Tensor, graph: Graph) -> Tensor:
-    out = []
-    for node in range(graph.num_nodes):
-        total = torch.zeros_like(x[0])
-        for edge in in_edges(graph, node):
-            total = total + weights[edge][:, None] * x[graph.source[edge]]
-        out.append(total)
-    return torch.stack(out)
+    return segment_sum(weights[..., None] * x[graph.source], graph)
 
 
 def edge_dot(query: Tensor, key: Tensor, graph: Graph) -> Tensor:
-    heads = range(query.shape[1])
-    rows = [query.new_zeros(0)]
-    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
-        rows += [(query[i, head] @ key[j, head])[None] for head in heads]
-    return torch.cat(rows).view(-1, len(heads))
+    return (query[graph.target] * key[graph.source]).sum(-1)
 
 
 def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope: float) -> Tensor:
-    rows = []
-    for target, source in zip(graph.target.tolist(), graph.source.tolist()):
-        row = []
-        for head in range(att.shape[0]):
-            total = att.new_zeros(())
-            for dst, src, a in zip(x_dst[target, head], x_src[source, head], att[head]):
-                total = total + a * (dst + src) * (1 if dst + src > 0 else slope)
-            row.append(total)
-        rows.append(torch.stack(row))
-    return torch.stack(rows) if rows else att.new_zeros(0, len(att))
-
-
-def segment_sum(values: Tensor, graph: Graph) -> Tensor:
-    zero = torch.zeros_like(values[:0].sum(0))
-    nodes = range(graph.num_nodes)
-    return torch.stack([sum((values[e] for e in in_edges(graph, n)), zero) for n in nodes])
+    total = x_dst[graph.target] + x_src[graph.source]
+    return (att * torch.where(total > 0, total, slope * total)).sum(-1)
 
 
 def segment_max(values: Tensor, graph: Graph) -> Tensor:
@@ -69,12 +51,7 @@ def segment_max(values: Tensor, graph: Graph) -> Tensor:
 
 
 def softmax(scores: Tensor, graph: Graph) -> Tensor:
-    rows: list[Tensor] = [torch.zeros(0)] * graph.num_edges
-    for node in range(graph.num_nodes):
-        edges = in_edges(graph, node)
-        for edge in edges:
-            rows[edge] = scores[edge].exp() / sum(scores[other].exp() for other in edges)
-    return torch.stack(rows) if rows else scores
+    return scores.exp() / segment_sum(scores.exp(), graph)[graph.target]
 
 
 def with_loops(graph: Graph) -> Graph:

@@ -1,8 +1,13 @@
+import numpy as np
 import pytest
 import torch
 
 from gnn_depth.diagnostics import measures
-from gnn_depth.diagnostics.measures import dirichlet_energy, mean_average_distance
+from gnn_depth.diagnostics.measures import (
+    dirichlet_energy,
+    energy_normalized,
+    mean_average_distance,
+)
 from tests.diagnostics.test_measures import DTYPES, NO_EDGES, RING, features
 from tools.attack.numbers import layers as attack
 
@@ -18,6 +23,7 @@ def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch)
         wide = x.double().numpy()
         for measure, expected in [
             (dirichlet_energy, attack._energy(wide, edges) / 9),
+            (energy_normalized, attack._normalized([wide], edges) / np.square(wide).sum()),
             (mean_average_distance, attack._distances(wide, edges).mean()),
         ]:
             value = measure(x, graph.edge_index)

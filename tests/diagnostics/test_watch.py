@@ -23,8 +23,6 @@ from tools.attack.numbers import layers as attack
 ALL = tuple(name for name, measure in MEASURES.items() if measure.statistic.side is None)
 DEGREES = torch.tensor([0, 2, 4, 3, 2, 1])
 MODELS = {
-    "GAT": (models.GAT, {"heads": 2}),
-    "GraphSAGE": (models.GraphSAGE, {"aggr": "max"}),
     "GIN": (models.GIN, {"norm": "batch_norm"}),
     "PNA": (
         models.PNA,
