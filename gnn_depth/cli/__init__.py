@@ -40,7 +40,6 @@ COMMANDS = {
     "[KIND]...",
 }
 
-MODULES = {"list": "listing"}  # whose names are not those of their commands
 WITH_OPTIONS_OF_FIT = ("sweep", "reproduce")
 UNREAD = 141  # 128 + SIGPIPE, as shells count
 
@@ -104,7 +103,8 @@ def _dispatch(argv: list[str]) -> int:
     if command not in RUNS:
         from gnn_depth.cli.options import call
 
-        module = import_module(f"gnn_depth.cli.{MODULES.get(command, command)}")
+        # A module called list would hide the type.
+        module = import_module(f"gnn_depth.cli.{command if command != 'list' else 'listing'}")
         if command in WITH_OPTIONS_OF_FIT:
             code: int = module.main(rest)
             return code

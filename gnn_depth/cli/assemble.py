@@ -135,11 +135,8 @@ class CommandLineInterface:
 
     def run_config(self, origin: Origin | None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
-        checkpoint = None
-        if self.checkpoint:
-            checkpoint = self.checkpoint.path
-        elif self._is_own and self.ckpt_path_asked:
-            checkpoint = Path(str(self.ckpt_path_asked))
+        path = self.ckpt_path_asked if self._is_own else self.resolved["ckpt_path"]
+        checkpoint = Path(str(path)) if path else None
         return RunConfig(
             self.model,
             self.trainer,

@@ -2,7 +2,7 @@
 arguments."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +102,6 @@ class Checkpoint:
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
         return any(end not in (None, -1) and done >= end for done, end in ends)
 
-    @property
-    def completion_message(self) -> str:
-        """The message that nothing is left to train, and how to train more."""
-        return (
-            f"{self.path} is already complete: {self.epochs} epochs. For more, raise "
-            "trainer.max_epochs, or the patience of the callback that ended it."
-        )
-
     def check_trained(self) -> None:
         """Refuse a model that has diverged: it gives every node the same class."""
         why = f"its weight {self.not_finite} has NaN or infinity."
@@ -183,12 +175,11 @@ class Checkpoint:
             sections.append("seed_everything")
         if goes_on and self.data:
             sections.append("data.")
-        options = []
-        for config in (before, after):
-            # Files are compared later, by their checksum.
-            data = without_paths("data", config["data"])
-            options.append(dotted_options(config | {"data": data}))
-        there, here = options
+        # Files are compared later, by their checksum.
+        there, here = (
+            dotted_options(config | {"data": without_paths("data", config["data"])})
+            for config in (before, after)
+        )
         lines = [f"{self.path} is of another run than the one asked for:"]
         for name in dict.fromkeys([*there, *here]):
             old, new = there.get(name), here.get(name)
@@ -244,9 +235,7 @@ def find(
         if word == AUTO:
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
-        runs = [folder]
-        if not list(_checkpoints(folder, trains)):
-            runs = runs_below(folder)
+        runs = [folder] if _checkpoints(folder, trains) else runs_below(folder)
         if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
     else:
@@ -257,13 +246,12 @@ def find(
                 "run's last.ckpt."
             )
         return found
-    usable: list[Checkpoint] = []
-    for run in runs:
-        if not usable or word == AUTO:
-            usable += _newest_usable(run, trains)
-    if usable:
-        # By name the newest run need not be the furthest: a clock may have been set back.
-        found = max(usable, key=lambda checkpoint: checkpoint.steps)
+    usable = filter(None, (_newest_usable(run, trains) for run in runs))
+    first = next(usable, None)
+    if first is not None:
+        found = first
+        if word == AUTO:  # the newest run need not be the furthest: a clock may have been set back
+            found = max([first, *usable], key=lambda checkpoint: checkpoint.steps)
         warn(f"--ckpt_path {word} is {found.path}, of epoch {found.epochs}", "")
         return found
     if word == AUTO:
@@ -273,16 +261,17 @@ def find(
     raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {use}.")
 
 
-def _checkpoints(run: Path, trains: bool) -> Iterator[Path]:
-    """The checkpoints of a run's folder, the preferred ones first."""
-    files = [*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")]
-    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    # A sort keeps the order of equals: those without a place in FIRST stay the newest first.
-    yield from sorted(files, key=lambda path: (*FIRST[trains], path.name).index(path.name))
+def _checkpoints(run: Path, trains: bool) -> list[Path]:
+    """The checkpoints of a run's folder, the preferred ones first, then the newest."""
+
+    def place(path: Path) -> tuple[int, float]:
+        return (*FIRST[trains], path.name).index(path.name), -path.stat().st_mtime
+
+    return sorted([*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")], key=place)
 
 
-def _newest_usable(run: Path, trains: bool) -> list[Checkpoint]:
-    """The first checkpoint of a run that can be read and used; none if there is none."""
+def _newest_usable(run: Path, trains: bool) -> Checkpoint | None:
+    """The first checkpoint of a run that can be read and used; None if there is none."""
     for path in _checkpoints(run, trains):
         try:
             checkpoint = read(path)
@@ -290,8 +279,8 @@ def _newest_usable(run: Path, trains: bool) -> list[Checkpoint]:
             warn(f"{error}")
             continue
         if checkpoint.resumable or not trains:
-            return [checkpoint]
-    return []
+            return checkpoint
+    return None
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
@@ -301,8 +290,8 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
         UsageError: Another process is training it.
     """
     try:
-        there = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-        before = {**there, "plugins": _result(run).get("plugins")}
+        before = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        before["plugins"] = _result(run).get("plugins")
     except (OSError, TypeError, UnicodeDecodeError, yaml.YAMLError):  # damaged
         return False
     now = {**config, "plugins": plugin_versions(config)}

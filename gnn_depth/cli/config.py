@@ -11,6 +11,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,10 @@ def index_of(command: str, arguments: Arguments) -> CommandIndex:
         )
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
-    options = {"model": Option("model", kind="module")}
-    for name, option in known.options.items():
-        if not name.startswith("model."):
-            options[name] = option
-    return replace(known, options=options)
+    of_others = {
+        name: option for name, option in known.options.items() if not name.startswith("model.")
+    }
+    return replace(known, options={"model": Option("model", kind="module"), **of_others})
 
 
 def _names_class(model: Any) -> bool:
@@ -112,10 +112,9 @@ def read_arguments(argv: list[str]) -> Arguments:
         elif key == "plugins":
             of_flags += full_plugin_paths(_structure(value), Path.cwd(), "--plugins")
         elif key in ("print_config", "trusted-only"):
-            text = str(value).lower()
-            if text not in SWITCH:
-                raise UsageError(f"--{key} must be true or false, not {text!r}.")
-            switches[key] = SWITCH[text]
+            if str(value).lower() not in SWITCH:
+                raise UsageError(f"--{key} must be true or false, not {value!r}.")
+            switches[key] = SWITCH[str(value).lower()]
         else:
             rest.append((key, value))
     trusted = switches.get("trusted-only")
@@ -157,21 +156,18 @@ def files_as_flags(argv: list[str]) -> list[str]:
 
     ``nodes.csv edges.csv``: a table of nodes and one of edges; ``graph.npz``: both.
     """
-    files = []
-    for word in argv[:2]:
-        if word.startswith("-"):
-            break
-        files.append(word)
+    files = list(takewhile(lambda word: not word.startswith("-"), argv[:2]))
     rest = argv[len(files) :]
-    if len(files) == 2:
-        return ["--data", "Tables", "--data.nodes", files[0], "--data.edges", files[1], *rest]
-    if files and files[0].endswith(".csv"):
-        raise UsageError(
-            f"{files[0]} is one table, and a graph has two: gnn-depth fit nodes.csv edges.csv "
-            "--data.label COLUMN."
-        )
-    if files:
-        return ["--data", "UserGraph", "--data.path", files[0], *rest]
+    match files:
+        case [nodes, edges]:
+            return ["--data", "Tables", "--data.nodes", nodes, "--data.edges", edges, *rest]
+        case [file] if file.endswith(".csv"):
+            raise UsageError(
+                f"{file} is one table, and a graph has two: gnn-depth fit nodes.csv edges.csv "
+                "--data.label COLUMN."
+            )
+        case [file]:
+            return ["--data", "UserGraph", "--data.path", file, *rest]
     return argv
 
 

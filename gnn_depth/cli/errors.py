@@ -98,9 +98,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
             return RunError(LOST)
     part = _users_part(error, calls)
     if owner == "user":
-        who = "your code"
-        if part is not None:
-            who = registry.described(part)
+        who = registry.described(part) if part else "your code"
         message = f"{who} raises {raised}\n  {os.path.relpath(caller)}:{line}"
     elif part is not None:
         message = f"{registry.described(part)} cannot be called in its place: {raised}"
@@ -116,27 +114,27 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
 def _of_the_system(error: OSError, folder: Path | str | None) -> str:
     """The message for a full disk, a folder that was removed or a connection that was lost."""
     place = error.filename or folder
-    reason = str(error)
-    if error.strerror and place:
-        reason = f"{error.strerror} ({place})"
-    if error.strerror and folder:
-        reason += "; what was saved before is intact."
-    return f"stopped: {reason}"
+    if not error.strerror or not place:
+        return f"stopped: {error}"
+    intact = "; what was saved before is intact." if folder else ""
+    return f"stopped: {error.strerror} ({place}){intact}"
 
 
 def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:
     """The user's class whose method is deepest on the stack, or which a TypeError names."""
-    found = None
+    asked = [type(frame.f_locals.get("self")) for frame, _ in calls]
+    if isinstance(error, TypeError):
+        named = [cls for cls in _parts() if str(error).startswith(f"{cls.__name__}.")]
+        asked = [*named, *asked]
+    return next(filter(_is_users, reversed(asked)), None)
+
+
+def _parts() -> list[type]:
+    """All registered classes."""
+    found: list[type] = []
     for kind in registry.KINDS:
-        for cls in registry.registered(kind).values():
-            if isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}."):
-                found = cls
-    for frame, _ in calls:
-        if "self" in frame.f_locals and _is_users(type(frame.f_locals["self"])):
-            found = type(frame.f_locals["self"])
-    if found is not None and _is_users(found):
-        return found
-    return None
+        found += registry.registered(kind).values()
+    return found
 
 
 def _is_users(cls: type) -> bool:
@@ -151,10 +149,8 @@ def _owner(file: str, module: str) -> str:
     if Path(file).is_relative_to(OURS):
         return "ours"
     top = module.partition(".")[0]
-    for kind in registry.KINDS:
-        for cls in registry.registered(kind).values():
-            if top == cls.__module__.partition(".")[0]:
-                return "user"
+    if any(top == cls.__module__.partition(".")[0] for cls in _parts()):
+        return "user"
     # Cython names files by their place in its source.
     if file.startswith((*LIBRARIES, "<")) or file.endswith((".pyx", ".pxi")):
         return "library"

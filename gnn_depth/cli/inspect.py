@@ -27,10 +27,9 @@ def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
         roles |= dict.fromkeys(data.targets, "number to predict")
         roles |= {names["id"]: "id", data.label: "class", data.split_column: "split"}
         yield _columns(nodes, roles)
-        of_edges = dict.fromkeys(data.edge_features, "feature")
         source, target = names["ends"]
-        of_edges |= {source: "source", target: "target", names["edge_weight"]: "weight"}
-        yield _columns(edges, of_edges)
+        of_edges = {source: "source", target: "target", names["edge_weight"]: "weight"}
+        yield _columns(edges, dict.fromkeys(data.edge_features, "feature") | of_edges)
     logging.disable(logging.WARNING)  # the notes are part of the report
     try:
         batch = next(iter(data.predict_dataloader()))  # of several the first stands for all

@@ -75,14 +75,15 @@ def reproduce(
         address: Address of a Dask cluster's scheduler: tcp://HOST:8786.
         force: Archive existing results, and run all again.
     """
+    items = sorted(item_files())
     if list_:
-        for each in map(load_item, sorted(item_files())):
+        for each in map(load_item, items):
             grid = load_grid(str(each.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
             print(f"{each.name}: {each.title}\n  {each.source}\n  {count} runs")
         return 0
     if not item:
-        raise UsageError(f"an item is missing. Available: {', '.join(sorted(item_files()))}.")
+        raise UsageError(f"an item is missing. Available: {', '.join(items)}.")
     asked = load_item(item)
     grid = chosen_part(load_grid(str(asked.grid), arguments.trusted), subset, seeds)
     with plain_warnings(ResultWarning), open_pool(engine, address, workers) as pool:
@@ -132,8 +133,8 @@ def _show(item: Item, plan: Plan, subset: list[str]) -> None:
     from gnn_depth.cli import plot, table
     from gnn_depth.reports.figures import FORMATS
 
-    runs = [str(plan.store.folder), *_flags({"where": subset})]
-    published = _flags({"published": [item.file] * bool(item.published)})
+    runs = [str(plan.store.folder), "--where", *subset]
+    published = ["--published", item.file] if item.published else []
     folder = new_run_folder(plan.store.root / "reproduced", item.name)
     print(f"\n{item.title}\n{item.source}\n")
     words = [*runs, *_flags(item.table)]
@@ -154,6 +155,5 @@ def _flags(options: Mapping[str, Any]) -> list[str]:
     """Options of a table or figure as words of its command."""
     words: list[str] = []
     for name, value in options.items():
-        if value != []:
-            words += [f"--{name}", *map(str, items_of(value))]
+        words += [f"--{name}", *map(str, items_of(value))]
     return words

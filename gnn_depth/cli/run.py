@@ -42,24 +42,17 @@ def run_command(command: str, arguments: Arguments) -> int:
             return 0
         cli = CommandLineInterface(command, arguments)
         if command == "inspect":
-            return _inspect(cli)
+            from gnn_depth.cli.inspect import inspect_data
+
+            # One by one: the columns stand before the error that is about them.
+            words = [word for key, value in arguments.flags for word in (f"--{key}", str(value))]
+            for part in inspect_data(cli.datamodule, words):
+                print(f"{part}\n")
+            return 0
         print(_answer(command, cli), end="")
         if distributed.is_available() and distributed.is_initialized():
             # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
             distributed.destroy_process_group()
-    return 0
-
-
-def _inspect(cli: CommandLineInterface) -> int:
-    """Print what would be read; data that cannot be read is an error, as for ``fit``."""
-    from gnn_depth.cli.inspect import inspect_data
-
-    # One by one: the columns stand before the error that is about them.
-    words: list[str] = []
-    for key, value in cli.arguments.flags:
-        words += [f"--{key}", str(value)]
-    for part in inspect_data(cli.datamodule, words):
-        print(f"{part}\n")
     return 0
 
 
@@ -75,7 +68,10 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if command in ("validate", "test"):
         return _measure(command, cli)
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
-        return f"{cli.checkpoint.completion_message}\n"
+        return (
+            f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs. For more, "
+            "raise trainer.max_epochs, or the patience of the callback that ended it.\n"
+        )
     try:
         finished = train_in_command(cli)
     except SIGTERMException as stop:
@@ -132,15 +128,15 @@ def _predict(cli: CommandLineInterface) -> str:
         found: Any = cli.trainer.predict(model, datamodule=data, **options)
         return found or []
 
-    with defer_signals(), explained():
+    with defer_signals():
         options = _checked(cli)
         table = predictions_of(cli.model, cli.datamodule, forward=forward)
     if not cli.trainer.is_global_zero:
         return ""
     output = cli.resolved["output"]
     # Nine significant digits restore every float32.
-    look: dict[str, Any] = {"index": False, "float_format": "%.9g", "lineterminator": "\n"}
-    write_whole(Path(output), partial(table.to_csv, **look))
+    write = partial(table.to_csv, index=False, float_format="%.9g", lineterminator="\n")
+    write_whole(Path(output), write)
     words = WORDS[cli.model.task.targets][0]
     return f"{words} of {len(table)} {table.columns[0]}s: {output}\n"
 
@@ -148,7 +144,7 @@ def _predict(cli: CommandLineInterface) -> str:
 def _measure(command: str, cli: CommandLineInterface) -> str:
     """Validate or test a model, and return its metrics as text."""
     model, data = cli.model, cli.datamodule
-    with defer_signals(), explained():
+    with defer_signals():
         options = _checked(cli)
         evaluate = getattr(cli.trainer, command)
         result = evaluate(model, datamodule=data, verbose=False, **options)
@@ -177,14 +173,8 @@ def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
     if cli.ckpt_path_asked != checkpoints.AUTO:
         # Queued again, it would start from the beginning for ever.
         return f"{saved}; job {job} is not queued again: that needs --ckpt_path auto."
-    return f"{saved}; {_requeue(job)}."
-
-
-def _requeue(job: str) -> str:
-    """Queue a job of SLURM again, and say whether that worked."""
-    command = ["scontrol", "requeue", job]
     try:
-        subprocess.run(command, check=True, timeout=REQUEUE_SECONDS)
+        subprocess.run(["scontrol", "requeue", job], check=True, timeout=REQUEUE_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
-        return f"job {job} could not be queued again: {error}"
-    return f"job {job} is queued again"
+        return f"{saved}; job {job} could not be queued again: {error}."
+    return f"{saved}; job {job} is queued again."

@@ -30,7 +30,7 @@ class Sweep:
         self.interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
         self._waiting = deque(run for run in plan.runs if run.key.identity not in self.records)
         self._running: dict[Future[Record], PlannedRun] = {}
-        self._elsewhere: dict[str, PlannedRun] = {}  # other processes run them
+        self._elsewhere: list[PlannedRun] = []  # other processes run them
         self._starts: Counter[str] = Counter()
 
     def run(self) -> None:
@@ -64,8 +64,8 @@ class Sweep:
 
     def _look_again(self) -> None:
         """Offer the runs of other processes to the workers: their process may have died."""
-        self._waiting.extend(self._elsewhere.values())
-        self._elsewhere.clear()
+        self._waiting += self._elsewhere
+        self._elsewhere = []
 
     def _take(self, run: PlannedRun, future: "Future[Record]") -> None:
         identity = run.key.identity
@@ -78,7 +78,7 @@ class Sweep:
             result = {"status": status, "reason": f"{type(error).__name__}: {error}"}
             record = Record(self.store.folder_of(run.key), result)
         if record.status == RUNNING_ELSEWHERE:
-            self._elsewhere[identity] = run
+            self._elsewhere.append(run)
             return
         reason = record.result.get("reason", "")
         self._starts[identity] += 1

@@ -314,8 +314,8 @@ def _settings(value: object, of: str) -> Settings:
         return {"config": value}
     settings = _checked(dict, value, of)
     for key in settings:
-        if not isinstance(key, str) or "=" in key:  # it would carry a value already
-            raise GridError(f"an option is called by a word without '=', not {key!r}.")
+        if not isinstance(key, str):
+            raise GridError(f"the name of an option is text, not {key!r}.")
     if "seed_everything" in settings:
         raise GridError("the seeds of a grid belong under its key `seeds`, not `seed_everything`.")
     if not isinstance(settings.get("config", ""), str):

@@ -117,7 +117,6 @@ GRIDS = {
     "label": "axes: {method: {a: {}, b: {trainer: {callbacks: {class_path: evil.Mark}}}}}\n",
     "plugins": "axes: {method: {a: {}, b: {plugins: evil.py}}}\n",
     "config in place of a file": "base: '{plugins: evil.py}'\naxes: {model.num_layers: [2, 3]}\n",
-    "value in a key": "axes: {method: {a: {}, b: {'trainer.callbacks=[evil.Mark] #': 1}}}\n",
     "base": "base: base.yaml\naxes: {model.num_layers: [2, 3]}\n",
 }
 
