@@ -215,7 +215,13 @@ def _from_limit(side: int, x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
     graph, direction = around.graph, around.limits[side]
     assert graph is not None
     assert direction is not None
-    return pure.total_distance(x, direction[: len(x)], components(graph)[: len(x)])
+    # Of layers like GCN it is the same in every layer and step.
+    last: dict[str, Any] = graph.once(("direction", side, len(x)), dict)
+    if not last or not torch.equal(last["direction"], direction):
+        parts = pure.Directions(direction[: len(x)], components(graph)[: len(x)])
+        last.update(direction=direction, parts=parts)
+    distance: tuple[Tensor, Tensor] = last["parts"].distance(x)
+    return distance
 
 
 def _floor(side: int, x: Tensor, around: Around) -> tuple[Tensor, int]:

@@ -138,37 +138,44 @@ def projection(
         direction: r.
         component: The number of each node's component; by default there is one.
     """
-    distance, square = total_distance(x, direction, component)
+    if component is None:
+        component = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    distance, square = Directions(direction, component).distance(x)
     return (distance / square).sqrt()
 
 
-def total_distance(
-    x: Float[Tensor, "nodes channels"],
-    direction: Float[Tensor, "nodes"],
-    component: Int[Tensor, "nodes"] | None = None,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The squares of the numerator and the denominator of the :func:`projection`."""
-    r = _wide(direction).unsqueeze(1)
-    if component is None:
-        component = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    size = torch.zeros_like(r).index_add_(0, component, r.square())
-    unit = r / _positive(size.sqrt()).index_select(0, component)
-    if x.dtype == torch.float32 and x.is_cpu:  # faster, and to five digits unless little is left
-        along, square = _along(x.detach(), unit.float(), component), sum_of_squares(x)
-        distance = square - sum_of_squares(along)
-        if distance > LARGE * square:
-            return distance, square
-    x = _wide(x)
-    along = _along(x, unit, component)
-    apart = torch.addcmul(x, unit, along.index_select(0, component), value=-1)
-    # NaN for an infinite entry, as inf - inf is.
-    return sum_of_squares(apart), sum_of_squares(x)
+class Directions:
+    """The parts of a direction in each connected component, of length 1."""
 
+    def __init__(self, direction: Float[Tensor, "nodes"], component: Int[Tensor, "nodes"]) -> None:
+        self._component = component
+        self._count = len(torch.bincount(component))  # 0 without nodes
+        r = _wide(direction).unsqueeze(1)
+        size = r.new_zeros(self._count, 1).index_add_(0, component, r.square())
+        self._unit = r / _positive(size.sqrt()).index_select(0, component)
+        self._in_float32 = self._unit.float()
 
-def _along(x: Tensor, unit: Tensor, component: Tensor) -> Tensor:
-    """The coefficient of the unit vector of each component, shape (components, channels)."""
-    count = len(torch.bincount(component))  # 0 without nodes
-    return x.new_zeros(count, x.shape[1]).index_add_(0, component, unit * x)
+    def distance(
+        self, x: Float[Tensor, "nodes channels"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """The squares of the numerator and the denominator of the :func:`projection`."""
+        if (
+            x.dtype == torch.float32 and x.is_cpu
+        ):  # faster, and to five digits unless little is left
+            along, square = self._along(x.detach(), self._in_float32), sum_of_squares(x)
+            distance = square - sum_of_squares(along)
+            if distance > LARGE * square:
+                return distance, square
+        x = _wide(x)
+        along = self._along(x, self._unit)
+        apart = torch.addcmul(x, self._unit, along.index_select(0, self._component), value=-1)
+        # NaN for an infinite entry, as inf - inf is.
+        return sum_of_squares(apart), sum_of_squares(x)
+
+    def _along(self, x: Tensor, unit: Tensor) -> Tensor:
+        """The coefficient of each part, shape (components, channels)."""
+        along = x.new_zeros(self._count, x.shape[1])
+        return along.index_add_(0, self._component, unit * x)
 
 
 def mean_average_distance(
