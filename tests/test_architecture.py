@@ -170,7 +170,7 @@ BUDGETS = {
     "nn": 49_700,
     "data": 26_000,
     "training": 32_200,
-    "diagnostics": 33_000,
+    "diagnostics": 33_200,
     "testing": 7_400,
     "sweeps": 8_400,
     "reports": 12_700,
