@@ -410,14 +410,15 @@ class WrapsSource:
         self, schema: Schema, unknown: Unknown = "error", targets: bool = True
     ) -> GraphDataModule:
         """This data set made from its source, which is read for a trained model."""
-        other: Any = copy_unread(self)
-        other.source = self.source.conform_to(schema, unknown, targets)
-        return other
+        return self._made_from(self.source.conform_to(schema, unknown, targets))
 
     def with_all_rows_as_test(self) -> GraphDataModule:
         """This data set made from its source, all of whose rows are to test on."""
+        return self._made_from(self.source.with_all_rows_as_test())
+
+    def _made_from(self, source: GraphDataModule) -> GraphDataModule:
         other: Any = copy_unread(self)
-        other.source = self.source.with_all_rows_as_test()
+        other.source = source
         return other
 
     def remarks(self, batch: NodeBatch) -> list[str]:

@@ -55,10 +55,10 @@ def read_targets(
     elif values.is_floating_point():
         found = _of_numbers(values, notes, names)
     elif values.dim() == 2:
-        is_missing, labelled = values == -1, ~(values == -1).all(1)
+        labelled = ~(values == -1).all(1)
         y = values.long().masked_fill(~labelled[:, None], 0)
         if (y == -1).any() and y.abs().max() == 1:
-            y = y.float().masked_fill(is_missing & labelled[:, None], torch.nan)
+            y = y.float().masked_fill(y == -1, torch.nan)
         found = Targets(y, labelled)
     else:
         found = _of_classes(values.long().numpy())

@@ -151,7 +151,7 @@ class FusedBlock(Block):
 def block_class(norms: int, activation: Callable[[Tensor], Tensor], skip: Skip) -> type[Block]:
     """The class of a block with this number of feature norms: decided once, not in every pass."""
     has_known_sum = norms == 0 and skip.adds_input is not None
-    if has_known_sum and activation in (no_activation, F.relu):
+    if has_known_sum and activation in (identity, F.relu):
         return FusedBlock
     return Block
 
@@ -181,6 +181,6 @@ def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
     return dropout(x, p, training, graph.node_numbers)
 
 
-def no_activation(x: Tensor) -> Tensor:
+def identity(x: Tensor) -> Tensor:
     """The identity, for a layer without an activation."""
     return x

@@ -4,7 +4,7 @@ To add one, subclass Skip and decorate it with ``@register("skip", name)``.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -61,9 +61,8 @@ class _Projecting(Skip):
 class _Adding(_Projecting):
     """Adds the state it reads."""
 
-    adds: ClassVar[Literal["input", "first"] | None] = "input"
     #: True if nothing is scaled.
-    is_sum: ClassVar[bool] = False
+    is_sum = False
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
@@ -88,6 +87,7 @@ class Residual(_Adding):
         out_channels: Width of the layer's output.
     """
 
+    adds = "input"
     invertible = True
     is_sum = True
 
@@ -124,6 +124,7 @@ class LinearResidual(Skip):
 class _Scaled(_Adding):
     """X + scale * F(X), with a learned scale."""
 
+    adds = "input"
     invertible = True
 
     def __init__(self, widths: list[int], out_channels: int, scale: Float[Tensor, "_"]) -> None:
@@ -465,7 +466,7 @@ class FeedForward(_Adding):
             H before W_1 in its place, which leaves the sum as it is; or ``none``.
     """
 
-    adds = None  # the feed-forward block mixes the neurons after the sum
+    # It adds no state in the sense of Skip.adds: the block mixes the neurons after the sum.
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from gnn_depth.nn.block import (
     States,
     block_class,
     drop,
-    no_activation,
+    identity,
 )
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
@@ -64,7 +64,7 @@ Activation = Literal[
 ]
 
 #: Activations that are not PyTorch's own; ELU has a kernel here.
-OWN = {"elu": elu, "group_sort": group_sort}
+OWN = {"elu": elu, "group_sort": group_sort, "identity": identity}
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
 
@@ -169,11 +169,8 @@ class DeepGNN(nn.Module):
         graph_dropout = build("graph_dropout", graph_dropout)
         if init is not None:
             init = build("init", init)
-        self.activation: Callable[[Tensor], Tensor] = no_activation
-        if activation in OWN:
-            self.activation = OWN[activation]
-        elif activation != "identity":
-            self.activation = getattr(F, activation)
+        self.activation: Callable[[Tensor], Tensor]
+        self.activation = OWN.get(activation) or getattr(F, activation)
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
@@ -252,7 +249,7 @@ class DeepGNN(nn.Module):
             is_last = position == len(channels) - 1
             phi = self.activation
             if is_last and not self.last_activation:
-                phi = no_activation
+                phi = identity
             before, after = FeatureNorms(), FeatureNorms()
             if is_last and not has_decoder:  # nothing follows the layer
                 skip: Skip = NoSkip(list(widths), layer.width)

@@ -118,8 +118,8 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
-        ({"reversible": 3}, "3 groups.*hidden_channels, 8"),
+        ({"reversible": 1}, "reversible is 1: .*at least 2 groups"),
+        ({"reversible": 3}, "is 3.*hidden_channels, 8"),
         ({"decoder": "none"}, "decoder linear"),
         ({"skip": "none"}, "layer_scale or residual or rezero"),
         ({"layer": {"name": "gat", "heads": 2}}, "split_heads"),

@@ -11,7 +11,6 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.block import no_activation
 from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
@@ -68,9 +67,7 @@ class Critical(Init):
         eigenvalue = second_eigenvalue(propagation)
         variance = critical_variance(stack.activation, eigenvalue)
         if variance is None:
-            activation = "identity"
-            if stack.activation is not no_activation:
-                activation = stack.activation.__name__
+            activation = stack.activation.__name__
             raise ValueError(
                 f"{name} finds no weights that keep nodes apart on this graph (second eigenvalue "
                 f"{eigenvalue:.3g}) with the activation {activation}: use one that saturates, such "

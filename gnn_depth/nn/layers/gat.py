@@ -1,6 +1,6 @@
 """Graph attention: GAT and omega-GAT with linear scores, GATv2 with additive ones."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,7 @@ class _LinearAttention(AttentionLayer):
     takes_sparse = True
     takes_blocks = True
     score = LinearScore
-    has_omega: ClassVar[bool] = False
+    has_omega = False
 
     # ``register`` checks ranges only in a class with a constructor of its own.
     @in_range

@@ -37,14 +37,10 @@ def group_width(hidden_channels: int, groups: int) -> int:
     """Width of one group of channels; 0 groups mean that the stack is not reversible."""
     if groups == 0:
         return hidden_channels
-    if groups < 2:
+    if groups < 2 or hidden_channels % groups:
         raise ValueError(
-            f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}."
-        )
-    if hidden_channels % groups:
-        raise ValueError(
-            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use "
-            "another number of groups, or another width."
+            f"reversible is {groups}: it must be at least 2 groups of channels that divide "
+            f"hidden_channels, {hidden_channels}, or 0 for none."
         )
     return hidden_channels // groups
 
