@@ -113,21 +113,16 @@ class GraphStrategy(DDPStrategy):
         module: Any = self.lightning_module
         closure_loss = self.precision_plugin.pre_backward(closure_loss, module)
         self.precision_plugin.backward(closure_loss, module, optimizer, *args, **kwargs)
-        self._average_gradients()  # before on_after_backward, where callbacks read them
+        # Means over the processes, before on_after_backward, where callbacks read them. In one
+        # vector: the number of exchanges costs more than their size.
+        gradients = [each.grad for each in module.parameters() if each.grad is not None]
+        if self.world_size > 1:
+            flat = parameters_to_vector(gradients)
+            dist.all_reduce(flat)
+            vector_to_parameters(flat / self.world_size, gradients)
         closure_loss = self.precision_plugin.post_backward(closure_loss, module)
         self.post_backward(closure_loss)
         return closure_loss
-
-    def _average_gradients(self) -> None:
-        """Replace gradients by their means over the processes, in one exchange."""
-        if self.world_size == 1:
-            return
-        assert self.model is not None
-        gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
-        # One vector: the number of exchanges costs more than their size.
-        flat = parameters_to_vector(gradients)
-        dist.all_reduce(flat)
-        vector_to_parameters(flat / self.world_size, gradients)
 
 
 StrategyRegistry.register(

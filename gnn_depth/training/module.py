@@ -120,9 +120,7 @@ class NodeClassifier(SafeCheckpointModule):
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
         self.depth_lr = depth_lr
-        self.scheduler: LRSchedulerCallable | None = None
-        if scheduler is not None:
-            self.scheduler = build("scheduler", scheduler)
+        self.scheduler: LRSchedulerCallable | None = scheduler and build("scheduler", scheduler)
         self.pool = pool
         self.compiling = compile
         #: What the model expects of data; None before it was trained.

@@ -122,16 +122,12 @@ def check_depth_rates(schedule: Any, optimizer: Optimizer, rates: Sequence[float
     # A schedule that multiplies the rates keeps those that it found as the initial ones; one that
     # waits for a plateau keeps none, and changes nothing yet.
     initial = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
-    if initial != rates:
-        raise MisconfigurationException(
-            f"depth_lr would change nothing, because {kind} sets learning rates of its own: divide "
-            "those of the schedule, or choose another schedule."
-        )
     floor = max([getattr(schedule, "eta_min", 0.0), *getattr(schedule, "min_lrs", [])])
-    if floor > min(rates):
+    if initial != rates or floor > min(rates):
         raise MisconfigurationException(
-            f"depth_lr makes the learning rate {min(rates):.3g}, but {kind} does not go below "
-            f"{floor:.3g}: give its eta_min or min_lr a smaller number."
+            f"depth_lr makes the learning rate {min(rates):.3g}, but {kind} sets its own, or does "
+            f"not go below {floor:.3g}: give its eta_min or min_lr a smaller number, or choose "
+            "another schedule."
         )
 
 

@@ -65,7 +65,6 @@ class BestEpoch:
     epoch: int | None = None  # counted from 0; None before the first validation
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
-    _saved: int | None = None  # the epoch whose file is written
     _exchanged: bool = False  # True if a callback exchanges weights for the validation
 
     def see(self, epoch: int, metrics: Mapping[str, Tensor], trainer: L.Trainer) -> None:
@@ -95,11 +94,9 @@ class BestEpoch:
             self.metrics = self.metrics | in_numbers(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
-        """Write the best epoch's weights as a checkpoint without the optimizer's state, unless
-        already written."""
-        if self.epoch is not None and self._saved != self.epoch:
+        """Write the best epoch's weights as a checkpoint without the optimizer's state."""
+        if self.epoch is not None:
             save_weights(trainer, path, self.weights, self.epoch)
-            self._saved = self.epoch
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in STATE}

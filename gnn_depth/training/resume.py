@@ -142,11 +142,8 @@ class SafeStop(L.Callback):
         if trainer.world_size > 1:
             numbers = torch.tensor([number], device=trainer.strategy.root_device)
             number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
-        if number and not _is_complete(trainer):
+        by_epochs = trainer.current_epoch + 1 == trainer.max_epochs
+        is_complete = trainer.is_last_batch and by_epochs
+        is_complete = is_complete or 0 <= trainer.max_steps <= trainer.global_step
+        if number and not is_complete:  # else the training ends here anyway
             self._number, self._stops, self.kept.saving = number, True, True
-
-
-def _is_complete(trainer: L.Trainer) -> bool:
-    """True if all requested steps are done, so that the training ends here anyway."""
-    by_epochs = trainer.current_epoch + 1 == trainer.max_epochs
-    return (trainer.is_last_batch and by_epochs) or 0 <= trainer.max_steps <= trainer.global_step

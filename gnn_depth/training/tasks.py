@@ -284,13 +284,6 @@ class Binary(MultiClass):
     def metrics(self) -> dict[str, Metric]:
         return {"auroc": RocAuc(), "ap": AveragePrecision()}
 
-    def chance_of(
-        self, metric: str, of_class: Int[Tensor, "classes"] | None = None
-    ) -> float | None:
-        if of_class is not None and metric == "ap":
-            return float(of_class[self.number] / of_class.sum())
-        return super().chance_of(metric, of_class)
-
     def of_counts(self, counts: Counts) -> dict[str, Float[Tensor, "sets"]]:
         return class_metrics(counts, self.number)
 

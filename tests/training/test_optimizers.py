@@ -112,7 +112,7 @@ def test_a_schedule_with_rates_of_its_own_is_refused_beside_depth_lr():
     options = {"hidden_channels": 8, "num_layers": 4, "depth_lr": 1.5}
     own = {"name": "OneCycleLR", "max_lr": 0.01, "total_steps": 6}
     model = NodeClassifier(4, 2, scheduler=own, **options)
-    with pytest.raises(MisconfigurationException, match="because OneCycleLR sets"):
+    with pytest.raises(MisconfigurationException, match="but OneCycleLR sets"):
         model.configure_optimizers()
     warm = {"name": "LinearLR", "start_factor": 0.1}
     NodeClassifier(4, 2, scheduler=warm, **options).configure_optimizers()
