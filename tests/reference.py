@@ -1,7 +1,6 @@
 """Slow, obvious forms of what the package computes fast, by one operation of PyTorch for all edges or
 by loops over nodes and neighbours."""
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -17,10 +16,6 @@ def drawn(module: Module) -> Module:
         for parameter in module.parameters():
             parameter.normal_()
     return module.double()
-
-
-def in_edges(graph: Graph, node: int) -> list[int]:
-    return [edge for edge in range(graph.num_edges) if int(graph.target[edge]) == node]
 
 
 def segment_sum(values: Tensor, graph: Graph) -> Tensor:
@@ -43,11 +38,21 @@ def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope
 
 def segment_max(values: Tensor, graph: Graph) -> Tensor:
     """Of the nodes with edges."""
-    neighbourhoods = [in_edges(graph, node) for node in range(graph.num_nodes)]
-    rows = [
-        torch.stack([values[edge] for edge in edges]).amax(0) for edges in neighbourhoods if edges
-    ]
+    rows = [values[graph.target == node].amax(0) for node in graph.target.unique()]
     return torch.stack(rows) if rows else values
+
+
+def largest_source(values: Tensor, graph: Graph) -> Tensor:
+    """The maximum over the sources of the edges into each node; zero without edges."""
+    rows = []
+    for node in range(graph.num_nodes):
+        sources = graph.source[graph.target == node]
+        rows.append(values[sources].amax(0) if len(sources) else torch.zeros_like(values[0]))
+    return torch.stack(rows)
+
+
+def square(x: Tensor) -> Tensor:
+    return x.square().sum(-1)
 
 
 def softmax(scores: Tensor, graph: Graph) -> Tensor:
@@ -61,36 +66,14 @@ def with_loops(graph: Graph) -> Graph:
     return Graph(torch.tensor(pairs).t(), graph.num_nodes)
 
 
-def _of_every_edge(
-    scores: Tensor, graph: Graph, divisor: Callable[[int, int, int], Tensor | float]
-) -> Tensor:
-    """Scores by divisor(target, source, head), one edge and head at a time."""
-    rows = []
-    for edge in range(graph.num_edges):
-        i, j = int(graph.target[edge]), int(graph.source[edge])
-        heads = range(scores.shape[1])
-        rows.append(torch.stack([scores[edge, head] / divisor(i, j, head) for head in heads]))
-    return torch.stack(rows)
-
-
-def _sources(graph: Graph, node: int) -> list[int]:
-    return [int(graph.source[edge]) for edge in in_edges(graph, node)]
-
-
 def lipschitz(
     scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True
 ) -> Tensor:
     """s_ij / (scale ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2)); parts: h of targets, h of sources,
     a_dst, a_src."""
-    x_dst, x_src, att_dst, att_src = parts
-
-    def divisor(i: int, j: int, head: int) -> Tensor:
-        largest = max(
-            torch.cat([x_dst[i, head], x_src[k, head]]).norm() for k in _sources(graph, i)
-        )
-        return scale * _length(att_dst, att_src, head if per_head else None) * largest
-
-    return _of_every_edge(scores, graph, divisor)
+    x_dst, x_src, *att = parts
+    size = (square(x_dst) + largest_source(square(x_src), graph)).sqrt()
+    return scores / (scale * _length(att, per_head) * size)[graph.target]
 
 
 def released_lipschitz(
@@ -98,23 +81,15 @@ def released_lipschitz(
 ) -> Tensor:
     """s_ij / (scale ||a|| sqrt(M_i + ||h_j||^2)), M the list, node by node, of every head's max_k
     ||h_k||^2."""
-    _, x_src, att_dst, att_src = parts
-    listed = []
-    for node in range(graph.num_nodes):
-        for head in range(scores.shape[1]):
-            squares = [x_src[k, head] @ x_src[k, head] for k in _sources(graph, node)]
-            listed.append(max(squares) if squares else 0.0)
-
-    def divisor(i: int, j: int, head: int) -> Tensor:
-        square = listed[i] + x_src[j, head] @ x_src[j, head]
-        return scale * _length(att_dst, att_src, head if per_head else None) * square.sqrt()
-
-    return _of_every_edge(scores, graph, divisor)
+    _, x_src, *att = parts
+    listed = largest_source(square(x_src), graph).flatten()
+    size = (listed[graph.target, None] + square(x_src)[graph.source]).sqrt()
+    return scores / (scale * _length(att, per_head) * size)
 
 
-def _length(att_dst: Tensor, att_src: Tensor, head: int | None) -> Tensor:
-    pair = torch.cat([att_dst, att_src], -1)
-    return pair.norm() if head is None else pair[head].norm()
+def _length(att: list[Tensor], per_head: bool) -> Tensor:
+    pair = torch.cat(att, -1)
+    return square(pair if per_head else pair.flatten()).sqrt()
 
 
 def quadratic_lipschitz(
@@ -122,14 +97,12 @@ def quadratic_lipschitz(
 ) -> Tensor:
     """s_ij / (scale max(uv, uw, vw)), u = ||q_i||, v = max_k ||k_k||, w = max_k ||v_k||; parts: q,
     k, v. In the released form u is the Frobenius norm of the queries of all edges."""
-    query, key, value = parts
-
-    def divisor(i: int, j: int, head: int) -> Tensor:
-        v, w = (max(part[k, head].norm() for k in _sources(graph, i)) for part in (key, value))
-        u = query[graph.target if released else i, head].norm()
-        return scale * max(u * v, u * w, v * w)
-
-    return _of_every_edge(scores, graph, divisor)
+    u, *sizes = (square(part).sqrt() for part in parts)
+    if released:
+        u = square(parts[0][graph.target]).sum(0).sqrt()
+    v, w = (largest_source(size, graph) for size in sizes)
+    size = torch.stack(torch.broadcast_tensors(u * v, u * w, v * w)).amax(0)
+    return scores / (scale * size)[graph.target]
 
 
 released_quadratic_lipschitz = partial(quadratic_lipschitz, released=True)

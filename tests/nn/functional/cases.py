@@ -94,13 +94,8 @@ def additive_attention(dst, src, att, graph, factor=None, mask=torch.ones_like):
 
 
 def largest_pair(dst, src, graph):
-    rows = []
-    for node in range(graph.num_nodes):
-        edges = reference.in_edges(graph, node)
-        of_sources = src[graph.source[edges]].square().sum(-1)
-        most = of_sources.amax(0) if edges else torch.zeros_like(of_sources.sum(0))
-        rows.append((dst[node].square().sum(-1) + most).sqrt())
-    return torch.stack(rows)
+    most = reference.largest_source(reference.square(src), graph)
+    return (reference.square(dst)[: graph.num_nodes] + most).sqrt()
 
 
 def fixed_weights(x, graph):

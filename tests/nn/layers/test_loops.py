@@ -29,10 +29,8 @@ def attend(layer, scores, x, graph):
 
 
 def scores_of(layer, h, graph, normed):
-    rows = []
-    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
-        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
-    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
+    scores = (layer.att_dst * h[graph.target] + layer.att_src * h[graph.source]).sum(-1)
+    scores = normed(scores, (h, h, layer.att_dst, layer.att_src), graph)
     return torch.where(scores > 0, scores, 0.2 * scores)
 
 
