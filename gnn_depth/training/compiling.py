@@ -51,9 +51,7 @@ class KernelPath:
     """
 
     UNKNOWN = "unknown"
-
-    def __init__(self) -> None:
-        self.key: str | None = self.UNKNOWN
+    key: str | None = UNKNOWN
 
     def fix(self, device: torch.device) -> None:
         """Choose the kernels for a device: those of a resumed training's checkpoint, if they are

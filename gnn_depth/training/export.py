@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.data import table_reader
-from gnn_depth.data.schema import Column, Scaling, Schema
+from gnn_depth.data.schema import Column, Scaling
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
 from gnn_depth.training.module import NodeClassifier
@@ -69,27 +69,6 @@ class _Predictions(nn.Module):
         return self.task.prediction(self.stack(x, graph, None, self.pool))
 
 
-def inputs_of(model: NodeClassifier) -> list[str]:
-    """The names of what an exported model takes."""
-    schema = model.schema
-    names = ["x", "edge_index"]
-    if schema is not None and schema.edge_weight:
-        names.append("edge_weight")
-    if model.stack.edge_channels:
-        names.append("edge_attr")
-    if schema is not None and schema.per_graph:
-        names.append("batch")
-    return names
-
-
-def reads_tables(schema: Schema | None) -> bool:
-    """True if an exported model is given a file that reads tables for it: it was trained on tables,
-    and no features are made of the graph, which other packages do."""
-    if schema is None or not schema.named:
-        return False
-    return not schema.transforms
-
-
 def export_model(model: NodeClassifier, path: Path) -> Path:
     """Write the predictions of a model with ``torch.export``, for graphs of any size.
 
@@ -105,9 +84,10 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
 
     It takes features as the data has them, after its transforms, and scales them itself; categories
     are features of 0 and 1, which the file ``schema.yaml`` inside lists. By name it takes
-    ``edge_weight``, ``edge_attr`` and ``batch`` where the model needs them, which :func:`inputs_of`
-    lists. It gives probabilities or numbers, one row for each node or graph. It does not check its
-    inputs. Before it is written, it is compared with the model on random graphs of several sizes.
+    ``edge_weight``, ``edge_attr`` and ``batch`` where the data has weights or features of edges,
+    or a target for each graph. It gives probabilities or numbers, one row for each node or graph.
+    It does not check its inputs. Before it is written, it is compared with the model on random
+    graphs of several sizes.
 
     Args:
         model: A trained model.
@@ -135,18 +115,19 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         if file.exists():
             raise ValueError(f"{file}: the file exists; move it away or choose another name.")
     schema = model.schema
-    inputs = inputs_of(model)
-    per_graph = "batch" in inputs
+    inside = {}
+    per_graph = has_weights = reads_tables = False
+    if schema is not None:
+        inside[SCHEMA] = schema.text()
+        per_graph, has_weights = schema.per_graph, bool(schema.edge_weight)
+        # Not where features are made of the graph, which other packages do.
+        reads_tables = bool(schema.named and not schema.transforms)
     widths: Any = model.hparams["in_channels"]
     # Without the LightningModule around it, of which a program has no use.
     predictions = _Predictions(model, per_graph)
-    has_weights = "edge_weight" in inputs
     features = predictions.x and predictions.x.undo
     edge_channels = model.stack.edge_channels
     program = export(predictions, widths, edge_channels, has_weights, per_graph, features)
-    inside = {}
-    if schema is not None:
-        inside[SCHEMA] = schema.text()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Under its own name only once it is whole.
     part = path.with_name(f".{path.stem}.part{SUFFIX}")
@@ -160,7 +141,7 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         part.unlink(missing_ok=True)
-    if reads_tables(schema):
+    if reads_tables:
         # Last: it reads the model that lies beside it.
         shutil.copyfile(table_reader.__file__, reader)
     return path

@@ -70,12 +70,6 @@ def build_model(
     known = model_options()
     selected = select_section("model", options)
     of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
-    count = of_data["num_classes"]
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(
-            f"num_classes of {type(data).__name__} is {count!r}; it must be a whole number of at "
-            "least 1."
-        )
     model = NodeClassifier(**of_data, **instantiate_options(known, selected))
     # In checkpoints, parts stand as a config writes them.
     model.keep_options(of_data | options_to_config(known, selected), DeepGNN, NodeClassifier)

@@ -26,7 +26,7 @@ from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.ranges import NonNegative, Range, in_range
+from gnn_depth.ranges import Count, NonNegative, Range, in_range
 from gnn_depth.registry import unknown
 from gnn_depth.training.compiling import Compile, KernelPath, check_compile, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
@@ -91,7 +91,7 @@ class NodeClassifier(SafeCheckpointModule):
     def __init__(
         self,
         in_channels: int | Sequence[int],
-        num_classes: int,
+        num_classes: Count,
         init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
         optimizer: Named[OptimizerCallable] = ADAM,
         layer_weight_decay: NonNegative | None = None,

@@ -32,11 +32,26 @@ WORDS = {
 Forward: TypeAlias = Callable[[NodeClassifier, GraphDataModule], list[Tensor]]
 
 
+def one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
+    """The predictions of all batches, computed on the model's device."""
+    weight = next(model.parameters())
+    data.prepare_data()
+    data.setup("predict")
+    found = []
+    with evaluation_mode(model), torch.inference_mode():
+        for batch in data.predict_dataloader():
+            batch = batch.to(weight.device)
+            if batch.x.is_floating_point():
+                batch = replace(batch, x=batch.x.to(weight.dtype))
+            found.append(model.predict_step(batch, 0).cpu())
+    return found
+
+
 def predictions_of(
     model: NodeClassifier,
     data: Any,
     unknown: Unknown = "error",
-    forward: Forward | None = None,
+    forward: Forward = one_pass,
 ) -> pd.DataFrame:
     """Predict every node, or every graph, of some data.
 
@@ -68,7 +83,7 @@ def predictions_of(
             "run, or a model that gnn_depth.fit has trained."
         )
     as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
-    values = torch.cat((forward or _one_pass)(model, as_trained))
+    values = torch.cat(forward(model, as_trained))
     return _table_of(values, as_trained, model)
 
 
@@ -88,21 +103,6 @@ def load_model(path: str | Path) -> NodeClassifier:
     model.load_state_dict(content["state_dict"], assign=True)
     model.read_schema(content)
     return model
-
-
-def _one_pass(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
-    """The predictions of all batches, computed on the model's device."""
-    weight = next(model.parameters())
-    data.prepare_data()
-    data.setup("predict")
-    found = []
-    with evaluation_mode(model), torch.inference_mode():
-        for batch in data.predict_dataloader():
-            batch = batch.to(weight.device)
-            if batch.x.is_floating_point():
-                batch = replace(batch, x=batch.x.to(weight.dtype))
-            found.append(model.predict_step(batch, 0).cpu())
-    return found
 
 
 def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:

@@ -106,12 +106,12 @@ class BestEpoch:
             setattr(self, name, state[name])
 
 
+@dataclass
 class Autosave:
     """Decide before each epoch whether to save a checkpoint; the first process decides for all."""
 
-    def __init__(self, minutes: float | None, epochs: int | None) -> None:
-        self.minutes = minutes
-        self.epochs = epochs
+    minutes: float | None
+    epochs: int | None
 
     def start(self, epoch: int) -> None:
         """Start to count epochs, and the clock."""

@@ -53,8 +53,7 @@ class SeededSteps(L.Callback):
     it, so that a resumed training continues with the original one.
     """
 
-    def __init__(self) -> None:
-        self.seed: int | None = None
+    seed: int | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage == "fit":  # a checkpoint is restored after this
