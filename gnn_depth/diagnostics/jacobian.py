@@ -111,6 +111,7 @@ def influence(
     x: Float[Tensor, "nodes channels"],
     edge_index: Graph | Int[Tensor, "2 edges"],
     nodes: int | Sequence[int] = 32,
+    largest: bool = False,
 ) -> Influence:
     """Measure from how far nodes read: exact, with a backward pass for each node and output.
 
@@ -120,6 +121,7 @@ def influence(
         x: Features of the nodes.
         edge_index: The edges, which give the distances.
         nodes: The nodes, or how many to draw, always the same ones.
+        largest: Measure only the largest output of each node, such as the score of its class.
 
     Raises:
         ValueError: The features are integers, there are no nodes, they read nothing, or a
@@ -146,8 +148,11 @@ def influence(
     by_hop = np.zeros((len(chosen), int(distances[distances.isfinite()].max()) + 1))
     without_path = np.zeros(len(chosen))
     for row, (node, distance) in enumerate(zip(chosen, distances, strict=True)):
+        outputs = out[node].flatten()
+        if largest:
+            outputs = outputs.max()[None]
         total = x.new_zeros(len(x), dtype=torch.float64)
-        for output in out[node].flatten():
+        for output in outputs:
             (gradient,) = torch.autograd.grad(output, x, retain_graph=True)
             total += gradient.abs().sum(1, dtype=torch.float64)
         reached = distance.isfinite()

@@ -176,12 +176,13 @@ class Run:
         """
         return export_model(self.model, Path(path))
 
-    def range(self, nodes: int = 32) -> Influence:
+    def range(self, nodes: int = 32, largest: bool = False) -> Influence:
         """From how far test nodes read, of a model with an output for each node: see
         :func:`gnn_depth.diagnostics.influence`.
 
         Args:
             nodes: How many test nodes to measure, always the same ones.
+            largest: Measure only the largest output of each node.
 
         Raises:
             ValueError: The targets are those of whole graphs, or the graph is not one batch.
@@ -198,6 +199,7 @@ class Run:
             batch.x,
             batch.graph,
             sorted(test[chosen].tolist()),
+            largest,
         )
 
     def __str__(self) -> str:

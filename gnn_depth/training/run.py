@@ -67,6 +67,7 @@ OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
 HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
+DEEP = 8  # layers from which on the report says from how far nodes read
 
 
 #: Callbacks that cannot work here, and why.
@@ -202,16 +203,36 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
     @cache
     def make_report() -> str:
-        linear: dict[str, float] = {}
         # What costs seconds is not done in each of several processes, or after the data changed.
-        if trainer.world_size == 1 and data.checksum == data.hparams["sha256"]:
-            try:
-                linear = linear_metrics(model.task, data)
-            except Exception as error:  # a task of the user's, for example
-                log.warning("there is no linear model to compare with: %s", error)
-        return report(recorder, model, linear)
+        if trainer.world_size > 1 or data.checksum != data.hparams["sha256"]:
+            return report(recorder, model, {})
+        linear: dict[str, float] = {}
+        try:
+            linear = linear_metrics(model.task, data)
+        except Exception as error:  # a task of the user's, for example
+            log.warning("there is no linear model to compare with: %s", error)
+        return report(recorder, model, linear) + reading(finished)
 
-    return Run(recorder.folder, model, data, make_report)
+    finished = Run(recorder.folder, model, data, make_report)
+    return finished
+
+
+def reading(finished: Run) -> str:
+    """A line that says from how far the nodes of a deep model read; empty if it has no range."""
+    layers = len(finished.model.stack.layers)
+    if layers < DEEP:
+        return ""
+    try:
+        found = finished.range(nodes=16, largest=True)
+    except ValueError:  # targets of graphs, integer features or mini-batches
+        return ""
+    hops = found.hops_within(0.9)
+    if hops is None:
+        return ""
+    return (
+        f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
+        f"the model has {layers} layers. More: gnn-depth range {finished.folder}"
+    )
 
 
 def _check(config: RunConfig, data: GraphDataModule) -> None:

@@ -1,4 +1,4 @@
-"""The command says from how far the nodes of a trained model read."""
+"""The command and the report say from how far the nodes of a trained model read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +11,10 @@ from tests.cli.conftest import SHORT
 
 
 def test_the_command_measures_test_nodes_and_draws_them(gnn_depth: Callable, tmp_path: Path):
-    gnn_depth("fit", *SHORT, "--model.num_layers", "8", "--run.name", "deep")
+    answer = gnn_depth("fit", *SHORT, "--model.num_layers", "8", "--run.name", "deep")
+    assert "the model has 8 layers" in answer.out + answer.err
     answer = gnn_depth("range", "runs/deep", "--nodes", "5", "--output", "range.png")
     assert answer.code == 0, answer.err
-    assert "the model has 8 layers" in answer.out
     assert (tmp_path / "range.png").stat().st_size > 1000
     run = package.load("runs/deep")
     found = run.range(5)
