@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import lightning as L
 import numpy as np
@@ -32,17 +32,9 @@ from gnn_depth.data.checks import (
 from gnn_depth.data.node_order import NodeOrder, ordered
 from gnn_depth.data.schema import Schema, Unknown
 from gnn_depth.data.transforms import Transforms, transformed
-from gnn_depth.graph import Graph
 from gnn_depth.part_specs import items_of
 
 log = logging.getLogger(__name__)
-
-
-class Repeated(NamedTuple):
-    """Everything that all full batches of a loader share."""
-
-    graph: Graph  # their edges, the same object each time
-    read: int  # how many of the first nodes are read out
 
 
 class FullBatch:
@@ -61,11 +53,6 @@ class FullBatch:
         """True if all processes get the same batch: diagnostics average over them instead of adding
         them up."""
         return not self.batch.graph.is_shard
-
-    @property
-    def repeated(self) -> Repeated:
-        """The graph that all its batches share, and the number of nodes that are read."""
-        return Repeated(self.batch.graph, self.batch.read)
 
     def __iter__(self) -> Iterator[NodeBatch]:
         yield self.batch

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import lightning as L
 
-from gnn_depth.data.base import NodeBatch, Repeated
+from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
 
 Content = TypeVar("Content")
@@ -39,7 +39,6 @@ class EpochLoader(Generic[Content]):
         make: Makes a batch from its content.
         length: Batches of an epoch.
         trainer: The trainer that knows how many batches of the epoch a resumed run has completed.
-        repeated: The properties that all batches share, if they do.
     """
 
     def __init__(
@@ -48,9 +47,7 @@ class EpochLoader(Generic[Content]):
         make: Callable[[Content], NodeBatch],
         length: int,
         trainer: L.Trainer | None = None,
-        repeated: Repeated | None = None,
     ) -> None:
-        self.repeated = repeated
         self._plan = plan
         self._make = make
         self._length = length

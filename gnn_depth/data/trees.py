@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int, Int16
 from torch import Tensor
 
-from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint, masks_of
+from gnn_depth.data.base import GraphDataModule, NodeBatch, fingerprint, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
@@ -109,8 +109,6 @@ class TreeNeighborsMatch(GraphDataModule):
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
         if count < processes:  # one would wait for its batch forever
             raise DataError(f"{count} examples are too few for {processes} processes: use fewer.")
-        # The size of all batches but the last, which may be smaller.
-        repeated = min(self.batch_size, count) // processes
 
         def plan(epoch: int) -> Sequence[Tensor]:
             order = self.training_order(epoch)
@@ -121,7 +119,6 @@ class TreeNeighborsMatch(GraphDataModule):
             partial(self.make_batch, stage="train"),
             length=-(-(count // processes * processes) // self.batch_size),
             trainer=self.trainer,
-            repeated=Repeated(self.graph(repeated), repeated),
         )
 
     def val_dataloader(self) -> FixedLoader[Tensor]:

@@ -33,8 +33,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that begins, if the user asks for it."""
     if not is_on(choice):
         return
-    repeated = getattr(trainer.train_dataloader, "repeated", None)
-    if repeated is not None and repeated.graph.is_shard:
+    if not getattr(trainer.train_dataloader, "shared", True):
         raise MisconfigurationException(
             "compile on: a graph that is divided among processes cannot be compiled for. "
             "Choose compile off."
