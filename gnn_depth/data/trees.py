@@ -111,8 +111,10 @@ class TreeNeighborsMatch(GraphDataModule):
             raise DataError(f"{count} examples are too few for {processes} processes: use fewer.")
 
         def plan(epoch: int) -> Sequence[Tensor]:
-            order = self.training_order(epoch)
-            return training_batches(order, self.batch_size, rank, processes)
+            # All in a random order, for each pass.
+            draws, train = Draws(self.seed, f"tree order {epoch}"), self.examples.train
+            passes = [train[draws.permutation(len(train))] for _ in range(self.passes)]
+            return training_batches(torch.cat(passes), self.batch_size, rank, processes)
 
         return EpochLoader(
             plan,
@@ -128,13 +130,6 @@ class TreeNeighborsMatch(GraphDataModule):
         return self._held_out("test")
 
     predict_dataloader = test_dataloader
-
-    def training_order(self, epoch: int) -> Int[Tensor, "drawn"]:
-        """The training examples in the order of an epoch: all in a random order, for each pass."""
-        draws = Draws(self.seed, f"tree order {epoch}")
-        train = self.examples.train
-        passes = [train[draws.permutation(len(train))] for _ in range(self.passes)]
-        return torch.cat(passes)
 
     def _held_out(self, stage: str) -> FixedLoader[Tensor]:
         """All trees that are held out, in every process."""

@@ -128,8 +128,11 @@ class _Max(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         values_EH, largest_NH = ctx.saved_tensors
-        fraction_EH = _fraction_of_maximum(values_EH, largest_NH, ctx.graph)
-        return fraction_EH * at_target(grads[0], ctx.graph), None
+        graph = ctx.graph
+        # 1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere.
+        tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
+        fraction_EH = tied_EH / segment_sum(tied_EH, graph).index_select(0, graph.target)
+        return fraction_EH * at_target(grads[0], graph), None
 
 
 class _Softmax(Function):
@@ -158,12 +161,6 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     if kernels.serve_on_cpu(graph, values_EH):
         return kernels.max_edges(values_EH, graph)
     return reference.largest(values_EH, graph)
-
-
-def _fraction_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:
-    """1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere."""
-    tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
-    return tied_EH / segment_sum(tied_EH, graph).index_select(0, graph.target)
 
 
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:

@@ -54,7 +54,10 @@ class PyGConv(Layer):
         cls = _class(conv)
         options = dict(options or {})
         takes = _takes(cls, conv)
-        _check_options(conv, takes, options)
+        own = [name for name in takes if name not in OF_THE_STACK]
+        for name in options:
+            if name not in own:
+                raise ValueError(f"{conv}: {unknown('option', name, own)}")
         # A convolution that keeps the width calls it channels.
         widths = {"in_channels": in_channels, "out_channels": out_channels, "channels": in_channels}
         given = {name: width for name, width in widths.items() if name in takes}
@@ -152,12 +155,3 @@ def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
         if name == "self" or one.kind in variable:
             del takes[name]
     return takes
-
-
-def _check_options(
-    conv: str, takes: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
-) -> None:
-    own = [name for name in takes if name not in OF_THE_STACK]
-    for name in options:
-        if name not in own:
-            raise ValueError(f"{conv}: {unknown('option', name, own)}")

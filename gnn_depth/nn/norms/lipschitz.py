@@ -81,8 +81,14 @@ class LipschitzNorm(ScoreNorm):
         if isinstance(score, QuadraticScore) or self.form == "paper":
             factor = at_target(self.target_factor(score, graph), graph)
         else:
-            # This size is that of an edge, not of its target.
-            size = _released_linear_size(score, graph, self.per_head)
+            # ||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), the size of an edge and not of its target.
+            att, _, x_src = _linear_form(score, graph)
+            square_src = square(x_src)
+            # (nodes, heads) flattened, as in the released code, but read by numbers of nodes: with
+            # several heads those of others.
+            largest = largest_source(square_src, graph).flatten()
+            misread = largest.index_select(0, graph.target)[:, None]
+            size = self._size(att) * root(misread + at_source(square_src, graph))
             factor = 1 / (self._scale(type(score)) * size + EPS)
         return (scores * factor).to(scores.dtype)
 
@@ -91,7 +97,9 @@ class LipschitzNorm(ScoreNorm):
         if isinstance(score, QuadraticScore):
             size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
             return 1 / (scale * size + EPS_OF_PRODUCTS)
-        size = _linear_size(score, graph, self.per_head)
+        # ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node.
+        att, x_dst, x_src = _linear_form(score, graph)
+        size = self._size(att) * neighbourhood_size(x_dst, x_src, graph)
         return 1 / (scale * size + EPS)
 
     def bound(self, score: type, channels: int) -> float | None:
@@ -104,31 +112,17 @@ class LipschitzNorm(ScoreNorm):
             scale *= channels**0.5
         return 1 / scale
 
+    def _size(self, att: Float[Tensor, "heads _"]) -> Tensor:
+        if self.per_head:
+            return torch.linalg.vector_norm(att, dim=-1)
+        return torch.linalg.vector_norm(att)
+
     def _scale(self, score: type) -> float:
         if self.scale is not None:
             return self.scale
         if issubclass(score, QuadraticScore):
             return 1.0
         return 4.0
-
-
-def _linear_size(
-    score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
-) -> Float[Tensor, "targets heads"]:
-    """||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node."""
-    att, x_dst, x_src = _linear_form(score, graph)
-    return _size_of_attention(att, per_head) * neighbourhood_size(x_dst, x_src, graph)
-
-
-def _released_linear_size(
-    score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
-) -> Float[Tensor, "edges heads"]:
-    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima indexed as in the released code."""
-    att, _, x_src = _linear_form(score, graph)
-    square_src = square(x_src)
-    # (nodes, heads) flattened, but read by numbers of nodes: with several heads those of others.
-    misread = largest_source(square_src, graph).flatten().index_select(0, graph.target)[:, None]
-    return _size_of_attention(att, per_head) * root(misread + at_source(square_src, graph))
 
 
 def _quadratic_size(
@@ -151,9 +145,3 @@ def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tens
         x = widen(score.x)
         return widen(torch.cat([score.att_dst, score.att_src], -1)), targets(x, graph), x
     return widen(torch.cat([score.att, score.att], -1)), widen(score.x_dst), widen(score.x_src)
-
-
-def _size_of_attention(att: Float[Tensor, "heads _"], per_head: bool) -> Tensor:
-    if per_head:
-        return torch.linalg.vector_norm(att, dim=-1)
-    return torch.linalg.vector_norm(att)
