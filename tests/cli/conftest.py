@@ -1,7 +1,7 @@
 """What the tests of the command line share: a way to call it, small data, and a plugin."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,9 +45,7 @@ class Answer:
 
 
 @pytest.fixture
-def gnn_depth(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable:
+def gnn_depth(capsys, tmp_path, monkeypatch):
     """``gnn_depth("fit", ...)`` in an empty working directory."""
     monkeypatch.chdir(tmp_path)
 
@@ -59,8 +57,20 @@ def gnn_depth(
     return call
 
 
+@pytest.fixture
+def done(gnn_depth):
+    """``done("fit", ...)``: the answer to a command line that succeeds."""
+
+    def call(*words: str) -> Answer:
+        answer = gnn_depth(*words)
+        assert answer.code == 0, answer.err
+        return answer
+
+    return call
+
+
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """The folder of a fit of two epochs, for reading only."""
     root = tmp_path_factory.mktemp("trained")
     words = [*SHORT, *DEEP, "--trainer.max_epochs", "2", "--data.seed", "3", "--run.name", "first"]
@@ -91,13 +101,13 @@ class PoolHere(Pool):
 
 
 @pytest.fixture
-def pool_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def pool_here(monkeypatch):
     """Sweeps run in this process."""
     monkeypatch.setattr(sweep, "LocalPool", PoolHere)
 
 
 @pytest.fixture
-def config(gnn_depth: Callable) -> Callable:
+def config(gnn_depth):
     """``config(...)``: the resolved config of a fit, as a dict."""
 
     def resolve(*words: str) -> Any:
@@ -109,24 +119,26 @@ def config(gnn_depth: Callable) -> Callable:
 
 
 @pytest.fixture
-def refused(gnn_depth: Callable) -> Callable:
+def refused(gnn_depth):
     """``refused("fit", ...)``: the message that answers a wrong command line; its form is checked
     here."""
 
     def ask(*words: str) -> str:
+        before = set(Path("runs").glob("*/[!.]*"))
         answer = gnn_depth(*words)
         assert answer.code == 2
-        assert answer.err.startswith("error: ")
+        notes, found, message = answer.err.partition("error: ")
+        assert (found, notes) == ("error: ", "") or notes.endswith("\n")
         assert "Traceback" not in answer.err
         assert len(answer.err.splitlines()) <= 24, "more than a screen"
-        assert not Path("runs").exists(), "a refused run left a folder"
-        return answer.err.removeprefix("error: ").rstrip("\n")
+        assert set(Path("runs").glob("*/[!.]*")) == before, "a refused run left a folder"
+        return message.rstrip("\n")
 
     return ask
 
 
 @pytest.fixture
-def own_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def own_registry(monkeypatch, tmp_path):
     """A registry whose changes are forgotten afterwards, with the modules that were imported from
     the test's folder."""
     monkeypatch.setattr(

@@ -1,6 +1,5 @@
 """Config files and options: what they resolve to, and that it can be said again."""
 
-from collections.abc import Callable
 from pathlib import Path
 from shlex import split
 
@@ -27,24 +26,24 @@ data:
 
 
 @pytest.fixture(scope="module")
-def resolver() -> Resolver:
+def resolver():
     return Resolver([])
 
 
 @pytest.fixture
-def printed(resolver: Resolver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def printed(resolver, tmp_path, monkeypatch):
     """``printed(...)``: what ``fit ... --print_config`` prints, by one parser for all tests."""
     monkeypatch.chdir(tmp_path)
     return lambda *words: to_yaml(resolver.resolve(read_arguments(list(words))))
 
 
 @pytest.fixture
-def config(printed: Callable) -> Callable:
+def config(printed):
     return lambda *words: yaml.safe_load(printed(*words))
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     path = tmp_path / "gat.yaml"
     path.write_text(FILE)
     return str(path)
@@ -59,15 +58,13 @@ def file(tmp_path: Path) -> str:
         "--data MissingFeatures --data.source Planetoid --data.source.name Cora --data.rate .5",
     ],
 )
-def test_a_printed_config_prints_itself_byte_for_byte(printed: Callable, file: str, words: str):
+def test_a_printed_config_prints_itself_byte_for_byte(printed, file, words):
     first = printed(*split(words))
     Path("printed.yaml").write_text(first)
     assert printed("--config", "printed.yaml") == first
 
 
-def test_a_config_of_a_fit_serves_the_other_commands(
-    gnn_depth: Callable, printed: Callable, file: str
-):
+def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth, printed, file):
     of_fit = gnn_depth("fit", "--config", file, "--print_config").out
     assert of_fit == printed("--config", file)
     Path("printed.yaml").write_text(of_fit)
@@ -88,17 +85,17 @@ def test_a_config_of_a_fit_serves_the_other_commands(
         "--config '{model: {norm: pair}}' --model.norm.scale 4",
     ],
 )
-def test_all_ways_to_ask_for_a_norm_mean_the_same(config: Callable, words: str):
+def test_all_ways_to_ask_for_a_norm_mean_the_same(config, words):
     assert config(*split(words))["model"]["norm"] == [{"name": "pair", "scale": 4.0}]
 
 
-def test_later_files_refine_earlier_ones(config: Callable, file: str):
+def test_later_files_refine_earlier_ones(config, file):
     Path("deeper.yaml").write_text("model:\n  layer: {heads: 2}\n  num_layers: 64\n")
     model = config("--config", file, "--config", "deeper.yaml")["model"]
     assert (model["layer"]["name"], model["layer"]["heads"], model["num_layers"]) == ("gat", 2, 64)
 
 
-def test_the_command_line_beats_the_files_wherever_it_stands(config: Callable, file: str):
+def test_the_command_line_beats_the_files_wherever_it_stands(config, file):
     assert config("--model.num_layers", "7", "--config", file)["model"]["num_layers"] == 7
 
 
@@ -111,7 +108,7 @@ model:
 
 
 def test_a_part_in_the_place_of_another_keeps_the_options_that_both_have_and_says_what_it_drops(
-    gnn_depth: Callable,
+    gnn_depth,
 ):
     Path("c.yaml").write_text(OVERRIDDEN)
     words = ("--config", "c.yaml", "--print_config")
@@ -129,7 +126,7 @@ def test_a_part_in_the_place_of_another_keeps_the_options_that_both_have_and_say
 
 
 def test_what_nobody_asked_for_is_not_kept_and_a_grid_names_parts_with_their_own_defaults(
-    gnn_depth: Callable, printed: Callable
+    gnn_depth, printed
 ):
     answer = gnn_depth("fit", "--model.optimizer", "SGD", "--print_config")
     optimizer = answer.config["model"]["optimizer"]["init_args"]
@@ -139,7 +136,7 @@ def test_what_nobody_asked_for_is_not_kept_and_a_grid_names_parts_with_their_own
     assert of_grid["model"]["layer"]["heads"] == 1
 
 
-def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable, file: str):
+def test_another_data_set_takes_over_nothing(config, refused, file):
     words = ["--config", file, "--data", "HeterophilousGraphs"]
     assert refused("fit", *words).startswith("HeterophilousGraphs needs name: --data.name VALUE.")
     data = config(*words, "--data.name", "chameleon")["data"]
@@ -147,7 +144,7 @@ def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable
     assert data["init_args"]["normalize_features"] is False  # the generated graph's default is true
 
 
-def test_an_option_is_taken_back_with_null(config: Callable):
+def test_an_option_is_taken_back_with_null(config):
     Path("run.yaml").write_text("ckpt_path: some.ckpt\nrun: {name: mine}\n")
     resolved = config("--config", "run.yaml", "--ckpt_path", "null", "--run.name", "null")
     assert resolved["ckpt_path"] is None
@@ -155,7 +152,7 @@ def test_an_option_is_taken_back_with_null(config: Callable):
 
 
 def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_replaces_it(
-    config: Callable,
+    config,
 ):
     asked = ["--data=PyG", "--data.dataset=FakeDataset"]
     asked += ["--data.options.edge_dim=2", "--data.options.num_graphs=3"]
@@ -165,12 +162,12 @@ def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_rep
 
 
 @pytest.mark.parametrize("text", ["# nothing\n", "trainer:\nrun:\nseed_everything: 0\n"])
-def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
+def test_a_file_that_says_nothing_changes_nothing(config, text):
     Path("empty.yaml").write_text(text)
     assert config("--config", "empty.yaml") == config()
 
 
-def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable, refused: Callable):
+def test_a_shipped_config_is_found_by_its_name_from_any_folder(config, refused):
     assert config("--config", "gat_lip_30")["model"]["num_layers"] == 30
     assert config("--config", "gat_lip")["model"]["norm"][0]["name"] == "lipschitz", (
         "the only one of this name"

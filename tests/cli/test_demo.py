@@ -1,6 +1,5 @@
 """``gnn-depth demo``, with networks of three layers and two epochs in place of its own."""
 
-from collections.abc import Callable
 from pathlib import Path
 from shlex import split
 
@@ -14,13 +13,13 @@ TINY = split("--model.num_layers 3 --model.hidden_channels 8 --trainer.max_epoch
 
 
 @pytest.fixture(autouse=True)
-def tiny_networks(monkeypatch: pytest.MonkeyPatch):
+def tiny_networks(monkeypatch):
     for name, (text, options) in demo.NETWORKS.items():
         monkeypatch.setitem(demo.NETWORKS, name, (text, (*options, *SMALL, *TINY)))
     monkeypatch.setattr(demo, "DEEP", (*demo.DEEP, *SMALL, *TINY))
 
 
-def test_a_demo_trains_four_networks_and_shows_a_table_and_a_picture(gnn_depth: Callable):
+def test_a_demo_trains_four_networks_and_shows_a_table_and_a_picture(gnn_depth):
     answer = gnn_depth("demo")
     assert (answer.code, answer.err) == (0, "")
     (folder,) = Path().glob("runs/demo/*")
@@ -31,9 +30,7 @@ def test_a_demo_trains_four_networks_and_shows_a_table_and_a_picture(gnn_depth: 
     assert (folder / "gradients.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_demo_leaves_the_one_before_as_it_is(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_demo_leaves_the_one_before_as_it_is(gnn_depth, monkeypatch):
     def interrupted(*_: object, **__: object):
         raise KeyboardInterrupt
 
@@ -42,6 +39,6 @@ def test_a_demo_leaves_the_one_before_as_it_is(
     assert len(list(Path("out").iterdir())) == 2
 
 
-def test_a_folder_that_cannot_be_made_is_refused(refused: Callable):
+def test_a_folder_that_cannot_be_made_is_refused(refused):
     Path("file").touch()
     assert "file/x" in refused("demo", "--output", "file/x")

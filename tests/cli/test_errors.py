@@ -2,7 +2,6 @@
 traceback."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,9 +53,7 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
         ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),
     ],
 )
-def test_a_wrong_option_is_answered_in_one_message(
-    refused: Callable, words: str, messages: list[str]
-):
+def test_a_wrong_option_is_answered_in_one_message(refused, words, messages):
     answer = refused("fit", *words.split())
     for message in messages:
         assert message in answer
@@ -86,31 +83,27 @@ def test_a_wrong_option_is_answered_in_one_message(
         ("plugins: 3\n", 1, "plugins must be names of files or modules"),
     ],
 )
-def test_an_error_in_a_file_is_answered_with_file_and_line(
-    refused: Callable, text: str, line: int, message: str
-):
+def test_an_error_in_a_file_is_answered_with_file_and_line(refused, text, line, message):
     Path("run.yaml").write_text(text)
     answer = refused("fit", "--config", "run.yaml")
     assert answer.startswith(f"run.yaml:{line}: ")
     assert message in answer
 
 
-def test_an_unknown_command_is_answered_with_all_commands(refused: Callable):
+def test_an_unknown_command_is_answered_with_all_commands(refused):
     assert "predict" in refused()
     assert "Did you mean 'fit'?" in refused("fti")
     assert "unknown command '--config'" in refused("--config", "a.yaml", "fit")
 
 
-def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Callable):
+def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused):
     assert "checkpoints/best.ckpt" in refused("test")
     Path("x.ckpt").write_text("nothing")
     assert "'x.ckpt' is damaged" in refused("test", "--ckpt_path", "x.ckpt")
 
 
 @pytest.mark.parametrize("target", ["training.module.check_compile", "data.synthetic.Range"])
-def test_a_bug_keeps_its_traceback(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, target: str
-):
+def test_a_bug_keeps_its_traceback(gnn_depth, monkeypatch, target):
     monkeypatch.setattr(f"gnn_depth.{target}", None)
     with pytest.raises(TypeError, match=r"'NoneType' object is not callable"):
         gnn_depth("fit", *SMALL)
@@ -122,9 +115,7 @@ def test_a_bug_keeps_its_traceback(
     ids=["bomb", "bomb of empty lists", "deep", "inside itself"],
 )
 @pytest.mark.parametrize("place", ["flag", "file", "text in a file", "trusted", "grid"])
-def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(
-    refused: Callable, text: str, place: str
-):
+def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(refused, text, place):
     quoted = place in ("text in a file", "trusted")
     Path("own.yaml").write_text(f"model:\n  num_layers: {json.dumps(text) if quoted else text}\n")
     words = {"flag": ["fit", "--model.num_layers", text], "grid": ["sweep", "own.yaml"]}
@@ -134,7 +125,7 @@ def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(
     assert len(message) < 300
 
 
-def test_codes_for_terminals_in_a_message_are_written_out(refused: Callable):
+def test_codes_for_terminals_in_a_message_are_written_out(refused):
     message = refused("fit", "--model.norm", "\x1b[31mpair")
     assert "\x1b" not in message
     assert r"\x1b[31m" in message

@@ -1,6 +1,5 @@
 """Exceptions become words in one place: ours, those of the user's code, and those of libraries."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ SKIP = "def forward(self, update, states, graph):\n        return update[:1]"
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_run_begins(
-    refused: Callable, source: str, said: list[str]
+    refused, source, said
 ):
     Path("plug_own.py").write_text(source)
     words = ["--model.norm", "own"]
@@ -68,7 +67,7 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
 
 
 def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_line(
-    gnn_depth: Callable,
+    gnn_depth,
 ):
     body = "self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 9, 'had enough'\n        return x"
     Path("plug_own.py").write_text(norm(body))
@@ -80,7 +79,7 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
     assert place.strip() == "plug_own.py:11"
 
 
-def test_the_whole_traceback_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_whole_traceback_can_be_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GNN_DEPTH_TRACEBACK", "1")
     Path("plug_own.py").write_text(norm("return y"))

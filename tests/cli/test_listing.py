@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +44,12 @@ class Shrink(Shrinking):
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> str:
+def plugin(tmp_path):
     (tmp_path / "listed_parts.py").write_text(PLUGIN)
     return str(tmp_path / "listed_parts.py")
 
 
-def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(
-    gnn_depth: Callable, plugin: str
-):
+def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(gnn_depth, plugin):
     row = "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features."
     for kinds in (["norms"], ["layers", "norm"], []):
         assert row in gnn_depth("list", *kinds, "--plugins", plugin).out
@@ -60,7 +57,7 @@ def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(
 
 
 def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(
-    gnn_depth: Callable,
+    gnn_depth,
 ):
     shown = gnn_depth("list").out
     for kind in registry.KINDS:
@@ -79,9 +76,7 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest(
-    refused: Callable, words: list[str], nearest: str
-):
+def test_a_wrong_name_is_answered_with_the_nearest(refused, words, nearest):
     assert nearest in refused(*words)
 
 
@@ -89,7 +84,7 @@ class TestCache:
     """The cache on disk; nothing is imported here, `build` only counts how often it would be."""
 
     @pytest.fixture(autouse=True)
-    def _own_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _own_cache(self, tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         self.built = 0
 
@@ -105,14 +100,14 @@ class TestCache:
         (path,) = (tmp_path / "cache" / "gnn_depth" / "catalogue").iterdir()
         return path
 
-    def test_it_is_built_again_when_a_plugin_changes(self, plugin: str):
+    def test_it_is_built_again_when_a_plugin_changes(self, plugin):
         registry.load_plugin(plugin)
         assert [self.ask((plugin,)), self.ask((plugin,)), self.ask()] == [1, 1, 2]
         Path(plugin).write_text(PLUGIN + "\n")
         assert self.ask((plugin,)) == 3
 
     def test_it_is_built_again_when_a_source_of_the_package_or_a_version_changes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path, monkeypatch
     ):
         self.ask()
         entry = json.loads(self.entry(tmp_path).read_text())
@@ -124,7 +119,7 @@ class TestCache:
         assert self.ask() == 3
 
     @pytest.mark.parametrize("damage", ["", "null", '{"key": 1}', "\x00\xff", "[" * 100_000])
-    def test_a_damaged_entry_is_replaced(self, damage: str, tmp_path: Path):
+    def test_a_damaged_entry_is_replaced(self, damage, tmp_path):
         self.ask()
         self.entry(tmp_path).write_text(damage)
         assert [self.ask(), self.ask()] == [2, 2]
@@ -139,9 +134,7 @@ print(json.dumps({"codes": codes, "heavy": heavy}))
 """
 
 
-def test_commands_that_need_no_torch_do_not_import_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_commands_that_need_no_torch_do_not_import_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def build() -> tuple[Any, Any]:

@@ -1,7 +1,6 @@
 """``gnn-depth new``: files that work from the start. That their tests pass is in
 tests/testing/built_in.py."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize("asked", KINDS)
-def test_a_part_that_was_just_written_trains(asked: str, gnn_depth: Callable):
-    assert gnn_depth("new", *asked.split()).code == 0
+def test_a_part_that_was_just_written_trains(done, asked, gnn_depth):
+    done("new", *asked.split())
     words = f"--plugins my_own.py {KINDS[asked]} --trainer.max_epochs 2"
     assert "finished after 2 epochs" in gnn_depth("fit", *SHORT, *words.split()).out
 
 
-def test_an_existing_file_stays_as_it_is(refused: Callable):
+def test_an_existing_file_stays_as_it_is(refused):
     there = Path("test_my_own.py")
     there.write_text("mine\n")
     assert refused("new", "norm", "MyOwn").startswith(f"{there} exists")
@@ -49,9 +48,7 @@ def test_an_existing_file_stays_as_it_is(refused: Callable):
         ),
     ],
 )
-def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(
-    words: str, message: str, refused: Callable
-):
+def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(words, message, refused):
     Path("file").write_text("")
     assert message in refused("new", *words.split())
     assert [path.name for path in Path().iterdir()] == ["file"]

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +40,7 @@ class Shrink(FeatureNorm):
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Path:
+def plugin(tmp_path):
     path = tmp_path / "parts" / "plug_shrink.py"
     path.parent.mkdir()
     path.write_text(SOURCE)
@@ -49,11 +48,10 @@ def plugin(tmp_path: Path) -> Path:
 
 
 def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_it_where_it_is_missing(
-    gnn_depth: Callable, plugin: Path
+    done, gnn_depth, plugin
 ):
     words = ["--plugins", str(plugin), "--model.norm", "shrink", "--model.norm.by", "4"]
-    answer = gnn_depth("fit", *ONE, *words)
-    assert answer.code == 0, answer.err
+    answer = done("fit", *ONE, *words)
     (saved,) = Path("runs").glob("*/*/config.yaml")
     assert "name: shrink\n    by: 4.0" in saved.read_text()
     del sys.modules["plug_shrink"], registry._TABLE["norm"]["shrink"]
@@ -64,10 +62,10 @@ def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_it_whe
 
 
 def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_it_lies(
-    gnn_depth: Callable, plugin: Path
+    done, gnn_depth, plugin
 ):
     words = ["--plugins", str(plugin)]
-    assert gnn_depth("fit", *ONE, *words, "--model.norm", "shrink").code == 0
+    done("fit", *ONE, *words, "--model.norm", "shrink")
     (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
     moved = Path("moved.ckpt")
     moved.write_bytes(best.read_bytes())
@@ -76,13 +74,12 @@ def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_i
     # As long as before, within the same second: cached bytecode would count as that of this file.
     plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
     for path in (best, moved):
-        answer = gnn_depth("test", *words, "--ckpt_path", str(path))
-        assert answer.code == 0, answer.err
+        answer = done("test", *words, "--ckpt_path", str(path))
         assert "the plugin plug_shrink.py was edited" in answer.err
     assert float(registry.get("norm", "shrink")(3).forward(torch.ones(1), None)) == 2
 
 
-def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin: Path):
+def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin):
     registry.load_plugin(str(plugin))
     registry.load_plugin(str(plugin))
     plugin.write_text(SOURCE.replace("x / self.by", "x * self.by"))
@@ -91,7 +88,7 @@ def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process
 
 
 def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
-    config: Callable, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config, plugin, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sys, "imported", 0, raising=False)
     plugin.write_text(f"{SOURCE}\nimport sys\nsys.imported += 1\n")
@@ -121,9 +118,7 @@ def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
         (SOURCE.replace('"norm"', '"nrm"'), "unknown kind 'nrm'. Did you mean 'norm'?"),
     ],
 )
-def test_a_plugin_that_does_not_load_is_named(
-    refused: Callable, plugin: Path, source: str, message: str
-):
+def test_a_plugin_that_does_not_load_is_named(refused, plugin, source, message):
     plugin.write_text(source)
     answer = refused("fit", "--plugins", str(plugin))
     assert message in answer
@@ -131,9 +126,7 @@ def test_a_plugin_that_does_not_load_is_named(
     assert "plug_shrink" not in sys.modules
 
 
-def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
-    refused: Callable, plugin: Path
-):
+def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused, plugin):
     plugin.write_text(SOURCE.replace("def forward", "def apply"))
     Path("run.yaml").write_text("model:\n  norm: [pair, shrink]\n")
     answer = refused("fit", "--plugins", str(plugin), "--config", "run.yaml")
@@ -143,7 +136,7 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
 
 
 @pytest.fixture
-def installed(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def installed(plugin, monkeypatch):
     """``installed(first="plug_shrink", ...)``: packages that announce these modules."""
     monkeypatch.syspath_prepend(plugin.parent)
 
@@ -162,9 +155,7 @@ def installed(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return announce
 
 
-def test_an_installed_plugin_needs_no_option(
-    config: Callable, refused: Callable, installed: Callable, plugin: Path
-):
+def test_an_installed_plugin_needs_no_option(config, refused, installed, plugin):
     (plugin.parent / "plug_other.py").write_text(SOURCE)
     installed(shrink="plug_shrink")
     resolved: Any = config("--model.norm", "shrink")
@@ -181,7 +172,12 @@ def test_an_installed_plugin_needs_no_option(
     [("import no_such_module_here", ("shrink", "plug_shrink.Shrink")), ("raise SystemExit", ())],
 )
 def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_name_may_be_its(
-    gnn_depth: Callable, installed: Callable, plugin: Path, source: str, names: tuple[str, ...]
+    refused,
+    gnn_depth,
+    installed,
+    plugin,
+    source,
+    names,
 ):
     plugin.write_text(f"{SOURCE}\n{source}\n")  # it has registered shrink before it breaks
     installed(shrink="plug_shrink")
@@ -192,6 +188,4 @@ def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_na
     assert line.startswith("warning: plugin 'shrink' of the-shrink (plug_shrink) does not load: ")
     assert gnn_depth("fit", "--model.norm", "pair", "--print_config").err == "", "said twice"
     for name in names:
-        answer = gnn_depth("fit", "--model.norm", name)
-        assert answer.code == 2
-        assert "No module named 'no_such_module_here'" in answer.err
+        assert "No module named 'no_such_module_here'" in refused("fit", "--model.norm", name)

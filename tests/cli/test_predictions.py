@@ -1,6 +1,5 @@
 """From two tables to a file of predictions, by the command line."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ TOPICS = ["graph theory", "learning, deep", None]
 
 
 @pytest.fixture
-def of_tables(gnn_depth: Callable, tmp_path: Path) -> Path:
+def of_tables(done, tmp_path):
     """A checkpoint of a model of two tables in the working directory; every third node has no
     label."""
     nodes = pd.DataFrame(
@@ -25,19 +24,23 @@ def of_tables(gnn_depth: Callable, tmp_path: Path) -> Path:
         "edges.csv", index=False
     )
     words = [*TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu"]
-    assert gnn_depth("fit", *words).code == 0
+    done("fit", *words)
     (best,) = tmp_path.glob("runs/*/*/checkpoints/best.ckpt")
     return best
 
 
 def test_predictions_have_the_users_ids_and_classes_in_every_folder(
-    gnn_depth: Callable, of_tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused,
+    done,
+    gnn_depth,
+    of_tables,
+    tmp_path,
+    monkeypatch,
 ):
     nodes = pd.read_csv("nodes.csv")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    answer = gnn_depth("predict", *QUIET, "--ckpt_path", str(of_tables), "--output", "p.csv")
-    assert answer.code == 0, answer.err
+    answer = done("predict", *QUIET, "--ckpt_path", str(of_tables), "--output", "p.csv")
     assert "30 nodes: p.csv" in answer.out
     table = pd.read_csv("p.csv")
     chances = ["class_graph theory", "class_learning, deep"]
@@ -47,27 +50,26 @@ def test_predictions_have_the_users_ids_and_classes_in_every_folder(
     assert table.probability.tolist() == table[chances].max(axis=1).tolist()
     assert ("class_" + table.predicted).tolist() == table[chances].idxmax(axis=1).tolist()
     np.testing.assert_allclose(table[chances].sum(axis=1), 1, rtol=1e-6)
-    assert gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables)).code == 0
+    done("test", *QUIET, "--ckpt_path", str(of_tables))
     Path("new.csv").write_text((tmp_path / "nodes.csv").read_text().replace("graph theory", "art"))
     words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv"]
-    answer = gnn_depth("test", *QUIET, *words)
-    assert (answer.code, "unknown class in 10 rows, first y[0] 'art'" in answer.err) == (2, True)
+    assert "unknown class in 10 rows, first y[0] 'art'" in refused("test", *QUIET, *words)
     assert gnn_depth("predict", *QUIET, *words, "--output", "new.csv.gz").code == 2
-    assert gnn_depth("predict", *QUIET, *words, "--output", "same.csv").code == 0
+    done("predict", *QUIET, *words, "--output", "same.csv")
     pd.testing.assert_frame_equal(pd.read_csv("same.csv"), table), "labels are not read"
 
 
 def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
-    gnn_depth: Callable, of_tables: Path
+    refused, done, gnn_depth, of_tables
 ):
     nodes, edges = pd.read_csv("nodes.csv"), pd.read_csv("edges.csv")
     first = ["--ckpt_path", str(of_tables), "--output", "first.csv"]
-    assert gnn_depth("predict", *QUIET, *first).code == 0
+    done("predict", *QUIET, *first)
     more = pd.concat([nodes, nodes[:2].assign(paper=["new1", "new2"], topic=None)])
     more[["year", "cites", "topic", "paper"]].to_csv("june.csv", index=False)
     edges[["to", "from"]].to_csv("links.csv", index=False)
     words = ["june.csv", "links.csv", *QUIET, "--ckpt_path", str(of_tables)]
-    assert gnn_depth("predict", *words, "--output", "june_out.csv").code == 0
+    done("predict", *words, "--output", "june_out.csv")
     before, after = pd.read_csv("first.csv"), pd.read_csv("june_out.csv")
     assert after.node.tolist()[-2:] == ["new1", "new2"]
     # Among other nodes nothing is said of sets.
@@ -76,5 +78,4 @@ def test_new_tables_are_predicted_by_name_and_measured_with_a_warning(
     same = gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables))
     assert "If nodes of the training" not in same.err
     more.drop(columns="year").to_csv("june.csv", index=False)
-    answer = gnn_depth("predict", *words, "--output", "none.csv")
-    assert (answer.code, "there is no column 'year'" in answer.err) == (2, True)
+    assert "there is no column 'year'" in refused("predict", *words, "--output", "none.csv")

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ LIP = [*GAT, "--model.norm", "lipschitz"]
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide(monkeypatch):
     """A terminal in which all columns stand side by side."""
     monkeypatch.setenv("COLUMNS", "220")
 
@@ -41,7 +40,7 @@ def mu(x: torch.Tensor) -> float:
     return (x - x.mean(0)).norm().item()
 
 
-def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth: Callable):
+def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth):
     words = [*LIP, "--model.encoder", "none"]
     columns = table(gnn_depth("probe", *words))
     seed_everything(0, verbose=False)
@@ -66,7 +65,7 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth:
 
 
 def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obey_the_law(
-    gnn_depth: Callable,
+    gnn_depth,
 ):
     columns = table(gnn_depth("probe", *GAT, "--model.init", "balanced_orthogonal"))
     assert max(columns["|c|"]) < 1e-5
@@ -76,10 +75,10 @@ def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obe
     assert "bounds unknown" in answer.out
 
 
-def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
+def test_a_checkpoint_is_probed_instead_of_new_weights(done, gnn_depth):
     lip = [*LIP, "--model.num_layers", "1"]
     words = ["--trainer.max_epochs", "1", "--model.optimizer.lr", "0.5", "--run.root", "kept"]
-    assert gnn_depth("fit", *lip, *words).code == 0
+    done("fit", *lip, *words)
     checkpoint = next(Path("kept").rglob("last.ckpt"))
     trained = gnn_depth("probe", "--ckpt_path", str(checkpoint))
     assert f"at {checkpoint}" in trained.out

@@ -1,6 +1,5 @@
 """gnn-depth probe: the problems that it finds, and the remedies that it proposes."""
 
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def said(answer: Answer) -> str:
 
 
 def test_a_deep_gcn_is_told_that_its_gradients_vanish_and_what_treats_that_a_plugins_part_included(
-    gnn_depth: Callable, own_registry: None
+    gnn_depth, own_registry
 ):
     Path("mine_treats.py").write_text(PLUGIN)
     text = said(gnn_depth("probe", *DEEP, "--plugins", "mine_treats.py"))
@@ -59,7 +58,7 @@ class Mine(FeatureNorm):
 
 
 def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_ends_it(
-    gnn_depth: Callable,
+    gnn_depth,
 ):
     deep = [*SHORT, "--model.init", "xavier", "--model.init.gain", "3", "--model.num_layers", "12"]
     residual = said(gnn_depth("probe", *deep, "--model.skip", "residual"))
@@ -79,7 +78,7 @@ def test_every_failure_mode_has_remedies_that_are_registered():
     assert {*KINDS, "data", "task", "transform"} == set(registry.KINDS)
 
 
-def test_a_remedy_that_is_not_registered_is_refused_by_the_probe(refused: Callable):
+def test_a_remedy_that_is_not_registered_is_refused_by_the_probe(refused):
     add_remedy("vanishing_gradients", "skip", "gatd")
     assert "Did you mean 'gated'?" in refused("probe", *DEEP)
 

@@ -50,9 +50,8 @@ def item(tmp_path, monkeypatch):
     return write
 
 
-def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(item, gnn_depth):
-    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
-    assert answer.code == 0, answer.err
+def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(done, item, gnn_depth):
+    answer = done("reproduce", "nobody/depth", "--workers", "1")
     assert "done: 8 finished" in answer.out
     assert "1 outside, 1 undecided" in answer.out
     assert "Nobody, Nowhere 2020" in answer.out
@@ -71,20 +70,18 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     assert len(list(Path("runs/reproduced/nobody/depth").iterdir())) == 2
 
 
-def test_the_list_has_every_item(item, gnn_depth):
-    answer = gnn_depth("reproduce", "--list")
-    assert answer.code == 0, answer.err
+def test_the_list_has_every_item(item, done):
+    answer = done("reproduce", "--list")
     assert answer.out == "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs\n"
 
 
-def test_absent_data_is_counted_or_left_out(item, gnn_depth):
+def test_absent_data_is_counted_or_left_out(done, item, gnn_depth):
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
     Path("configs/grid.yaml").write_text(
         yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes})
     )
-    answer = gnn_depth(*PART, "--available")
-    assert answer.code == 0, answer.err
+    answer = done(*PART, "--available")
     assert "data=away,depth=2,norm=pair: its data is not here" in answer.out
     assert "done: 2 finished" in answer.out
     nothing = gnn_depth(*PART, "data=away", "--available")

@@ -1,21 +1,20 @@
 """Whole runs through the command line: what they leave behind, and how they end."""
 
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.runs import read_result
 from tests.cli.conftest import DEEP, SHORT, SMALL, Answer
 
 TWO = ["--trainer.max_epochs", "2"]
 
 
 @pytest.fixture
-def fit(gnn_depth: Callable) -> Callable:
+def fit(gnn_depth):
     """A fit of two epochs; the answer and the run's folder."""
 
     def run(*words: str) -> tuple[Answer, Path]:
@@ -28,37 +27,34 @@ def fit(gnn_depth: Callable) -> Callable:
     return run
 
 
-def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(
-    fit: Callable, caplog: pytest.LogCaptureFixture
-):
+def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit, caplog):
     answer, folder = fit()
     assert answer.code == 0, answer.err
     assert re.match(r"test accuracy \d+\.\d% at the best validation epoch, [12] of 2\n", answer.out)
     assert re.search(r"validation accuracy +0\.\d{4}", answer.out)
     assert f"run folder: {folder}" in answer.out
     assert "tensorboard --logdir runs" in answer.out
-    assert json.loads((folder / "result.json").read_text())["status"] == "finished"
+    assert read_result(folder)["status"] == "finished"
     for noise in ("Seed set", "GPU available", "Warning", "litlogger", "num_workers"):
         assert noise not in answer.err + answer.out + caplog.text
     assert [path.name for path in Path().iterdir()] == ["runs"]
 
 
-def test_the_config_in_the_folder_repeats_the_run(fit: Callable, gnn_depth: Callable):
+def test_the_config_in_the_folder_repeats_the_run(done, fit, gnn_depth):
     printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
     _, first = fit(*DEEP)
     assert (first / "config.yaml").read_text() == printed
     curves = []
     for name, seed in (("again", []), ("other", ["--seed_everything", "1"])):
-        answer = gnn_depth("fit", "--config", str(first / "config.yaml"), "--run.name", name, *seed)
-        assert answer.code == 0, answer.err
+        done("fit", "--config", str(first / "config.yaml"), "--run.name", name, *seed)
         (folder,) = Path("runs", name).iterdir()
         curves.append((folder / "metrics.csv").read_text())
     assert curves[0] == (first / "metrics.csv").read_text() != curves[1]
-    assert json.loads((folder / "result.json").read_text())["seed"] == 1
+    assert read_result(folder)["seed"] == 1
 
 
 @pytest.fixture
-def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def named(gnn_depth, monkeypatch):
     """The name of the run of a command line, before anything is trained."""
 
     def of(*words: str) -> str:
@@ -76,7 +72,7 @@ def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 
 def test_a_run_is_named_after_its_config_or_parts_and_changed_flags(
-    named: Callable,
+    named,
 ):
     Path("deep.yaml").write_text("model: {num_layers: 3, layer: gat}\n")
     for words, name in {
@@ -104,7 +100,7 @@ def test_a_run_is_named_after_its_config_or_parts_and_changed_flags(
     ],
 )
 def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
-    refused: Callable, trained: Path, command: str, asked: list[str], difference: str
+    refused, trained, command, asked, difference
 ):
     answer = refused(command, *SMALL, "--ckpt_path", str(trained / "checkpoints/last.ckpt"), *asked)
     assert difference in answer

@@ -33,24 +33,24 @@ def values(found):
 
 @pytest.mark.usefixtures("pool_here")
 def test_a_stopped_search_goes_on_and_its_best_setting_is_a_command(
+    done,
     gnn_depth,
     grid,  # noqa: F811
 ):
     grid(search={"trials": 1, "options": OPTIONS}, seeds=2)
-    assert gnn_depth("sweep", "grid.yaml").code == 0
+    done("sweep", "grid.yaml")
     first = results()
     assert [result["status"] for result in first] == ["finished"] * 2
     grid(search={"trials": 2, "options": OPTIONS}, seeds=2)
     answer = gnn_depth("sweep", "grid.yaml", "--dry-run")
     assert "4 runs of 2 trials x 2 seeds" in answer.out
     assert answer.out.splitlines()[-1] == "in all: 2 finished, 2 to run"
-    answer = gnn_depth("sweep", "grid.yaml")
-    assert answer.code == 0, answer.err
+    answer = done("sweep", "grid.yaml")
     found = results()
     assert found[:2] == first, "finished trials are not run again"
 
     # At once, it is the same search.
-    assert gnn_depth("sweep", "grid.yaml", "--root", "others").code == 0
+    done("sweep", "grid.yaml", "--root", "others")
     assert values(results("others")) == values(found)
 
     means = {}
@@ -69,14 +69,13 @@ def test_a_stopped_search_goes_on_and_its_best_setting_is_a_command(
 
 @pytest.mark.usefixtures("pool_here")
 def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
-    gnn_depth,
+    done,
     grid,  # noqa: F811
 ):
     axes = {"model.skip": ["none", "residual"]}
     options = {"model.dropout": OPTIONS["model.dropout"]}
     name = grid(axes=axes, search={"trials": 2, "options": options})
-    answer = gnn_depth("sweep", name)
-    assert answer.code == 0, answer.err
+    answer = done("sweep", name)
     tried = {"none": [], "residual": []}
     for result in results():
         tried[result["axes"]["model.skip"]].append(result["axes"]["model.dropout"])
@@ -84,7 +83,7 @@ def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
     assert len(set(tried["none"])) == 2
     assert answer.out.count("best val_acc_at_best_val: ") == 2
 
-    assert gnn_depth("sweep", name, "--subset", "skip=none", "--force").code == 0
+    done("sweep", name, "--subset", "skip=none", "--force")
     assert len(list(Path("runs/archive").glob("grid/*/seed_*"))) == 2
 
 

@@ -71,7 +71,9 @@ def ended(folder):
 ALL = Counter(f"{layers} {seed}" for layers in (2, 3) for seed in range(2))
 
 
-def test_a_stopped_sweep_keeps_what_is_finished_and_goes_on_later(folder, gnn_depth, monkeypatch):
+def test_a_stopped_sweep_keeps_what_is_finished_and_goes_on_later(
+    done, folder, gnn_depth, monkeypatch
+):
     """It has started a run again whose process was killed."""
     start_server()
     stopper = threading.Thread(target=stop_in_the_middle, args=(folder / "runs",))
@@ -85,7 +87,7 @@ def test_a_stopped_sweep_keeps_what_is_finished_and_goes_on_later(folder, gnn_de
     assert died(folder / "runs") == [("failed", "its process died.")]
     assert statuses(folder / "runs") == {"finished": 2, "interrupted": 2}
     monkeypatch.setattr("gnn_depth.cli.sweep.LocalPool", PoolHere)
-    assert gnn_depth("sweep", "grid.yaml").code == 0
+    done("sweep", "grid.yaml")
     assert statuses(folder / "runs") == {"finished": 4}
     assert ended(folder) == ALL, (
         "an interrupted run has not ended, and a finished one is not run again"
@@ -114,7 +116,7 @@ def died(runs):
 
 
 @pytest.mark.usefixtures("pool_here")
-def test_finished_and_diverged_runs_are_results_and_failed_are_retried(folder, gnn_depth):
+def test_finished_and_diverged_runs_are_results_and_failed_are_retried(done, folder, gnn_depth):
     ends = {
         "good": {},
         "diverges": {"model.optimizer.lr": 1e30},
@@ -130,6 +132,6 @@ def test_finished_and_diverged_runs_are_results_and_failed_are_retried(folder, g
         (failed,) = (folder / "runs").glob("grid/end=fails/*/result.json")
         assert json.loads(failed.read_text())["attempt"] == attempt
     assert ended(folder) == {"2 0": 1}
-    assert gnn_depth(*words, "--force", "--subset", "end=good").code == 0
+    done(*words, "--force", "--subset", "end=good")
     assert ended(folder) == {"2 0": 2}
     assert len(list((folder / "runs/archive/grid").glob("end=good/seed_*/result.json"))) == 1

@@ -3,7 +3,6 @@ user says so."""
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ class Parameters(dict): ...
 
 
 @pytest.fixture
-def mark(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def mark(gnn_depth, tmp_path, monkeypatch):
     """A file that is there once the module `evil` has been imported."""
     (tmp_path / "evil.py").write_text(EVIL)
     monkeypatch.syspath_prepend(tmp_path)
@@ -42,19 +41,17 @@ CODE = {
     "plugin": "plugins: [evil.py]\n",
     "plugin that is added": "plugins+: [evil.py]\n",
     "function of a known package": "model: {optimizer: torch.optim.lr_scheduler.bisect}\n",
-    "a transform that calls its argument": "data: {transforms: torch_geometric.transforms.Compose}\n",
+    "a transform that calls its argument": "data: {transforms: Compose}\n",
     "argument of a known transform": "data: {transforms: {class_path: torch_geometric.transforms.ToDevice, init_args: {device: evil.Mark}}}\n",
 }
 
 
 @pytest.mark.parametrize("text", CODE.values(), ids=CODE.keys())
-def test_code_in_a_config_is_named_with_its_line_and_not_imported(
-    refused: Callable, mark: Path, text: str
-):
+def test_code_in_a_config_is_named_with_its_line_and_not_imported(refused, mark, text):
     Path("c.yaml").write_text(text)
     answer = refused("fit", "--config", "c.yaml", "--trusted-only")
     assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: "))
-    named = ("evil.Mark", "'evil.py'", "bisect", "'torch_geometric.transforms.")
+    named = ("evil.Mark", "'evil.py'", "bisect", "'torch_geometric.transforms.", "'Compose'")
     assert any(word in answer for word in named)
     assert not mark.exists()
 
@@ -63,15 +60,13 @@ def test_code_in_a_config_is_named_with_its_line_and_not_imported(
     "words",
     ["--config c.yaml", "--trusted-only --trainer.callbacks evil.Mark --plugins evil.py"],
 )
-def test_a_user_may_name_any_class(gnn_depth: Callable, mark: Path, words: str):
+def test_a_user_may_name_any_class(done, mark, words):
     Path("c.yaml").write_text(CODE["class path"])
-    assert gnn_depth("fit", *words.split(), "--print_config").code == 0
+    done("fit", *words.split(), "--print_config")
     assert mark.exists()
 
 
-def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(
-    refused: Callable, mark: Path
-):
+def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(refused, mark):
     Path("inner.yaml").write_text("callbacks: [{class_path: evil.Mark}]\n")
     Path("c.yaml").write_text("trainer: inner.yaml\n")
     assert "keys with values" in refused("fit", "--config", "c.yaml")
@@ -79,7 +74,7 @@ def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(
     assert "true or false, not 'maybe'" in refused("fit", "--trusted-only=maybe")
 
 
-def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
+def test_known_classes_and_registered_names_are_accepted(done):
     Path("c.yaml").write_text(
         "model:\n  norm: {name: pair, scale: 2}\n  init: kaiming\n  optimizer: "
         "torch.optim.SGD\n"
@@ -91,8 +86,7 @@ def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
         "    - class_path: gnn_depth.diagnostics.GradientNorms\nrun: {name: pair.two}\nplugins: "
         "[]\n"
     )
-    answer = gnn_depth("fit", "--config", "c.yaml", "--trusted-only", "--print_config")
-    assert answer.code == 0, answer.err
+    done("fit", "--config", "c.yaml", "--trusted-only", "--print_config")
 
 
 def test_every_shipped_config_is_accepted():
@@ -105,7 +99,7 @@ def test_every_shipped_config_is_accepted():
     "value",
     ["!!set {a: null}", "!!python/object/apply:os.mkdir [mark]"],
 )
-def test_a_tag_is_refused_and_makes_no_object(refused: Callable, mark: Path, value: str):
+def test_a_tag_is_refused_and_makes_no_object(refused, mark, value):
     Path("c.yaml").write_text(f"seed_everything: 1\ntrainer: {{callbacks: {value}}}\n")
     said = f"c.yaml:2: the tag {value.split()[0]} "
     assert refused("fit", "--config", "c.yaml").startswith(said)
@@ -126,7 +120,7 @@ GRIDS = {
     [("reproduce", GRIDS["axis"]), *(("sweep", text) for text in GRIDS.values())],
 )
 def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
-    refused: Callable, mark: Path, command: str, text: str, monkeypatch: pytest.MonkeyPatch
+    refused, mark, command, text, monkeypatch
 ):
     Path("parts").mkdir()
     Path("parts/base.yaml").write_text("seed_everything: 1\nmodel: {norm: evil.Mark}\n")
@@ -142,9 +136,9 @@ def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
 
 
 @pytest.fixture
-def checkpoint(gnn_depth: Callable, mark: Path) -> Path:
+def checkpoint(done, mark):
     """A checkpoint whose optimizer is a class of the module `evil`."""
-    assert gnn_depth("fit", *SHORT, "--trainer.max_epochs", "1").code == 0
+    done("fit", *SHORT, "--trainer.max_epochs", "1")
     (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
     content = torch.load(best, weights_only=True)
     content["hyper_parameters"]["optimizer"] = {"class_path": "evil.Mark", "init_args": {}}
@@ -153,12 +147,10 @@ def checkpoint(gnn_depth: Callable, mark: Path) -> Path:
 
 
 def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(
-    gnn_depth: Callable, checkpoint: Path, mark: Path
+    refused, gnn_depth, checkpoint, mark
 ):
     words = ["test", "--ckpt_path", str(checkpoint), *SHORT[-6:-2]]
-    answer = gnn_depth(*words)
-    assert answer.code == 2
-    assert "else.ckpt:1: model.optimizer.class_path: 'evil.Mark' is neither" in answer.err
+    assert "else.ckpt:1: model.optimizer.class_path: 'evil.Mark' is neither" in refused(*words)
     assert not mark.exists()
     assert (
         "is neither" not in gnn_depth(*words, "--model.optimizer", "evil.Mark").err

@@ -12,6 +12,7 @@ from gnn_depth.cli import main
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import load_grid
+from gnn_depth.runs import read_result
 from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import OUTPUT, RUNNING_ELSEWHERE, Job, work
 from tests.cli.test_sweep import BASE
@@ -42,7 +43,7 @@ def pool():
 
 
 def result_of(outcome):
-    return json.loads((outcome.folder / "result.json").read_text())
+    return read_result(outcome.folder)
 
 
 def reason(outcome):

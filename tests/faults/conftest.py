@@ -4,7 +4,7 @@ disk to fill."""
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class Fill(Harm):
 
 
 @pytest.fixture
-def harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def harm(tmp_path, monkeypatch):
     """``harm("Send", number=15)``: the words that add a callback which does harm in the third
     epoch."""
     (tmp_path / "plug_harm.py").write_text(PLUGIN)
@@ -78,7 +78,7 @@ def harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 
 @pytest.fixture
-def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
+def fit(gnn_depth):  # noqa: F811
     """``fit(...)``: the answer to a fit of four epochs, and the folder of its run."""
 
     def run(*words: str, root: str = "runs", data: Sequence[str] = SMALL) -> tuple[Answer, Path]:
@@ -91,7 +91,7 @@ def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable]:
+def mounted(tmp_path):
     """``mounted("size=1m")``: a small disk of its own; the test is skipped where nothing may be
     mounted."""
     folders: list[Path] = []

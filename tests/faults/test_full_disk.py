@@ -1,7 +1,5 @@
 """Disks that are full, or that cannot be written."""
 
-from collections.abc import Callable
-
 import pytest
 
 from gnn_depth.runs import read_result
@@ -11,7 +9,7 @@ from gnn_depth.runs import read_result
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(("left", "epochs"), [(0, 120), (32768, 4)])
 def test_a_full_disk_ends_a_run_with_one_line_and_spoils_no_older_result(
-    fit: Callable, harm: Callable, mounted: Callable, left: int, epochs: int
+    fit, harm, mounted, left, epochs
 ):
     disk = mounted("size=1m")
     _, older = fit(root=str(disk / "runs"))
@@ -28,7 +26,7 @@ def test_a_full_disk_ends_a_run_with_one_line_and_spoils_no_older_result(
     assert not list(folder.rglob("*.part"))
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_training(fit: Callable, mounted: Callable):
+def test_a_folder_that_cannot_be_written_is_found_before_training(fit, mounted):
     disk = mounted("ro,size=1m")
     answer, _ = fit(root=str(disk))
     assert answer.code == 2

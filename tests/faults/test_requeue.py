@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ JOB |= dict.fromkeys(["NODEID", "PROCID", "LOCALID"], "0")
 
 
 @pytest.fixture
-def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def scontrol(tmp_path, monkeypatch):
     """``scontrol()``: what was asked of SLURM; ``scontrol(1)`` has it refuse from now on."""
     for name, value in JOB.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
@@ -35,9 +34,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return answer
 
 
-def test_a_requeued_job_resumes_with_the_same_command(
-    fit: Callable, harm: Callable, scontrol: Callable
-):
+def test_a_requeued_job_resumes_with_the_same_command(fit, harm, scontrol):
     words = [*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto"]
     answer, first = fit(*words)
     assert answer.code == 138
@@ -61,12 +58,12 @@ def test_a_requeued_job_resumes_with_the_same_command(
     ],
 )
 def test_a_job_is_not_queued_again_where_it_would_start_anew_or_was_cancelled(
-    fit: Callable,
-    harm: Callable,
-    scontrol: Callable,
-    number: signal.Signals,
-    words: list[str],
-    said: str,
+    fit,
+    harm,
+    scontrol,
+    number,
+    words,
+    said,
 ):
     answer, folder = fit(*harm("Send", number=number), *words)
     assert said in answer.err

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -34,9 +33,7 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIG
         (signal.SIGUSR1, "on_before_optimizer_step"),
     ],
 )
-def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
-    fit: Callable, harm: Callable, number: signal.Signals, moment: str
-):
+def test_the_epoch_is_ended_saved_and_marked_as_interrupted(fit, harm, number, moment):
     before = signal.getsignal(number)
     answer, folder = fit(*harm("Send", number=number, moment=moment))
     assert answer.code == CODES[number]
@@ -70,9 +67,7 @@ AVERAGING = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.dec
     ],
     ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
 )
-def test_a_training_stopped_within_an_epoch_resumes_to_the_last_bit(
-    fit: Callable, harm: Callable, data: list[str], words: list[str], steps: int
-):
+def test_a_training_stopped_within_an_epoch_resumes_to_the_last_bit(fit, harm, data, words, steps):
     _, whole = fit(*words, data=data)
     _, stopped = fit(
         *harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data
@@ -85,7 +80,7 @@ def test_a_training_stopped_within_an_epoch_resumes_to_the_last_bit(
         assert read_result(resumed)[key] == read_result(whole)[key], key
 
 
-def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit: Callable):
+def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit):
     _, whole = fit("--trainer.max_steps", "15", data=PARTS)
     _, short = fit("--trainer.max_steps", "6", data=PARTS)
     assert (read_result(short)["status"], read_result(short)["steps"]) == ("finished", 6)
@@ -95,9 +90,7 @@ def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit
     assert read_result(longer)["metrics"] == read_result(whole)["metrics"]
 
 
-def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
-    fit: Callable, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(fit, monkeypatch):
     _, whole = fit()
     asked: list[int] = []
     with monkeypatch.context() as patch:
@@ -114,9 +107,7 @@ def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
         assert_same(one[key], other[key], key)
 
 
-def test_more_signals_while_it_is_saved_change_nothing(
-    fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch
-):
+def test_more_signals_while_it_is_saved_change_nothing(fit, harm, monkeypatch):
     monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
     answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
     assert answer.code == 130
@@ -125,7 +116,7 @@ def test_more_signals_while_it_is_saved_change_nothing(
     assert (folder / "checkpoints" / "best.ckpt").exists()
 
 
-def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):
+def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path):
     command = [sys.executable, "-m", "gnn_depth", "fit", f"--run.root={tmp_path}"]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}

@@ -37,13 +37,13 @@ def test_every_run_is_kept_when_it_ends_and_not_repeated(tmp_path, monkeypatch):
         authors.main(["gcnii", str(tmp_path), "--cell", "data=Cora", "depth=8", *more])
 
     with pytest.raises(KeyboardInterrupt):
-        measure("--seeds", "0", "1", "2")
-    measure("--seeds", "0", "1", "3")
+        measure("--seeds", "0", "2")
+    measure("--seeds", "0", "3")
     measure("--set", "layer=4")  # another claim
-    assert seeds == [0, 1, 2, 3, 0]
+    assert seeds == [0, 2, 3, 0]
     claims = json.loads((tmp_path / "gcnii.json").read_text())["claims"]
-    assert [claim["values"] for claim in claims] == [[50.0, 60.0, 80.0], [50.0]]
-    assert (claims[0]["best_epochs"], claims[0]["largest"]) == ([2, 2, 2], [90.0, 90.0, 90.0])
+    assert [claim["values"] for claim in claims] == [[50.0, 80.0], [50.0]]
+    assert (claims[0]["best_epochs"], claims[0]["largest"]) == ([2, 2], [90.0, 90.0])
 
 
 RESULTS = sorted(authors.RESULTS.glob("*.json"))

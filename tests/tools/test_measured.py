@@ -11,6 +11,7 @@ from tools import measured
 from tools.measured import PAGE, ROOT, Claim, load, page, passes, save, take
 
 STATED = load()
+AT = {"data": "Cora", "depth": 2}
 
 
 @pytest.mark.parametrize("path", measured.PAGES, ids=lambda path: path.name)
@@ -52,34 +53,32 @@ def test_means_that_differ_by_no_more_than_one_node_are_equal(theirs):
     assert (authors.verdict == "as the authors' code") == (theirs == 80.1)
 
 
-def finished(folder, at, *runs, options=()):
+def finished(folder, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:
         (folder / f"seed_{seed}").mkdir(parents=True)
         command = ["gnn-depth", "sweep", "made.yaml", "--seeds", "2", *options, "--root", "runs"]
-        result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed}
+        result = {"status": "finished", "sweep": "made", "axes": AT, "seed": seed}
         result |= {"git": {"commit": "0123456789"}, "command": command}
         result["metrics"] = {"test_acc_at_best_val": value}
         (folder / f"seed_{seed}/result.json").write_text(json.dumps(result))
 
 
 def test_finished_runs_take_the_place_of_an_older_claim_unless_it_has_more_seeds(tmp_path):
-    at = {"data": "Cora", "depth": 2}
-    made(tmp_path / "results", {"at": at, "mean": 80.5, "commit": "old"})
-    finished(tmp_path / "runs", at, (1, 0.79), (0, 0.81))
+    made(tmp_path / "results", {"at": AT, "mean": 80.5, "commit": "old"})
+    finished(tmp_path / "runs", (1, 0.79), (0, 0.81))
     assert list(take(tmp_path / "runs", tmp_path / "results")) == ["made.json: Cora, 2: 80.0 ± 1.4"]
     (claim,) = load(tmp_path / "results")[0].claims
-    assert claim.data == {"at": at, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456"}
-    finished(tmp_path / "one", at, (0, 0.7))
+    assert claim.data == {"at": AT, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456"}
+    finished(tmp_path / "one", (0, 0.7))
     assert not list(take(tmp_path / "one", tmp_path / "results"))
     assert load(tmp_path / "results")[0].claims[0].values == [0.81, 0.79]
 
 
 @pytest.mark.parametrize("first", ["short", "whole"])
 def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tmp_path, first):
-    at = {"data": "Cora", "depth": 2}
-    finished(tmp_path / "short", at, (0, 0.5), options=["--trainer.max_epochs", "60"])
-    finished(tmp_path / "whole", at, (0, 0.8))
+    finished(tmp_path / "short", (0, 0.5), options=["--trainer.max_epochs", "60"])
+    finished(tmp_path / "whole", (0, 0.8))
     made(tmp_path / "results")
     for folder in (first, "whole", "short"):
         list(take(tmp_path / folder, tmp_path / "results"))
