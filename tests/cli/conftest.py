@@ -127,12 +127,11 @@ def refused(gnn_depth):
         before = set(Path("runs").glob("*/[!.]*"))
         answer = gnn_depth(*words)
         assert answer.code == 2
-        notes, found, message = answer.err.partition("error: ")
-        assert (found, notes) == ("error: ", "") or notes.endswith("\n")
+        assert f"\n{answer.err}".count("\nerror: ") == 1
         assert "Traceback" not in answer.err
         assert len(answer.err.splitlines()) <= 24, "more than a screen"
         assert set(Path("runs").glob("*/[!.]*")) == before, "a refused run left a folder"
-        return message.rstrip("\n")
+        return answer.err.partition("error: ")[2].rstrip("\n")
 
     return ask
 
