@@ -1,7 +1,5 @@
 """The command and the report say from how far the nodes of a trained model read."""
 
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from gnn_depth.diagnostics import influence
 from tests.cli.conftest import SHORT
 
 
-def test_the_command_measures_test_nodes_and_draws_them(gnn_depth: Callable, tmp_path: Path):
+def test_the_command_measures_test_nodes_and_draws_them(gnn_depth, tmp_path):
     answer = gnn_depth("fit", *SHORT, "--model.num_layers", "8", "--run.name", "deep")
     assert "the model has 8 layers" in answer.out + answer.err
     answer = gnn_depth("range", "runs/deep", "--nodes", "5", "--output", "range.png")
