@@ -29,19 +29,14 @@ ACCEPTED = (
 NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
 
 
-def existing_file(name: str, path: str) -> Path:
-    """The path of a file that is there.
-
-    Raises:
-        DataError: There is no such file.
-    """
+def existing_file(name: str, path: str) -> None:
+    """Refuse the path of a file that is not there."""
     found = Path(path).expanduser()
     if not found.is_file():
         fault = "is a folder" if found.is_dir() else "does not exist"
         raise DataError(
             f"{name} {path!r} {fault}: give the path of a file (looked in {str(Path.cwd())!r})."
         )
-    return found
 
 
 def read_arrays(path: Path) -> Any:

@@ -38,7 +38,7 @@ class WeightNorms:
     """
 
     def __init__(self, placed: Iterable[tuple[Linear, Layer]] = ()) -> None:
-        self._by_shape: dict[Any, list[Linear]] = {}
+        self._by_shape: dict[Any, list[Any]] = {}  # of linear maps
         self._whole: dict[Any, list[WeightNorm]] = {}  # norms that limit a layer as a whole
         # The graph keeps the bounds, under a key that no other stack on this graph has.
         self._key = object()
@@ -53,7 +53,6 @@ class WeightNorms:
         """Restart from the current parameters."""
         for linears in self._by_shape.values():
             for linear in linears:
-                assert linear.weight_norm is not None
                 linear.weight_norm.reset_state(linear.weight)
 
     @torch.no_grad()

@@ -37,12 +37,12 @@ class Sheet:
     title: str = ""
 
 
-def terminal(sheets: Sequence[Sheet], width: int | None = None) -> str:
+def terminal(sheets: Sequence[Sheet]) -> str:
     """Sheets as plain text.
 
     A table wider than the terminal continues below, with its labels repeated.
     """
-    width = width or shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size().columns
     parts = []
     for sheet in sheets:
         numbers = sheet.frame.iloc[:, sheet.labels :]
