@@ -94,6 +94,7 @@ def test_self_loops_are_one_at_every_target_whatever_was_there(drawn):
 
 @given(edge_lists(), st.booleans())
 @example((torch.tensor([[0, 0, 1], [1, 1, 0]]), 2), False)
+@example((torch.tensor([[0, 1, 2], [1, 2, 0]]), 3), False)
 @example((torch.tensor([[2, 2], [2, 2]]), 3), False)
 def test_a_reverse_swaps_ends_and_exists_where_every_edge_runs_both_ways_equally_often(drawn, both):
     edge_index, num_nodes = drawn
