@@ -164,7 +164,8 @@ class MeasureLog:
             measured = self.measurements()
             _save_arrays(trainer, measured)
             if count > self._drawn and count >= growth * self._drawn:
-                log_heat_maps(trainer.loggers, self.measures, measured)
+                together = [measure for log in _logs(trainer) for measure in log.measures]
+                log_heat_maps(trainer.loggers, self.measures, measured, together)
                 self._drawn = count
         self._saved = time.monotonic()
         # All values are written anew each time, so a long training writes less often.

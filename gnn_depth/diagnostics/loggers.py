@@ -22,7 +22,8 @@ TRAINING = {
     "accuracy": ["Multiline", [_TRAINED + r"acc(uracy)?(_step|_epoch)?$"]],
     "loss": ["Multiline", [_TRAINED + r"loss(_step|_epoch)?$"]],
 }
-#: The measures that TensorBoard shows first, each by one heat map and one chart.
+#: The measures that TensorBoard shows first, each by one heat map and one chart; the projection
+#: takes the place of the similarity of states.
 FIRST = {
     "gradient_norm_hidden",
     "gradient_similarity",
@@ -37,14 +38,26 @@ SUMMARY = ("first", "middle", "last", "min", "max")
 SUMMARY_TITLE = "first, middle, last layer, min, max"
 
 
+def shown_first(measures: Iterable[Measure]) -> set[str]:
+    """The names of those of a training's measures that TensorBoard shows first."""
+    found = FIRST & {measure.name for measure in measures}
+    if "projection" in found:
+        found.discard("representation_similarity")
+    return found
+
+
 def with_content(
     measures: Sequence[Measure], measured: Sequence[MeasureValues]
 ) -> Iterator[tuple[Measure, MeasureValues]]:
     """The measures that loggers show, without those that have no value in most layers."""
     for measure, one in zip(measures, measured, strict=True):
-        lacking = np.isnan(one.values).all(0).sum()
-        if measure.shown and (not len(one.steps) or 2 * lacking <= len(one.layers)):
+        if measure.shown and 2 * _defined(one).sum() >= len(one.layers):
             yield measure, one
+
+
+def _defined(one: MeasureValues) -> np.ndarray:
+    """A mask of the layers that have a value in some step; of all layers before the first step."""
+    return ~np.isnan(one.values).all(0) | (len(one.steps) == 0)
 
 
 def log_curves(
@@ -91,13 +104,17 @@ def curve_points(
 
 
 def log_heat_maps(
-    loggers: Iterable[Logger], measures: Sequence[Measure], measured: Sequence[MeasureValues]
+    loggers: Iterable[Logger],
+    measures: Sequence[Measure],
+    measured: Sequence[MeasureValues],
+    together: Sequence[Measure] = (),
 ) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures.
 
-    In TensorBoard they stand behind the curves of the training: those of :data:`FIRST` as
-    ``~heat_map/TAG``, others as ``~heat_map_more/TAG``.
+    In TensorBoard they stand behind the curves of the training: those of :func:`shown_first` as
+    ``~heat_map/TAG``, others as ``~heat_map_more/TAG``, and a line of text for each measure that
+    has no value in most layers. ``together`` are all measures of the training, if there are more.
     """
     writers: list[Any] = []
     for logger in loggers:
@@ -105,11 +122,12 @@ def log_heat_maps(
             writers.append(logger)
     if not writers:  # drawing takes time
         return
+    first = shown_first(together or measures)
     for measure, one in with_content(measures, measured):
         if not one.values.size:  # from layer to layer, of one layer
             continue
         name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
-        group = "~heat_map" if measure.name in FIRST else "~heat_map_more"
+        group = "~heat_map" if measure.name in first else "~heat_map_more"
         for logger in writers:
             if isinstance(logger, TensorBoardLogger):
                 tag = f"{group}/{measure.tag}"
@@ -118,6 +136,14 @@ def log_heat_maps(
                 logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
             else:  # W&B, and loggers with the same method
                 logger.log_image(name, [picture], step)
+    for measure, one in zip(measures, measured, strict=True):
+        count, of = int(_defined(one).sum()), len(one.layers)
+        if not measure.shown or 2 * count >= of:
+            continue
+        text = f"{one.name} ({one.unit}) has no picture: {count} of {of} layers have values."
+        for logger in writers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_text(f"no_picture/{measure.tag}", text, int(one.steps[-1]))
 
 
 def log_findings(
@@ -147,7 +173,7 @@ def log_findings(
 
 def log_layout(loggers: Iterable[Logger], measures: Sequence[Measure]) -> None:
     """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
-    measure, those of :data:`FIRST` first.
+    measure, those of :func:`shown_first` first.
 
     A measure's chart has its first, middle and last layer, and the smallest and largest value of
     all layers. TensorBoard draws no legend, and shows a curve's tag only under the pointer and in
@@ -156,8 +182,9 @@ def log_layout(loggers: Iterable[Logger], measures: Sequence[Measure]) -> None:
     the one before it, so that a run needs one for all its measures.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING), "layers": {}}
+    first = shown_first(measures)
     for measure in measures:
-        section = "layers" if measure.name in FIRST else "more measures"
+        section = "layers" if measure.name in first else "more measures"
         charts = sections.setdefault(section, {})
         tag = "~?" + re.escape(measure.tag)  # charts match tags by a regular expression
         value = f"log₁₀ {measure.unit}" if measure.log10 else measure.unit

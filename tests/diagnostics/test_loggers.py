@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gnn_depth.diagnostics import GradientNorms
-from gnn_depth.diagnostics.layer_statistics import Measure
+from gnn_depth.diagnostics import MEASURES, GradientNorms, loggers
+from gnn_depth.diagnostics.layer_statistics import Measure, measures_called
 from tests.diagnostics.made import POSITIVE, SIGNED, Made
 from tests.training.conftest import scalars
 
@@ -56,12 +56,25 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
         assert curves == [f"{tag}/{curve}" for curve in FIVE]
 
 
-def test_a_measure_that_most_layers_lack_has_no_curve_and_no_picture(fit, board, tmp_path, layouts):
+def test_tensorboard_shows_at_most_six_measures_first():
+    chosen = loggers.shown_first(MEASURES.values())
+    assert len(chosen) == 5  # and balance, of a callback of its own
+    assert "projection" in chosen
+    names = ["representation_similarity", "dirichlet_energy"]
+    assert loggers.shown_first(measures_called(names)) == {names[0]}
+
+
+def test_a_measure_that_most_layers_lack_is_a_line_of_text(fit, board, tmp_path, layouts):
     made = np.full((2, 2, 4), np.nan)
     made[:, 0, 0] = 1.0  # one layer of four
     made[:, 1, 1:3] = 1.0  # half of them
     fit(Made(made, SIGNED, POSITIVE), logger=board, max_epochs=2)
     assert list(pictures(tmp_path / "run")) == ["~heat_map_more/made/size_log10"]
+    events = EventAccumulator(str(tmp_path / "run")).Reload()
+    (text,) = events.Tensors("no_picture/made/signed/text_summary")
+    assert text.tensor_proto.string_val == [
+        b"signed (c) has no picture: 1 of 4 layers have values."
+    ]
     assert {tag.rpartition("/")[0] for tag in scalars(tmp_path / "run", "made/")} == {
         "made/size_log10"
     }
