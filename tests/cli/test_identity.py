@@ -83,13 +83,9 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model": {
             "layer": {"name": "gat", "heads": 8},
             "norm": [{"name": "lipschitz", "scale": 4.0}],
-            "optimizer": {
-                "class_path": "torch.optim.Adam",
-                "init_args": {"lr": 0.1, "betas": [0.9, 0.999]},
-            },
+            "optimizer": {"class_path": "Adam", "init_args": {"betas": [0.9, 0.999]}},
         },
         "trainer": {
-            "max_epochs": 5,
             "max_steps": -1,  # its default
             "limit_train_batches": 1.0,
             "limit_val_batches": 1,
@@ -97,7 +93,7 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
             "callbacks": [
                 {"class_path": "GradientSimilarity", "init_args": {"every": 2}},
                 {"class_path": "lightning.pytorch.callbacks.LearningRateMonitor"},
-                {"class_path": "EarlyStopping", "init_args": {"monitor": "val/acc", "patience": 3}},
+                {"class_path": "EarlyStopping", "init_args": {"patience": 3}},
             ],
         },
         "plugins": [],
@@ -112,13 +108,10 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model.norm": "lipschitz scale=4.0",
         "model.norm.0.name": "lipschitz",
         "model.norm.0.scale": 4.0,
-        "model.optimizer": "torch.optim.Adam",
-        "model.optimizer.lr": 0.1,
+        "model.optimizer": "Adam",
         "model.optimizer.betas": "[0.9, 0.999]",
-        "trainer.max_epochs": 5,
         "trainer.limit_train_batches": 1.0,
         "trainer.limit_val_batches": 1,
         "trainer.callbacks.0": "EarlyStopping",
-        "trainer.callbacks.0.monitor": "val/acc",
         "trainer.callbacks.0.patience": 3,
     }

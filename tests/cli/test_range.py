@@ -1,6 +1,5 @@
 """The command and the report say from how far the nodes of a trained model read."""
 
-
 import numpy as np
 
 import gnn_depth as package

@@ -11,29 +11,19 @@ from torch_geometric.data import Data
 import gnn_depth
 from gnn_depth.data import GraphSource, Tables
 from gnn_depth.runs import write_result
+from tests.data.test_tables import tables
 
 MODEL = {"layer": "sage", "norm": "layer", "num_layers": 2, "hidden_channels": 8}
 
 
-def tables(folder, seed=0, nodes=40):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"id": np.arange(nodes), "age": rng.integers(18, 80, nodes)})
-    frame["income"] = rng.lognormal(8, 1, nodes).round(2)
-    frame["topic"] = np.where(frame["age"] > 45, "old", "young")
-    frame.to_csv(folder / f"nodes{seed}.csv", index=False)
-    ends = rng.integers(0, nodes, (3 * nodes, 2))
-    pd.DataFrame(ends, columns=["source", "target"]).to_csv(
-        folder / f"edges{seed}.csv", index=False
-    )
-    return str(folder / f"edges{seed}.csv"), str(folder / f"nodes{seed}.csv")
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run on tables, its folder, and the tables of another month."""
-    folder = tmp_path_factory.mktemp("trained")
-    edges, nodes = tables(folder)
-    data = Tables(nodes, edges, label="topic")
+    """A run on tables, and their folder."""
+    folder, paths = tmp_path_factory.mktemp("trained"), []
+    for name, table in zip(("nodes", "edges"), tables()):
+        paths.append(str(folder / f"{name}.csv"))
+        table.to_csv(paths[-1], index=False)
+    data = Tables(*paths, label="topic", features=["age", "balance"])
     run = gnn_depth.fit(MODEL, data, epochs=4, root=str(folder / "runs"), name="x", progress=False)
     return run, folder
 
@@ -80,12 +70,12 @@ def test_an_export_of_tables_gives_the_predictions_of_unscaled_numbers(trained):
     path = run.export(folder / "model.pt2")
     inside = {"schema.yaml": ""}
     program = torch.export.load(path, extra_files=inside)
-    numbers = pd.read_csv(tables(folder)[1])[["age", "income"]].to_numpy()
+    numbers = pd.read_csv(folder / "nodes.csv")[["age", "balance"]].to_numpy()
     edge_index = run.data.batch.graph.edge_index
     found = program.module()(x=torch.tensor(numbers), edge_index=edge_index)
-    wanted = run.predict()[["class_old", "class_young"]].to_numpy()
+    wanted = run.predict()[["class_art", "class_law", "class_war"]].to_numpy()
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5)
-    assert "income" in inside["schema.yaml"]
+    assert "balance" in inside["schema.yaml"]
     with pytest.raises(ValueError, match="the file exists"):
         run.export(path)
 

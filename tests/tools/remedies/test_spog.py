@@ -71,14 +71,6 @@ def test_it_multiplies_the_matrices_of_each_layer_and_lowers_the_objective(data)
     assert after < 0.5 * before
 
 
-@pytest.mark.parametrize("more", [{"num_layers": 1}, {"share_layers": True}, {"layer": "gat"}])
-def test_shallow_shared_and_attending_stacks_are_scaled_too(more, data):
-    base = Xavier(attention="zero")
-    stack, plain = stack_of(SPoG(base=base, steps=5), **more), stack_of(base, **more)
-    assert stack(*data).isfinite().all()
-    assert not torch.equal(stack.layers[0].lin.weight, plain.layers[0].lin.weight)
-
-
 def test_states_that_are_zero_and_layers_without_a_chain_are_refused(data):
     stack = stack_of(SPoG(base=Xavier(gain=0.0)))
     with pytest.raises(ValueError, match="another base"):
