@@ -6,7 +6,8 @@ workers of a sweep call it.
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -277,7 +278,18 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
 
 
-@isolate_rng()
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Restore the global random generators afterwards; after an error too, unlike Lightning."""
+    isolated = isolate_rng()
+    isolated.__enter__()
+    try:
+        yield
+    finally:
+        isolated.__exit__(None, None, None)
+
+
+@generators_kept()
 def fit(
     model: nn.Module | Mapping[str, Any] | str | Path,
     data: Any,

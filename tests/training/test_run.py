@@ -3,7 +3,9 @@ checkpoint."""
 
 import copy
 import random
+from contextlib import nullcontext
 
+import lightning as L
 import numpy as np
 import pytest
 import torch
@@ -53,9 +55,18 @@ def test_a_run_has_curves_metrics_a_report_and_the_weights_of_its_best_epoch(run
         assert torch.equal(run.model.state_dict()[name], weight)
 
 
-def test_a_training_leaves_the_global_generators_as_they_were(graphs, tmp_path):
+class Fails(L.Callback):
+    def on_train_epoch_end(self, trainer, pl_module):
+        raise RuntimeError("after an epoch")
+
+
+@pytest.mark.parametrize("failing", [[], [Fails()]], ids=["ends", "fails"])
+def test_a_training_leaves_the_global_generators_as_they_were(graphs, tmp_path, failing):
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    gnn_depth.fit({"layer": "gin"}, graphs, epochs=1, root=str(tmp_path), **QUIET)
+    with pytest.raises(RuntimeError, match="after an epoch") if failing else nullcontext():
+        gnn_depth.fit(
+            {"layer": "gin"}, graphs, epochs=1, root=str(tmp_path), callbacks=failing, **QUIET
+        )
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]
 
