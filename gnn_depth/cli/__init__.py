@@ -40,6 +40,7 @@ COMMANDS = {
     "[KIND]...",
 }
 
+MODULES = {"list": "listing"}  # a module called list would hide the type
 WITH_OPTIONS_OF_FIT = ("sweep", "reproduce")
 UNREAD = 141  # 128 + SIGPIPE, as shells count
 
@@ -103,8 +104,7 @@ def _dispatch(argv: list[str]) -> int:
     if command not in RUNS:
         from gnn_depth.cli.options import call
 
-        # A module called list would hide the type.
-        module = import_module(f"gnn_depth.cli.{command if command != 'list' else 'listing'}")
+        module = import_module(f"gnn_depth.cli.{MODULES.get(command, command)}")
         if command in WITH_OPTIONS_OF_FIT:
             code: int = module.main(rest)
             return code

@@ -135,15 +135,16 @@ class CommandLineInterface:
 
     def run_config(self, origin: Origin | None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
-        path = self.ckpt_path_asked if self._is_own else self.resolved["ckpt_path"]
-        checkpoint = Path(str(path)) if path else None
+        path = self.resolved.get("ckpt_path")
+        if self._is_own:
+            path = self.ckpt_path_asked
         return RunConfig(
             self.model,
             self.trainer,
             self.recorder,
             self.resolved,
             self._run_name(self.resolved["model"]),
-            checkpoint,
+            path and Path(str(path)),
             origin,
         )
 

@@ -102,19 +102,21 @@ def options_of_run(command: str) -> dict[str, Option]:
     from gnn_depth.training.models import model_options, trainer_options
     from gnn_depth.training.recorder import RunRecorder
 
+    recorder, _ = options_of(RunRecorder)
+    after = {
+        "plugins": {"trainer": trainer_options(), "model": model_options()},
+        "data": {"run": recorder},
+    }
+    found = {}
     own, _ = options_of(OwnOptions)
-    found = {name: own.pop(name) for name in ("seed_everything", "plugins")}
-    for section, options in (
-        ("trainer", trainer_options()),
-        ("model", model_options()),
-        ("", {"data": own.pop("data")}),
-        ("run", options_of(RunRecorder)[0]),
-        ("", own),
-    ):
-        for name, option in options.items():
-            if command in COMMANDS.get(name, RUNS) or section:
-                found[f"{section}.{name}".lstrip(".")] = option
-    return {name: replace(option, name=name) for name, option in found.items()}
+    for name, option in own.items():
+        if command in COMMANDS.get(name, RUNS):
+            found[name] = option
+        for section, options in after.get(name, {}).items():
+            for last, each in options.items():
+                key = f"{section}.{last}"
+                found[key] = replace(each, name=key)
+    return found
 
 
 def load_plugins(plugins: Iterable[str]) -> None:

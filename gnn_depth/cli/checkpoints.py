@@ -176,10 +176,8 @@ class Checkpoint:
         if goes_on and self.data:
             sections.append("data.")
         # Files are compared later, by their checksum.
-        there, here = (
-            dotted_options(config | {"data": without_paths("data", config["data"])})
-            for config in (before, after)
-        )
+        there = dotted_options(before | {"data": without_paths("data", before["data"])})
+        here = dotted_options(after | {"data": without_paths("data", after["data"])})
         lines = [f"{self.path} is of another run than the one asked for:"]
         for name in dict.fromkeys([*there, *here]):
             old, new = there.get(name), here.get(name)
@@ -235,7 +233,9 @@ def find(
         if word == AUTO:
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
-        runs = [folder] if _checkpoints(folder, trains) else runs_below(folder)
+        runs = [folder]
+        if not _checkpoints(folder, trains):
+            runs = runs_below(folder)
         if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
     else:

@@ -88,10 +88,11 @@ def index_of(command: str, arguments: Arguments) -> CommandIndex:
         )
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
-    of_others = {
-        name: option for name, option in known.options.items() if not name.startswith("model.")
-    }
-    return replace(known, options={"model": Option("model", kind="module"), **of_others})
+    options = {"model": Option("model", kind="module")}
+    for name, option in known.options.items():
+        if not name.startswith("model."):
+            options[name] = option
+    return replace(known, options=options)
 
 
 def _names_class(model: Any) -> bool:

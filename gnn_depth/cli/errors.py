@@ -98,7 +98,9 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
             return RunError(LOST)
     part = _users_part(error, calls)
     if owner == "user":
-        who = registry.described(part) if part else "your code"
+        who = "your code"
+        if part is not None:
+            who = registry.described(part)
         message = f"{who} raises {raised}\n  {os.path.relpath(caller)}:{line}"
     elif part is not None:
         message = f"{registry.described(part)} cannot be called in its place: {raised}"
@@ -116,17 +118,24 @@ def _of_the_system(error: OSError, folder: Path | str | None) -> str:
     place = error.filename or folder
     if not error.strerror or not place:
         return f"stopped: {error}"
-    intact = "; what was saved before is intact." if folder else ""
-    return f"stopped: {error.strerror} ({place}){intact}"
+    reason = f"stopped: {error.strerror} ({place})"
+    if folder:
+        reason += "; what was saved before is intact."
+    return reason
 
 
 def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:
     """The user's class whose method is deepest on the stack, or which a TypeError names."""
-    asked = [type(frame.f_locals.get("self")) for frame, _ in calls]
-    if isinstance(error, TypeError):
-        named = [cls for cls in _parts() if str(error).startswith(f"{cls.__name__}.")]
-        asked = [*named, *asked]
-    return next(filter(_is_users, reversed(asked)), None)
+    found = None
+    for cls in _parts():
+        is_named = isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}.")
+        if is_named and _is_users(cls):
+            found = cls
+    for frame, _ in calls:
+        owner = type(frame.f_locals.get("self"))
+        if _is_users(owner):
+            found = owner
+    return found
 
 
 def _parts() -> list[type]:

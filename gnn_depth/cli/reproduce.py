@@ -134,7 +134,9 @@ def _show(item: Item, plan: Plan, subset: list[str]) -> None:
     from gnn_depth.reports.figures import FORMATS
 
     runs = [str(plan.store.folder), "--where", *subset]
-    published = ["--published", item.file] if item.published else []
+    published = []
+    if item.published:
+        published = ["--published", item.file]
     folder = new_run_folder(plan.store.root / "reproduced", item.name)
     print(f"\n{item.title}\n{item.source}\n")
     words = [*runs, *_flags(item.table)]

@@ -45,7 +45,9 @@ def run_command(command: str, arguments: Arguments) -> int:
             from gnn_depth.cli.inspect import inspect_data
 
             # One by one: the columns stand before the error that is about them.
-            words = [word for key, value in arguments.flags for word in (f"--{key}", str(value))]
+            words: list[str] = []
+            for key, value in arguments.flags:
+                words += [f"--{key}", str(value)]
             for part in inspect_data(cli.datamodule, words):
                 print(f"{part}\n")
             return 0

@@ -99,7 +99,9 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
             overrides.append(word)
         else:
             rest.append(word)
-        flag = word if is_flag and "=" not in word else ""
+        flag = ""
+        if is_flag and "=" not in word:
+            flag = word
     return overrides, rest
 
 

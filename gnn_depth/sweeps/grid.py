@@ -118,9 +118,12 @@ class Grid:
         for values in itertools.product(*self.axes.values()):
             labels = dict(zip(self.axes, values, strict=True))
             settings = [self.axes[name][label] for name, label in labels.items()]
-            rules = [rule for rule in self.rules if rule.applies(labels)]
-            settings += [rule.settings for rule in rules]
-            if not any(rule.skip for rule in rules):
+            skips = False
+            for rule in self.rules:
+                if rule.applies(labels):
+                    settings.append(rule.settings)
+                    skips |= rule.skip
+            if not skips:
                 yield Combination(labels, tuple(settings))
 
     def with_seed(self, combination: Combination, seed: int) -> Combination:
