@@ -8,7 +8,7 @@ import lightning as L
 import pytest
 import torch
 
-from gnn_depth.data import DataError, MiniBatches, NodeBatch, NodeDataModule
+from gnn_depth.data import DataError, MiniBatches, NodeBatch, NodeDataModule, TreeNeighborsMatch
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import share
 from gnn_depth.data.mini_batches import induced_subgraph
@@ -109,3 +109,15 @@ def test_what_the_processes_do_not_divide_is_refused():
         share(trainer, "batch_size", 1022)
     assert share(trainer, "batch_size", 1024) == (3, 4)
     assert share(None, "batch_size", 3) == (0, 1)
+
+
+@pytest.mark.parametrize("make", [mini, lambda: TreeNeighborsMatch(depth=2, batch_size=16)])
+def test_a_resumed_loader_leaves_out_the_batches_that_were_read_and_the_next_epoch_is_whole(make):
+    data = make()
+    data.trainer = Mock(global_rank=0, world_size=1)
+    data.trainer.fit_loop.epoch_loop.batch_progress.current.ready = 2
+    loader = data.train_dataloader()
+    whole = [plain(batch) for batch in loader]
+    loader.load_state_dict({})
+    assert [plain(batch) for batch in loader] == whole[2:]
+    assert [plain(batch) for batch in loader] == whole
