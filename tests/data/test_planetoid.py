@@ -54,6 +54,14 @@ def test_a_geom_gcn_split_is_the_files(tiny_cora, monkeypatch):
         assert getattr(batch, name).tolist() == mask.tolist()
 
 
+def test_a_tampered_file_is_refused_before_it_is_read(tiny_cora, payload):
+    make, mark = payload
+    (tiny_cora / "Cora" / "raw" / "ind.cora.graph").write_bytes(pickle.dumps(make()))
+    with pytest.raises(DataError, match=r"ind\.cora\.graph.*sha256"):
+        _ = Planetoid("Cora", root=str(tiny_cora)).batch
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
 def test_a_payload_does_not_run_even_where_its_checksum_is_right(payload, protocol):
     make, mark = payload
