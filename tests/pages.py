@@ -13,7 +13,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -22,6 +24,7 @@ from unittest.mock import patch
 import yaml
 
 from gnn_depth.cli import REPORTS, RUNS, main
+from gnn_depth.cli.options import call
 from gnn_depth.cli.sweep import split_overrides
 from gnn_depth.sweeps.grid import read_grid
 
@@ -258,7 +261,9 @@ def check_report(command: str, words: list[str]) -> None:
     module = import_module(f"gnn_depth.cli.{command}")
     if command in ("sweep", "reproduce"):
         _, words = split_overrides(words)
-    (getattr(module, "parser", None) or module._parser)().parse_args(words)
+    function = getattr(module, command, module.main)
+    given = {name: None for name in ("arguments", "argv") if name in signature(function).parameters}
+    assert call(command, wraps(function)(lambda **_: 0), words, **given) == 0
 
 
 @contextmanager
