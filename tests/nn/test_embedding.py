@@ -19,7 +19,7 @@ def test_rows_and_their_gradients_are_those_of_a_product_with_the_one_hot_column
     agree(ours, expected, [embedding.weight], 1e-12)
 
 
-@pytest.mark.parametrize("row", [[0, 3], [4, 0], [0, -1]])
+@pytest.mark.parametrize("row", [[0, 3], [-1, 0]])
 def test_a_value_out_of_its_range_is_an_error_in_every_column(row):
     with pytest.raises(IndexError, match="out of range"):
         Embedding((4, 3), 5)(torch.tensor([row]))
