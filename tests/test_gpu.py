@@ -96,7 +96,6 @@ MODELS |= {
     "gat, LipschitzNorm": {"layer": {"name": "gat", "heads": 4}, "norm": "lipschitz"},
     "gatv2": {"layer": "gatv2", "skip": "residual", "norm": "layer"},
     "transformer": {"layer": {"name": "transformer", "heads": 2}, "norm": "lipschitz"},
-    "all states": {"jump": "cat"},
     "recomputed": {"skip": "residual", "checkpoint_every": 2},
     "reversible": {"skip": "residual", "reversible": 2},
     "bounded": {"skip": "residual", "norm": "spectral"},
