@@ -14,6 +14,7 @@ from gnn_depth.builder import check
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.monitors import mode_of, with_modes
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.summary import report
 from gnn_depth.training.tasks import MultiClass, Regression
 
 NAN = math.nan
@@ -88,6 +89,12 @@ def fit(make_trainer, tiny, tmp_path):
 def test_early_stopping_by_an_undefined_metric_is_refused_with_the_epoch(fit):
     with pytest.raises(MisconfigurationException, match="val/own, which is undefined in epoch 2"):
         fit([0.5, NAN, 0.4], [EarlyStopping("val/own", mode="max", patience=1)])
+
+
+def test_a_metric_that_is_never_defined_has_no_best_epoch(fit):
+    recorder = fit([NAN] * 3)
+    assert recorder.best.epoch is None
+    assert "val/own was undefined" in report(recorder, recorder.model, {})
 
 
 def test_a_schedule_takes_no_step_where_its_metric_is_undefined(fit):
