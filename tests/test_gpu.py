@@ -179,22 +179,10 @@ RECORDED |= {
         "callbacks": [{"class_path": "GradientNorms", "init_args": {"every_n_epochs": 4}}]
     },
 }
-
-
-class Looks(FeatureNorm):
-    """A norm that depends on a value."""
-
-    def forward(self, x, graph):
-        if x.abs().max() > 1:
-            return x / 2
-        return x
-
-
 # Each reads a value on the CPU: the singular vectors that are not exact yet, and an error.
 UNRECORDABLE = {
     "norm spectral": RECORDED.pop("norm spectral"),
     "reversible": {"skip": "residual", "reversible": 2},
-    "looks": {"norm": [Looks]},
 }
 # They add numbers up by PyTorch's atomic operations, in another order each time.
 UNORDERED = ("layer pyg", "skip gradient_gating")
@@ -237,6 +225,40 @@ def test_a_resumed_training_is_recorded_again_and_ends_the_same(tmp_path):
     recorded("on", tmp_path / "parts", options, epochs=11)
     parts = recorded("on", tmp_path / "parts", options, epochs=20)
     assert_same(curves(whole), curves(parts), 0)
+
+
+class Running(FeatureNorm):
+    """A plugin's norm in plain PyTorch, which keeps a running mean."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, x, graph):
+        if self.training:
+            self.mean.lerp_(x.detach().mean(0), 0.1)
+        return x - self.mean
+
+
+class Looks(FeatureNorm):
+    """A norm that depends on a value."""
+
+    def forward(self, x, graph):
+        if x.abs().max() > 1:
+            return x / 2
+        return x
+
+
+def test_a_plugins_norm_is_recorded_as_a_built_in_one(tmp_path):
+    found = [curves(recorded(record, tmp_path, {"norm": [Running]})) for record in ("off", "on")]
+    assert_same(*found, 0)
+
+
+def test_a_part_that_looks_at_values_is_named_and_trains_as_before(tmp_path, caplog):
+    ordinary = curves(recorded("off", tmp_path, {"norm": [Looks]}))
+    found = curves(recorded("auto", tmp_path, {"norm": [Looks]}))
+    assert_same(ordinary, found, 0)
+    assert "steps are not recorded: blocks.0.norms.0 (Looks), test_gpu.py:" in caplog.text
 
 
 class Overflow(Callback):
