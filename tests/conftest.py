@@ -118,6 +118,7 @@ def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator
     """An empty folder beside the shipped configs; the parts that a page registers are forgotten
     afterwards."""
     from gnn_depth.cli import sweep
+    from gnn_depth.diagnostics import MEASURES
     from tests.cli.conftest import PoolHere
     from tests.pages import ROOT, Folder
 
@@ -129,7 +130,10 @@ def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator
         registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()}
     )
     (tmp_path / "configs").symlink_to(ROOT / "configs")
+    measures = dict(MEASURES)
     yield Folder(tmp_path)
+    MEASURES.clear()
+    MEASURES.update(measures)
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]

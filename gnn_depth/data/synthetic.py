@@ -223,7 +223,8 @@ class _Communities:
 
 def count_pairs(num_nodes: int, num_classes: int) -> tuple[int, int]:
     """The number of pairs of nodes within the classes, and across."""
-    sizes = np.bincount(np.arange(num_nodes) * num_classes // num_nodes)
+    first = -(-np.arange(num_classes + 1) * num_nodes // num_classes)  # nodes of each class
+    sizes = np.diff(first)
     within = int((sizes * (sizes - 1) // 2).sum())
     return within, num_nodes * (num_nodes - 1) // 2 - within
 

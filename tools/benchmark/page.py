@@ -239,11 +239,19 @@ def figures(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, Fi
         1, len(results), figsize=(5 * len(results), 4), squeeze=False, layout="constrained"
     )
     for ax, one in zip(axes[0], results, strict=True):
-        for method, colour in zip(METHODS, colours, strict=True):
+        for number, (method, colour) in enumerate(zip(METHODS, colours, strict=True)):
+            beside = np.exp2(0.12 * (number - len(METHODS) / 2))  # so that bars do not overlap
             tests = [corrected_t_test(one.cell(method, d), one.ratio, one.step) for d in one.depths]
             means = [100 * test.difference for test in tests]
             widths = [100 * test.half_width for test in tests]
-            ax.errorbar(one.depths, means, widths, label=method, color=colour, marker="o")
+            ax.errorbar(
+                np.multiply(one.depths, beside),
+                means,
+                widths,
+                label=method,
+                color=colour,
+                marker="o",
+            )
         ax.set_xscale("log", base=2)
         ax.set_xticks(one.depths, [str(depth) for depth in one.depths])
         ax.set_xlabel("layers")
@@ -262,7 +270,7 @@ def figures(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, Fi
         axes.errorbar(mean, places + offset, xerr=spread, fmt="o", label=f"{depth} layers")
     axes.set_yticks(places, list(METHODS))
     axes.invert_yaxis()
-    axes.set_xlabel(f"mean rank on {len(results)} sets, and its range")
+    axes.set_xlabel("mean rank over the complete sets, and its range")
     axes.legend(fontsize=7)
     yield "benchmark_ranks.svg", figure
 
