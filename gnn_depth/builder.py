@@ -523,10 +523,8 @@ def _instance(option: Option | None, value: Any) -> Any:
     """
     if option is not None and option.kind == "transform":
         return to_config(value)  # a data set keeps how they are written, and builds them
-    if isinstance(value, PartChoice):
+    if any(isinstance(item, PartChoice) for item in items_of(value)):
         return instantiate(value)
-    if isinstance(value, list) and any(isinstance(item, PartChoice) for item in value):
-        return [_instance(option, item) for item in value]
     if option is None or option.has_plain_type or option.annotation is None:
         return value
     if not is_plain_value(value):

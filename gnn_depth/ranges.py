@@ -34,18 +34,16 @@ class Range:
         return not is_excluded
 
     def __str__(self) -> str:
-        has_low, has_high = isfinite(self.low), isfinite(self.high)
-        if has_low and has_high and not self.above and not self.below:
-            return f"from {self.low} to {self.high}"
+        low, high = "at least", "at most"
+        if self.above:
+            low = "above"
+        if self.below:
+            high = "below"
         ends = []
-        if has_low and self.above:
-            ends.append(f"above {self.low}")
-        elif has_low:
-            ends.append(f"at least {self.low}")
-        if has_high and self.below:
-            ends.append(f"below {self.high}")
-        elif has_high:
-            ends.append(f"at most {self.high}")
+        if isfinite(self.low):
+            ends.append(f"{low} {self.low}")
+        if isfinite(self.high):
+            ends.append(f"{high} {self.high}")
         return " and ".join(ends) or "finite"
 
     def refusal(self, name: str, value: Any) -> str | None:

@@ -192,7 +192,7 @@ class LayerDriver:
         self.notes: dict[str, str] = {}
         # The statistics of the gradients of each layer's parameters, and if it has gradients.
         self._parameters: dict[Statistic, list[Any]] = {}
-        self._has_gradient: list[bool] = []
+        self._has_gradient = [False] * len(self._layers)
         self._scale: Tensor | float = 1.0  # of the loss, in the last backward pass
 
     @torch.no_grad()
@@ -361,12 +361,10 @@ class LayerDriver:
             limits = limits_of(layer, around.graph, around.sources, GRADIENT_LIMIT in asked)
             around.limits = limits
             if any(one.side is not None and limits[one.side] is None for one in asked):
-                where = "on this graph"
-                if around.graph.is_shard:
-                    where = "on a graph that is divided among processes"
                 self.notes["limit"] = (
                     f"the limit of repeated propagation by {type(layer).__name__} is not known "
-                    f"(forwards, or backwards) {where}: no projection."
+                    "(forwards, or backwards) on this graph, or the graph is divided among "
+                    "processes: no projection."
                 )
         return around
 
@@ -402,9 +400,8 @@ class LayerDriver:
                 unread.append(name)
             elif all(call.gradient is None for call in readable):
                 without.append(name)
-        for name, layer, has_any in zip(
-            self._names, self._layers, self._has_gradient, strict=False
-        ):
+        each = zip(self._names, self._layers, self._has_gradient, strict=True)
+        for name, layer, has_any in each:
             if not has_any and any(p.requires_grad for p in layer.parameters()):
                 silent.append(name)
         self._name("missing", f"not called {where}", missing)
@@ -414,13 +411,10 @@ class LayerDriver:
             unread,
         )
         if "parameters" in self.reads:
-            # Of a loss without a backward pass the note on gradients says more.
-            if not self._parameters and ("gradients" not in self.reads or recorder.reached()):
-                notes["parameters"] = f"no parameter got a gradient from a backward pass {where}."
             self._name(
                 "parameters",
-                f"parameters had no gradient at the end of the backward pass {where} (their layer "
-                "was not called, or a hook has freed it)",
+                f"parameters had no gradient at the end of a backward pass {where} (there was none "
+                "of the loss, their layer was not called, or a hook has freed it)",
                 silent,
             )
         # Float16 without a scaler would lose most gradients, so there is one that was not given.

@@ -244,15 +244,14 @@ class LipschitzConstants(LayerCallback):
             return
         columns = self._driver.calls_by_column()
         calls: dict[int, CallArguments] = {}  # the first one of each layer that was called
-        is_shard = False
         for place, column in enumerate(columns):
             for call in column:
                 if call.recorded is not None:
                     calls.setdefault(place, call.recorded)
-                    is_shard = is_shard or _shard_of(call.recorded) is not None
         self._driver.begin_step()
         # Processes that share one graph compute each constant together: all of them go on.
-        if not (trainer.is_global_zero or is_shard) or not any(columns):
+        measures = trainer.is_global_zero or any(map(_shard_of, calls.values()))
+        if not measures or not any(columns):
             return
         values = torch.full((2, len(columns)), math.nan, dtype=torch.float64)
         with BackwardPasses.only(self):

@@ -181,7 +181,7 @@ def _in_float32(rows: Tensor) -> RowMoments | None:
     found = RowMoments(numbers[0], torch.stack(means).double(), numbers[1], numbers[2])
     if len(counts) > 1:
         return found.merged()
-    return RowMoments(found.count[0], found.mean[0], found.centred[0], found.scale[0])
+    return RowMoments(*(field[0] for field in vars(found).values()))
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:

@@ -46,7 +46,7 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
         ),
         (
             "--seed_everything 4294967296",
-            ["seed_everything must be from 0 to 4294967295, not 4294967296."],
+            ["seed_everything must be at least 0 and at most 4294967295, not 4294967296."],
         ),
         (f"--model.hidden_channels {2**62}", ["Storage size calculation overflowed"]),
         ("--ckpt_path missing.ckpt", ["checkpoint 'missing.ckpt' does not exist"]),
