@@ -145,14 +145,15 @@ class Drawing:
     def __str__(self) -> str:
         return self.label
 
-    def stack(self, before: float | None = None) -> DeepGNN:
+    def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
         """The stack before it is initialised, its parameters set to a number if one is given."""
         options = {"hidden_channels": 4} | STACKS[self.label]
         with seeded(0):
-            stack: DeepGNN = DeepGNN(5, 3, **options).double()
-        if before is not None:
-            for parameter in stack.parameters():
-                torch.nn.init.constant_(parameter, before)
+            stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
+        with torch.no_grad():
+            if before is not None:
+                for parameter in stack.parameters():
+                    parameter.fill_(before)
         return stack
 
     def drawn(self, before: float | None = None) -> DeepGNN:
@@ -183,7 +184,7 @@ def finite_start(drawing: Drawing) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
     stack, graph = drawing.drawn(), mixed()
     with seeded(2):
-        out = stack(torch.randn(graph.num_nodes, 5, dtype=torch.float64), graph)
+        out = stack(torch.randn(graph.num_nodes, 5), graph)
     # Labels of every class; which node has which does not matter.
     torch.autograd.backward(F.cross_entropy(out, torch.arange(graph.num_nodes) % 3))
     for name, parameter in stack.named_parameters():
@@ -193,7 +194,7 @@ def finite_start(drawing: Drawing) -> None:
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
 def in_place(drawing: Drawing) -> None:
     """Parameters are drawn in place: same tensors, shapes and types, trained as before."""
-    stack = drawing.stack()
+    stack = drawing.stack(torch.float64)
     before = _facts(stack)
     with seeded(1):
         drawing.init(stack)
