@@ -98,18 +98,11 @@ def reach(model, batch):
     """From how far 16 test nodes read, for their largest output."""
     nodes = batch.test_mask.nonzero()[:, 0]
     chosen = nodes[:: len(nodes) // 16][:16].tolist()
-    stack = model.stack.eval()
     try:
-        found = influence(
-            lambda x, graph: stack(x, graph).max(1, keepdim=True).values,
-            batch.x,
-            batch.graph,
-            chosen,
-        )
+        found = influence(model.stack, batch.x, batch.graph, chosen, largest=True)
     except ValueError:  # these nodes read nothing
         return {"range": float("nan"), "hops_90": ""}
-    within = (found.shares.cumsum() >= 0.9).nonzero()[0]  # none where most has no path
-    return {"range": found.range, "hops_90": next(iter(within), None)}
+    return {"range": found.range, "hops_90": found.hops_within(0.9)}
 
 
 def main(study):

@@ -69,6 +69,12 @@ class Influence:
         distances = np.arange(self.by_hop.shape[1])
         return float((self.by_hop[reads] @ distances / total[reads]).mean())
 
+    def hops_within(self, share: float = 0.9) -> int | None:
+        """The smallest distance within which this share of the influence lies; None if more than
+        the rest comes without a path."""
+        reached = np.flatnonzero(self.shares.cumsum() >= share)
+        return int(reached[0]) if len(reached) else None
+
     def __str__(self) -> str:
         lines = [f"share of the influence on {len(self.nodes)} nodes, by distance:"]
         shares = self.shares

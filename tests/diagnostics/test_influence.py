@@ -58,6 +58,7 @@ def test_a_node_that_copies_its_fourth_neighbour_has_range_four():
     x = torch.randn(5, 2)
     found = influence(lambda x, edge_index: x.roll(4, 0), x, path, nodes=[4])
     assert found.range == 4
+    assert found.hops_within(0.9) == 4
     assert found.shares.tolist() == [0, 0, 0, 0, 1]
 
 
@@ -66,6 +67,7 @@ def test_influence_without_a_path_is_reported_and_not_counted_as_near():
     x = torch.randn(4, 2)
     found = influence(lambda x, edge_index: x - x.mean(0), x, halves, nodes=[0])
     assert found.without_path[0] == pytest.approx(1.0)
+    assert found.hops_within(0.9) is None
     assert "no path" in str(found)
 
 
