@@ -170,7 +170,7 @@ BUDGETS = {
     "nn": 49_400,
     "data": 25_900,
     "training": 32_000,
-    "diagnostics": 33_400,
+    "diagnostics": 33_500,
     "testing": 7_400,
     "sweeps": 8_400,
     "reports": 12_700,

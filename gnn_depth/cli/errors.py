@@ -104,7 +104,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         message = f"{who} raises {raised}\n  {os.path.relpath(caller)}:{line}"
     elif part is not None:
         message = f"{registry.described(part)} cannot be called in its place: {raised}"
-    elif deepest == "library" and (Path(caller).parent.name in PASSING or MEMORY.search(raised)):
+    elif MEMORY.search(raised) or (deepest == "library" and Path(caller).parent.name in PASSING):
         message = f"a library refuses this: {raised}\n  {file}:{number}"
     else:
         return None

@@ -35,6 +35,11 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
     Raises:
         ValueError: No submodule matches.
     """
+    if "**" in pattern:
+        raise ValueError(
+            f"{pattern!r}: ** is not known. A star stands for one part of a name, as in "
+            "stack.blocks.*.layer."
+        )
     parts = pattern.split(".")
     found = {}
     for name, module in root.named_modules(remove_duplicate=False):
@@ -91,7 +96,16 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model itself, without wrappers of ``torch.compile`` and ``DistributedDataParallel``."""
+    """The model itself, without the wrappers of ``torch.compile`` and ``DistributedDataParallel``.
+
+    Raises:
+        ValueError: It is a ``DataParallel``, which copies its layers in every pass.
+    """
+    if isinstance(model, nn.DataParallel):
+        raise ValueError(
+            "DataParallel copies its layers in every pass: use DistributedDataParallel, or its "
+            "module."
+        )
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return unwrapped(model.module)
     if hasattr(model, "_orig_mod"):  # torch.compile's wrapper

@@ -280,6 +280,7 @@ def test_what_cannot_be_measured_has_a_note(run, words):
         (None, {"layers": "layer.*"}, r"Did you mean 'layers.\*'"),
         (None, {"measures": ["gradient_similarty"]}, "'gradient_similarity'"),
         (None, {"every": 0}, "at least 1"),
+        (nn.DataParallel(nn.Linear(2, 2)), {}, "DistributedDataParallel"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_fix(model, options, message):

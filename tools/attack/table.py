@@ -36,24 +36,6 @@ EDITED = (
     + "0" * 64
     + '"}'
 )
-LEAVES = """
-import os
-from gnn_depth.nn.norms import PairNorm
-from gnn_depth import register
-
-os.makedirs("away", exist_ok=True)
-os.chdir("away")
-
-@register("norm", "leaves")
-class Leaves(PairNorm):
-    def __init__(self, channels: int):
-        super().__init__(channels)
-        os.chdir("..")
-
-    def forward(self, x, graph):
-        os.chdir("/")
-        return super().forward(x, graph)
-"""
 
 
 @dataclass(frozen=True)
@@ -145,11 +127,9 @@ for option, values in VALUES.items():
 AVERAGING = "--trainer.callbacks=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01"
 CLIPPED = ("--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1")
 PRUNING = ("--trainer.callbacks=ModelPruning", "--trainer.callbacks.pruning_fn=l1_unstructured")
-IN_FOLDER = {"r": True}
 OPTIONS += [
     refused("--model.norm=batch --model.norm.eps=.nan"),
     refused("--trainer.callbacks=LearningRateFinder"),
-    refused("--trainer.callbacks=BackboneFinetuning"),
     refused(AVERAGING),
     refused("--trainer.callbacks=Timer --trainer.callbacks.duration=x"),
     Attack("a pruning callback", fit(*PRUNING), seconds=5),
@@ -157,14 +137,6 @@ OPTIONS += [
     Attack("averages", fit("--trainer.callbacks=WeightAveraging"), codes=(0,), seconds=5),
     Attack("clipped in bfloat16", fit(*CLIPPED), codes=(0,), seconds=5),
     Attack("control characters", fit("--model.norm=\x1b[31mred")),
-    Attack(
-        "a plugin and a part that leave the folder",
-        fit("--plugins=leaves.py", "--model.norm=leaves", "--run.root=r"),
-        {"leaves.py": LEAVES},
-        (0,),
-        10,
-        IN_FOLDER,
-    ),
 ]
 
 LONGER = ("--run.root=..", "--run.name=place", "--trainer.max_epochs=3", "--ckpt_path=auto")
