@@ -169,7 +169,9 @@ def test_a_plugins_part_has_its_ranges_checked_as_the_built_in_ones():
             super().__init__()
 
     Halving(4, 0.5, None)
-    with pytest.raises(ValueError, match="share of Halving must be at least 0 and at most 1, not 2"):
+    with pytest.raises(
+        ValueError, match="share of Halving must be at least 0 and at most 1, not 2"
+    ):
         Halving(4, 2)
     with pytest.raises(ValueError, match="step of Halving must be at least 2, not 1"):
         Halving(4, step=1)

@@ -34,6 +34,8 @@ from gnn_depth.part_specs import GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 SHORT = {"-c": "--config", "-h": "--help"}
+#: The class that the section ``model`` is for.
+OURS = ("gnn_depth.NodeClassifier", "gnn_depth.training.NodeClassifier")
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: Flags that need no value.
@@ -101,6 +103,21 @@ def _names_class(model: Any) -> bool:
     return isinstance(model, str) and "." in model
 
 
+def _of_our_model(source: Source) -> Source:
+    """A config whose model is our class with ``init_args``, as LightningCLI's users write it, as
+    one with these options."""
+    model = source.data.get("model")
+    if not isinstance(model, dict) or model.get("class_path") not in OURS:
+        return source
+    lines = {}
+    for where, line in source.lines.items():
+        if where[:2] == ("model", "init_args"):
+            where = ("model", *where[2:])
+        lines[where] = line
+    data = {**source.data, "model": model.get("init_args") or {}}
+    return replace(source, data=data, lines=lines)
+
+
 def read_arguments(argv: list[str]) -> Arguments:
     """Separate configs and plugins from the other command-line arguments, and read the configs."""
     sources, of_flags, rest = [], [], []
@@ -109,7 +126,7 @@ def read_arguments(argv: list[str]) -> Arguments:
         if key == "model.class_path":  # as LightningCLI's users name it
             key = "model"
         if key == "config":
-            sources += [read_config(str(text)) for text in items_of(value)]
+            sources += [_of_our_model(read_config(str(text))) for text in items_of(value)]
         elif key == "plugins":
             of_flags += full_plugin_paths(_structure(value), Path.cwd(), "--plugins")
         elif key in ("print_config", "trusted-only"):

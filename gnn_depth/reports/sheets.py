@@ -141,8 +141,8 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         lines.append([*line[:labels], str(count), pair, *texts])
     notes = [
         f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
-        "corrected paired t test (Nadeau & Bengio 2003), p also with Holm's correction for all "
-        "lines."
+        "paired t test, for splits of their own corrected (Nadeau & Bengio 2003); p also with "
+        "Holm's correction for all lines."
     ]
     if compared["p"].isna().any():
         notes.append(

@@ -259,7 +259,11 @@ def take_weights(model: Any, run: str | Path) -> None:
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
-    for what, names in (("New", shapes), ("Those that do not fit", theirs)):
-        others = [name for name in names if name not in fits]
-        if others:
-            log.warning("%s: %s.", what, first_of(others, 8))
+    others = {
+        "New": [name for name in shapes if name not in theirs],
+        "Of another shape": [name for name in shapes if name in theirs and name not in fits],
+        "Not in this model": [name for name in theirs if name not in shapes],
+    }
+    for what, names in others.items():
+        if names:
+            log.warning("%s: %s.", what, first_of(names, 8))

@@ -108,7 +108,12 @@ def test_a_run_of_it_gives_its_weights_and_is_no_model_of_ours(fit, gnn_depth):
 
 
 def test_optimizer_and_schedule_have_the_names_of_lightning_cli_too(gnn_depth):
-    Path("cli.yaml").write_text("lr_scheduler: {class_path: CosineAnnealingLR}\n")
+    Path("cli.yaml").write_text("""
+model:
+  class_path: gnn_depth.training.NodeClassifier
+  init_args: {num_layers: 6}
+lr_scheduler: {class_path: CosineAnnealingLR}
+""")
     words = ["-c", "cli.yaml", "--optimizer", "SGD", "--optimizer.lr", "0.3", "--print_config"]
     model = gnn_depth("fit", *words).config["model"]
     assert model["optimizer"]["class_path"] == "torch.optim.SGD"
