@@ -26,10 +26,21 @@ Transforms: TypeAlias = Annotated[Any, PartsOf("transform")]
 
 
 @contextmanager
+def generators_kept(include_cuda: bool = True) -> Iterator[None]:
+    """Restore the global random generators afterwards; after an error too, unlike Lightning."""
+    isolated = isolate_rng(include_cuda)
+    isolated.__enter__()
+    try:
+        yield
+    finally:
+        isolated.__exit__(None, None, None)
+
+
+@contextmanager
 def seeded_everywhere(seed: int) -> Iterator[None]:
     """Seed the generators of Python, NumPy and PyTorch on the CPU, and restore them afterwards."""
     # Transforms and generated data sets of PyTorch Geometric draw from all three.
-    with isolate_rng(include_cuda=False):
+    with generators_kept(include_cuda=False):
         torch.default_generator.manual_seed(seed)  # a GPU draws nothing here
         random.seed(seed)
         np.random.seed(seed % 2**32)

@@ -159,9 +159,8 @@ class Directions:
         self, x: Float[Tensor, "nodes channels"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The squares of the numerator and the denominator of the :func:`projection`."""
-        if (
-            x.dtype == torch.float32 and x.is_cpu
-        ):  # faster, and to five digits unless little is left
+        # Faster, and to five digits unless little is left.
+        if x.dtype == torch.float32 and x.is_cpu:
             along, square = self._along(x.detach(), self._in_float32), sum_of_squares(x)
             distance = square - sum_of_squares(along)
             if distance > LARGE * square:

@@ -1,4 +1,4 @@
-"""What computes the layers of a training: native kernels or PyTorch, compiled or not."""
+"""The code that computes a training's layers: native kernels or PyTorch, compiled or not."""
 
 import sys
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""What watches a metric: early stopping, saved checkpoints and ``ReduceLROnPlateau``.
+"""Modes of early stopping, saved checkpoints and ``ReduceLROnPlateau``, which watch a metric.
 
 By default each looks for the smallest value. The task knows the right direction: an accuracy is
 best at its largest.

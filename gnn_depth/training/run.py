@@ -6,8 +6,7 @@ workers of a sweep call it.
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -27,7 +26,6 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
 )
 from lightning.pytorch.utilities import rank_zero_only
-from lightning.pytorch.utilities.seed import isolate_rng
 from torch import nn
 
 from gnn_depth import registry
@@ -39,6 +37,7 @@ from gnn_depth.builder import (
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
+from gnn_depth.data.transforms import generators_kept
 from gnn_depth.nn import native
 from gnn_depth.part_specs import SCALAR, items_of, load_class, options_of
 from gnn_depth.runs import Origin
@@ -276,17 +275,6 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     loggers = config.recorder.open(resolved, config.name, origin, resumes)
     if resolved["trainer"].get("logger") is not False:
         config.trainer.loggers = [*loggers, *config.trainer.loggers]
-
-
-@contextmanager
-def generators_kept() -> Iterator[None]:
-    """Restore the global random generators afterwards; after an error too, unlike Lightning."""
-    isolated = isolate_rng()
-    isolated.__enter__()
-    try:
-        yield
-    finally:
-        isolated.__exit__(None, None, None)
 
 
 @generators_kept()

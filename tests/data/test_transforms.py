@@ -1,11 +1,15 @@
 """Transforms of PyTorch Geometric on every data set, and features made from the edges."""
 
+import random
+
 import numpy as np
+import pytest
 import torch
 import torch_geometric.transforms as T
 from torch_geometric.data import Data
 
 from gnn_depth.data import GraphSource, SyntheticCitation
+from gnn_depth.data.checks import DataError
 
 
 def small(**changes) -> SyntheticCitation:
@@ -68,3 +72,11 @@ def test_each_of_several_graphs_is_transformed_alone():
     assert data.batch.graph.graph_sizes.flatten().tolist() == [5, 4, 6, 7]
     assert data.batch.graph.num_edges == 2 * (5 + 4 + 6 + 7)
     assert data.batch.y.tolist() == [1, 0, 0, 1]
+
+
+def test_a_transform_that_fails_leaves_the_global_generators_as_they_were():
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    with pytest.raises(DataError, match="Distance fails on this graph"):
+        small(transforms=["Distance"]).batch  # noqa: B018  (nodes have no positions)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]

@@ -60,7 +60,7 @@ class PairNorm(FeatureNorm):
         return (self.scale * centred / (square + EPS).sqrt()).to(x.dtype)
 
     def _compared(self, squares: Tensor, graph: Graph) -> Tensor:
-        """What a node's features are divided by, from the squared norm of each node."""
+        """The square of the divisor of each node, from the squared norms of all."""
         return graph_mean(squares, graph)
 
 
