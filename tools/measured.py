@@ -60,19 +60,17 @@ LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside", "undecided")
 SHORT = "fewer epochs"
 #: Options of released code for the number of epochs.
 EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs", "max_epochs"}
-#: The papers of the README's table: source, and the name of the paper's method or subject.
+#: The papers of the README's table: source, the name of the paper's method or subject, and what
+#: ``tools.authors.same_function`` found of its released networks.
+SAME = "the same function as ours"
 PAPERS = {
-    "Dasoulas et al. 2021": "LipschitzNorm (Dasoulas et al., ICML 2021)",
-    "Mustafa et al. 2023": "Balanced GATs (Mustafa et al., NeurIPS 2023)",
-    "Alon & Yahav 2021": "Trees (Alon & Yahav, ICLR 2021)",
-    "Chen et al. 2020": "GCNII (Chen et al., ICML 2020)",
-}
-#: What ``tools.authors.same_function`` found of the released networks of a paper.
-SAME_FUNCTION = {
-    "Dasoulas et al. 2021": "the same function as ours",
-    "Mustafa et al. 2023": "the same function as ours",
-    "Chen et al. 2020": "the same function as ours",
-    "Alon & Yahav 2021": "the same functions as ours, but for the GIN",
+    "Dasoulas et al. 2021": ("LipschitzNorm (Dasoulas et al., ICML 2021)", SAME),
+    "Mustafa et al. 2023": ("Balanced GATs (Mustafa et al., NeurIPS 2023)", SAME),
+    "Alon & Yahav 2021": (
+        "Trees (Alon & Yahav, ICLR 2021)",
+        "the same functions as ours, but for the GIN",
+    ),
+    "Chen et al. 2020": ("GCNII (Chen et al., ICML 2020)", SAME),
 }
 
 
@@ -363,9 +361,8 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
     for (paper, _), count in counted(found).items():
         of_papers[paper] += count
     rows = []
-    for paper, title in PAPERS.items():
-        count = of_papers[paper]
-        of_code = [SAME_FUNCTION[paper]] if paper in SAME_FUNCTION else []
+    for paper, (title, same_function) in PAPERS.items():
+        count, of_code = of_papers[paper], [same_function]
         verdicts = Counter(one.verdict for one in authors if one.paper == paper)
         agreeing = verdicts["as the authors' code"]
         decided = agreeing + verdicts["not as the authors' code"]
@@ -373,7 +370,7 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
             of_code.append(f"{agreeing} of {decided} trained cells agree with ours")
         agree, open_ = count["inside"] + count["overlapping"], count["undecided"] + count[SHORT]
         numbers = map(str, (agree, count["outside"], open_))
-        rows.append([title, *numbers, "; ".join(of_code) or "not run"])
+        rows.append([title, *numbers, "; ".join(of_code)])
     head = (
         "paper|cells that agree|that do not|undecided, or stopped early|the authors' code, run here"
     )

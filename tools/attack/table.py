@@ -1,6 +1,10 @@
 """The attacks: a command line, files to write before it, and what is accepted."""
 
+import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import torch
 
 SMALL = [
     "--data.num_nodes=60",
@@ -45,18 +49,16 @@ class Attack:
     Attributes:
         name: What is attacked.
         argv: The command line.
-        files: Files to write first: text, or bytes.
+        files: Files to write first: a character for each byte, or a function that returns it.
         codes: Accepted exit codes.
-        seconds: Longest CPU time.
-        after: Files that must exist afterwards (true) or must not (false).
+        says: Words that the command must print.
     """
 
     name: str
     argv: list[str]
-    files: dict[str, str | bytes] = field(default_factory=dict)
+    files: dict[str, str | Callable[[], str]] = field(default_factory=dict)
     codes: tuple[int, ...] = (2,)
-    seconds: float = 2.0
-    after: dict[str, bool] = field(default_factory=dict)
+    says: str = ""
 
 
 def fit(*argv: str) -> list[str]:
@@ -69,7 +71,7 @@ def refused(words: str) -> Attack:
     return Attack(words, fit(*words.split()))
 
 
-def config(name: str, content: str | bytes) -> Attack:
+def config(name: str, content: str) -> Attack:
     """A config that is refused."""
     return Attack(name, fit("--config=c.yaml"), {"c.yaml": content})
 
@@ -124,18 +126,13 @@ VALUES = {
 OPTIONS = []
 for option, values in VALUES.items():
     OPTIONS += [refused(f"--{option}={value}") for value in values.split()]
-AVERAGING = "--trainer.callbacks=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01"
-CLIPPED = ("--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1")
-PRUNING = ("--trainer.callbacks=ModelPruning", "--trainer.callbacks.pruning_fn=l1_unstructured")
 OPTIONS += [
     refused("--model.norm=batch --model.norm.eps=.nan"),
     refused("--trainer.callbacks=LearningRateFinder"),
-    refused(AVERAGING),
+    refused("--trainer.callbacks=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01"),
     refused("--trainer.callbacks=Timer --trainer.callbacks.duration=x"),
-    Attack("a pruning callback", fit(*PRUNING), seconds=5),
-    Attack("a timer", fit("--trainer.callbacks=Timer"), codes=(0,), seconds=5),
-    Attack("averages", fit("--trainer.callbacks=WeightAveraging"), codes=(0,), seconds=5),
-    Attack("clipped in bfloat16", fit(*CLIPPED), codes=(0,), seconds=5),
+    refused("--trainer.callbacks=ModelPruning --trainer.callbacks.pruning_fn=l1_unstructured"),
+    Attack("a timer", fit("--trainer.callbacks=Timer"), codes=(0,)),
     Attack("control characters", fit("--model.norm=\x1b[31mred")),
 ]
 
@@ -143,24 +140,50 @@ LONGER = ("--run.root=..", "--run.name=place", "--trainer.max_epochs=3", "--ckpt
 PREDICT = ["predict", f"--ckpt_path={LAST}"]
 TEST = ["test", "--ckpt_path=bare.ckpt"]
 FILES = [
-    Attack("what a killed run left half written", fit(*LONGER), {PART: ""}, (0,), 10),
+    Attack("what a killed run left half written", fit(*LONGER), {PART: ""}, (0,)),
     Attack("a checkpoint that is text", TEST, {"bare.ckpt": "x"}),
     Attack("an empty checkpoint", TEST, {"bare.ckpt": ""}),
-    Attack("a checkpoint cut short", TEST, {"bare.ckpt": b"PK\x03\x04" + bytes(500)}),
+    Attack("a checkpoint cut short", TEST, {"bare.ckpt": "PK\x03\x04" + "\0" * 500}),
     Attack("an output that exists", [*PREDICT, "--output=p.csv"], {"p.csv": ""}),
     Attack("an output in no folder", [*PREDICT, "--output=no/p.csv"]),
     result("a result nested without end", "[" * 100_000),
     result("a result with another checksum", EDITED),
     result("a metric of 400 digits", HUGE, 0, 2),
     result("control characters in a result", CONTROL, 0, 2),
-    config("a config that is a picture", b"\x89PNG\r\n\x1a\n\x00\xff"),
+    config("a config that is a picture", "\x89PNG\r\n\x1a\n\x00\xff"),
     config("a config of keys that are lists", "? [a, b]\n: 1\n"),
     Attack("a plugin that exits", fit("--plugins=exits.py"), {"exits.py": "raise SystemExit(0)\n"}),
 ]
+
+
+def names_code() -> str:
+    """A checkpoint of the trained run whose hyperparameters name a function to import and call."""
+    content = torch.load(LAST, weights_only=False)
+    content["hyper_parameters"]["_instantiator"] = "marker.call"
+    written = io.BytesIO()
+    torch.save(content, written)
+    return written.getvalue().decode("latin-1")
+
+
+MARKER = {"bare.ckpt": names_code, "marker.py": "print('IMPORTED')\n"}
+CLIPPED = ("--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1")
+GAT = {"c.yaml": "model: {layer: {name: gat, heads: 3}}\n"}
+KEPT = ("--config=c.yaml", "--model.layer=gatv2", "--print_config")
+DROPPED = ("--config=c.yaml", "--model.layer=gcn")
+LIGHTNING = [
+    Attack("averaged weights", fit("--trainer.callbacks=WeightAveraging"), codes=(0,)),
+    Attack("clipped in bfloat16", fit(*CLIPPED), codes=(0,)),
+    Attack("an option that the new layer has", fit(*KEPT), GAT, (0,), says="heads: 3"),
+    Attack("an option that it lacks", fit(*DROPPED), GAT, (0,), says="takes no heads from gat"),
+]
+for argv in (["test"], ["predict", "--output=p.csv"], ["probe"], ["fit"]):
+    argv.append("--ckpt_path=bare.ckpt")
+    LIGHTNING.append(Attack(f"code named, {argv[0]}", argv, MARKER, says="_instantiator"))
 
 GROUPS = {
     "yaml": YAML,
     "sizes": SIZES,
     "options": OPTIONS,
     "files": FILES,
+    "lightning": LIGHTNING,
 }
