@@ -7,7 +7,7 @@ part's constructor are its options.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -69,6 +69,12 @@ class WeightChain:
     attention: tuple[Tensor, ...] = ()
     bias: tuple[Tensor, ...] = ()
 
+    @property
+    def matrices(self) -> list[Tensor]:
+        """The matrices of both sides, each once."""
+        # A matrix is often on both; dict.fromkeys keeps the order and drops repetitions.
+        return list(dict.fromkeys((*self.incoming, *self.outgoing)))
+
 
 def present(*items: T | None) -> tuple[T, ...]:
     """The items that are not None: of a layer's optional parameters, those that it has."""
@@ -76,22 +82,9 @@ def present(*items: T | None) -> tuple[T, ...]:
 
 
 def declaring(kind: str, promise: str) -> list[str]:
-    """The names of a kind's parts whose class makes a promise, such as ``takes_edge_weights``."""
-    known: dict[str, Any] = registered(kind)
-    return [name for name, cls in known.items() if getattr(cls, promise)]
-
-
-@runtime_checkable
-class HasLipschitzBound(Protocol):
-    """A layer that knows an upper bound of its Lipschitz constant, valid for any input, in
-    evaluation mode."""
-
-    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
-        """The bound on a graph or a block; None if none is known.
-
-        By default it is that of the present weights. With ``at_most`` it is that for weight
-        matrices of which each has at most this spectral norm, to which it is proportional.
-        """
+    """The names of a kind's parts whose class makes a promise, such as ``takes_edge_weights``, or
+    has a method that is optional."""
+    return [name for name, cls in registered(kind).items() if getattr(cls, promise, None)]
 
 
 class Layer(Part, nn.Module, ABC):
@@ -117,6 +110,11 @@ class Layer(Part, nn.Module, ABC):
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
         drops_messages: True if the layer drops entries of its messages where
             ``graph.message_dropout`` says so: see ``gnn_depth.nn.messages``.
+        lipschitz_bound: A method of layers that know an upper bound of their Lipschitz constant,
+            valid for any input in evaluation mode: ``lipschitz_bound(graph, at_most=None)`` returns
+            the bound on a graph or a block, or None. By default it is that of the present weights.
+            With ``at_most`` it is that for weight matrices of which each has at most this spectral
+            norm, to which it is proportional.
     """
 
     takes_sparse: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from gnn_depth import Graph
-from gnn_depth.nn.parts import AttentionLayer, HasLipschitzBound
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cheat_sheet.md"
@@ -65,7 +65,7 @@ def layer_row(name: str) -> list[str]:
     graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
     score = layer.score.__name__.removesuffix("Score") if isinstance(layer, AttentionLayer) else ""
     has_bound = False
-    if isinstance(layer, HasLipschitzBound):
+    if hasattr(layer, "lipschitz_bound"):
         has_bound = layer.eval().lipschitz_bound(graph) is not None
     abilities = [layer.takes_edge_weights, layer.takes_edge_features]
     last = [layer.takes_blocks or layer.takes_shards, has_bound, not layer.export_refusal]

@@ -12,6 +12,8 @@ devices, under transforms and for second derivatives, and a kernel that computes
 
 # N nodes, S sources, E edges, H heads, C channels
 
+from typing import Any, TypeAlias
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -29,6 +31,9 @@ from gnn_depth.nn.functional.segments import (
 )
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
+from gnn_depth.nn.native.masks import Mask
+
+Tensors: TypeAlias = tuple[Tensor | None, ...]
 
 
 def attend(
@@ -47,7 +52,7 @@ def attend(
         p: Probability of dropping a weight.
         training: False drops none.
     """
-    return _attended(scores, x, graph, draw_mask(scores, p, training))
+    return _attend(scores, x, graph, draw_mask(scores, p, training))
 
 
 def attend_linear(
@@ -73,10 +78,7 @@ def attend_linear(
         factor: f; 1 by default.
     """
     dropout = draw_mask(x, p, training)
-    given = (x, att_dst, att_src, factor)
-    if _serve(graph, dropout, *given):
-        return _attend_linear_by_kernel(*given, graph, negative_slope, dropout)
-    return _attend_linear(*given, graph, negative_slope, dropout)
+    return _attend_linear(x, att_dst, att_src, factor, graph, negative_slope, dropout)
 
 
 def attend_additive(
@@ -106,57 +108,47 @@ def attend_additive(
     own: Tensor | None = x_dst
     if x_dst is x_src:
         own = None
-    given = (own, x_src, att, factor)
-    # A GPU has kernels for the scores and for the rest.
-    if not kernels.is_on_gpu(x_src) and _serve(graph, dropout, *given):
-        return _attend_additive_by_kernel(*given, graph, negative_slope, dropout)
-    return _attend_additive(*given, graph, negative_slope, dropout)
-
-
-def _attended(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: kernels.Mask) -> Tensor:
-    if _serve(graph, dropout, scores_EH, x_SHC):
-        return _attend_by_kernel(scores_EH, x_SHC, graph, dropout)
-    return _attend(scores_EH, x_SHC, graph, dropout)
+    return _attend_additive(own, x_src, att, factor, graph, negative_slope, dropout)
 
 
 # ---- As compositions of other primitives --------------------------------------------------------
 
 
-def _attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: kernels.Mask) -> Tensor:
+def _attend_composed(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> Tensor:
     alpha_EH = segment_softmax(scores_EH, graph)
-    alpha_EH = dropout_by(dropout.seed, alpha_EH, dropout.p, graph.edge_numbers)
+    alpha_EH = dropout_by(dropout, alpha_EH, graph.edge_numbers)
     return aggregate(alpha_EH, x_SHC, graph)
 
 
-def _attend_linear(
+def _attend_linear_composed(
     x_SHC: Tensor,
     dst_HC: Tensor,
     src_HC: Tensor,
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: kernels.Mask,
+    dropout: Mask,
 ) -> Tensor:
     # On a block only the first nodes are targets; the score of a pair is a sum of two parts.
     of_dst, of_src = head_dots(x_SHC, dst_HC, src_HC)
     scores_EH = at_target(targets(of_dst, graph), graph) + at_source(of_src, graph)
     scores_EH = F.leaky_relu(_scaled(scores_EH, factor_NH, graph), slope)
-    return _attended(scores_EH, x_SHC, graph, dropout)
+    return _attend(scores_EH, x_SHC, graph, dropout)
 
 
-def _attend_additive(
+def _attend_additive_composed(
     dst_NHC: Tensor | None,
     src_SHC: Tensor,
     att_HC: Tensor,
     factor_NH: Tensor | None,
     graph: Graph,
     slope: float,
-    dropout: kernels.Mask,
+    dropout: Mask,
 ) -> Tensor:
     if dst_NHC is None:  # both ends have the same features
         dst_NHC = src_SHC
     scores_EH = edge_additive(dst_NHC, src_SHC, att_HC, graph, slope)
-    return _attended(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, dropout)
+    return _attend(_scaled(scores_EH, factor_NH, graph), src_SHC, graph, dropout)
 
 
 def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor:
@@ -169,19 +161,32 @@ def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor
 # ---- By kernels ---------------------------------------------------------------------------------
 
 
-def _serve(graph: Graph, dropout: kernels.Mask, *values: Tensor | None) -> bool:
+def _serve(given: Tensors, graph: Graph, *others: Any) -> bool:
     """True if a kernel computes with these tensors."""
     # A kernel does not know the positions of a shard's edges in the whole graph, which decide what
     # is dropped; and a scale of 1 / (1 - p) does not exist for p = 1.
-    if graph.is_shard or dropout.p == 1:
+    if graph.is_shard or others[-1].p == 1:
         return False
-    return kernels.serve(graph, *values)
+    return kernels.serve(graph, *given)
 
 
-_attend_by_kernel = by_kernel(_attend, kernels.attend_forward, kernels.attend_backward, 2)
-_attend_linear_by_kernel = by_kernel(
-    _attend_linear, kernels.attend_linear_forward, kernels.attend_linear_backward, 4
+def _serve_on_cpu(given: Tensors, graph: Graph, *others: Any) -> bool:
+    # A GPU has kernels for the scores and for the rest.
+    return not kernels.is_on_gpu(given[1]) and _serve(given, graph, *others)
+
+
+_attend = by_kernel(_attend_composed, _serve, kernels.attend_forward, kernels.attend_backward, 2)
+_attend_linear = by_kernel(
+    _attend_linear_composed,
+    _serve,
+    kernels.attend_linear_forward,
+    kernels.attend_linear_backward,
+    4,
 )
-_attend_additive_by_kernel = by_kernel(
-    _attend_additive, kernels.attend_additive_forward, kernels.attend_additive_backward, 4
+_attend_additive = by_kernel(
+    _attend_additive_composed,
+    _serve_on_cpu,
+    kernels.attend_additive_forward,
+    kernels.attend_additive_backward,
+    4,
 )

@@ -13,10 +13,7 @@ from gnn_depth.nn.native import kernels
 
 def elu(x: Tensor) -> Tensor:
     r"""ELU, :math:`x` above zero and :math:`e^x - 1` below."""
-    # PyTorch's own is one kernel on a GPU.
-    if kernels.serve_on_cpu(None, x):
-        return _elu_by_kernel(x)
-    return F.elu(x)
+    return _elu(x)
 
 
 def group_sort(x: Tensor) -> Tensor:
@@ -37,7 +34,14 @@ def group_sort(x: Tensor) -> Tensor:
     return torch.cat([ordered, x[..., paired:]], -1)
 
 
-_elu_by_kernel = by_kernel(F.elu, kernels.elu_forward, kernels.elu_backward, 1)
+# PyTorch's own is one kernel on a GPU.
+_elu = by_kernel(
+    F.elu,
+    lambda given: kernels.serve_on_cpu(None, *given),
+    kernels.elu_forward,
+    kernels.elu_backward,
+    1,
+)
 
 
 def fuses(
@@ -79,12 +83,10 @@ def convolution(
         relu: Use ReLU as activation, or none.
         residual: Add the features themselves, which then are as wide as the outputs.
     """
-    if fuses(x, weight, bias, edge_weights, graph):
-        return _by_kernel(x, weight, bias, edge_weights, graph, relu, residual)
     return _convolution(x, weight, bias, edge_weights, graph, relu, residual)
 
 
-def _convolution(
+def _composed(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -103,4 +105,10 @@ def _convolution(
     return y
 
 
-_by_kernel = by_kernel(_convolution, kernels.block_forward, kernels.block_backward, 4)
+_convolution = by_kernel(
+    _composed,
+    lambda given, graph, *others: fuses(*given, graph),
+    kernels.block_forward,
+    kernels.block_backward,
+    4,
+)

@@ -49,14 +49,18 @@ def differentiable(
 
 def by_kernel(
     composed: Callable[..., Tensor],
+    serve: Callable[..., bool],
     forward: Callable[..., tuple[Any, ...]],
     backward: Callable[..., Sequence[Tensor | None]],
     count: int,
 ) -> Callable[..., Tensor]:
-    """A function with a derivative, made of two kernels.
+    """A function that two kernels compute, with its derivative, where they can.
 
     Args:
-        composed: The same function, composed of differentiable ones, for second derivatives.
+        composed: The same function, composed of differentiable ones, where there is no kernel and
+            for second derivatives.
+        serve: Takes the first arguments as a tuple and then the others, and says whether the
+            kernels compute with them.
         forward: Returns the output, and the tensors that the backward pass needs besides the given
             ones.
         backward: Takes the gradient, the arguments of ``forward`` and what that kept, and returns
@@ -83,10 +87,16 @@ def by_kernel(
                 found = again(ctx, grads[0], composed, given, *ctx.others)
             else:
                 found = backward(grads[0], *given, *ctx.others, *kept)
+                if isinstance(found, Tensor):  # the only one
+                    found = (found,)
             return *found, *[None] * len(ctx.others)
 
-    apply: Callable[..., Tensor] = Kernel.apply
-    return apply
+    def call(*args: Any) -> Tensor:
+        if serve(args[:count], *args[count:]):
+            return Kernel.apply(*args)  # type: ignore[no-untyped-call]
+        return composed(*args)
+
+    return call
 
 
 def again(

@@ -26,17 +26,15 @@ def neighbourhood_size(
     It is :math:`\|x^{dst}_i\|` for a node without neighbours. Of several largest ones each gets an
     equal share of the gradient.
     """
-    if not kernels.serve_on_cpu(graph, x_dst, x_src):
-        return _sizes(x_dst, x_src, graph, TINY)
     own: Tensor | None = x_dst
     if x_dst is x_src:
         own = None
-    return _sizes_by_kernel(own, x_src, graph, TINY)
+    return _sizes(own, x_src, graph, TINY)
 
 
-def _sizes(x_dst: Tensor | None, x_src: Tensor, graph: Graph, tiny: float) -> Tensor:
+def _sizes_composed(x_dst: Tensor | None, x_src: Tensor, graph: Graph, tiny: float) -> Tensor:
     of_src = of_dst = square(x_src)
-    if x_dst is not None and x_dst is not x_src:  # the ends have features of their own
+    if x_dst is not None:  # the ends have features of their own
         of_dst = square(x_dst)
     return (of_dst + largest_source(of_src, graph) + tiny).sqrt()
 
@@ -55,16 +53,24 @@ def largest_source(
     square: Float[Tensor, "sources heads"], graph: Graph
 ) -> Float[Tensor, "targets heads"]:
     """The largest of some squares among the sources of each node; zero where there is none."""
-    if kernels.is_on_gpu(square) and kernels.serve(graph, square):
-        return _largest_by_kernel(square, graph)
-    return _largest_source(square, graph)
+    return _largest(square, graph)
 
 
-def _largest_source(square: Tensor, graph: Graph) -> Tensor:
+def _largest_composed(square: Tensor, graph: Graph) -> Tensor:
     return segment_max(at_source(square, graph), graph).clamp_min(0)
 
 
-_largest_by_kernel = by_kernel(
-    _largest_source, kernels.largest_on_gpu, kernels.largest_on_gpu_backward, 1
+def _serve_on_gpu(given: tuple[Tensor], graph: Graph) -> bool:
+    return kernels.is_on_gpu(given[0]) and kernels.serve(graph, *given)
+
+
+_largest = by_kernel(
+    _largest_composed, _serve_on_gpu, kernels.largest_on_gpu, kernels.largest_on_gpu_backward, 1
 )
-_sizes_by_kernel = by_kernel(_sizes, kernels.sizes_forward, kernels.sizes_backward, 2)
+_sizes = by_kernel(
+    _sizes_composed,
+    lambda given, graph, tiny: kernels.serve_on_cpu(graph, *given),
+    kernels.sizes_forward,
+    kernels.sizes_backward,
+    2,
+)

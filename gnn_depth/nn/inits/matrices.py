@@ -108,9 +108,7 @@ def draw_layers(stack: DeepGNN, draw: Callable[[Tensor], object]) -> None:
 
 def matrices_of(layer: Layer) -> list[Tensor]:
     """The matrices of a layer's weight chain, each once."""
-    chain = layer.weight_chain()
-    # A matrix is often on both sides; dict.fromkeys keeps the order and drops repetitions.
-    return list(dict.fromkeys((*chain.incoming, *chain.outgoing)))
+    return layer.weight_chain().matrices
 
 
 def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:

@@ -1,7 +1,6 @@
 """Any convolution of PyTorch Geometric as a layer."""
 
 import inspect
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
+from gnn_depth.part_specs import options_of
 from gnn_depth.registry import imported, register, unknown
 
 # Arguments that the stack gives.
@@ -53,7 +53,8 @@ class PyGConv(Layer):
     ) -> None:
         cls = _class(conv)
         options = dict(options or {})
-        takes = _takes(cls, conv)
+        reads = _reads(cls, conv)
+        takes, _ = options_of(cls)
         own = [name for name in takes if name not in OF_THE_STACK]
         for name in options:
             if name not in own:
@@ -65,7 +66,7 @@ class PyGConv(Layer):
             raise ValueError(
                 f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
             )
-        known = {name: parameter.default for name, parameter in takes.items()} | options
+        known = {name: option.default for name, option in takes.items()} | options
         heads = 1  # also where several are averaged
         if known.get("concat", True):
             heads = known.get("heads", 1)
@@ -77,7 +78,6 @@ class PyGConv(Layer):
             self.conv: nn.Module = self._make()
         except TypeError as error:  # such as a missing one
             raise ValueError(f"{conv} refuses its options: {error}.") from error
-        reads = inspect.signature(cls.forward).parameters
         self.takes_edge_weights = "edge_weight" in reads
         self.takes_edge_features = "edge_attr" in reads and "edge_dim" in takes
 
@@ -129,29 +129,15 @@ def _is_conv(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, MessagePassing) and cls is not MessagePassing
 
 
-def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
-    """The arguments of a convolution's constructor.
-
-    Raises:
-        ValueError: Its ``forward`` needs more than features and ``edge_index``.
-    """
+def _reads(cls: type[nn.Module], conv: str) -> list[str]:
+    """The arguments of a convolution's ``forward``, which may need features and ``edge_index``."""
+    reads = list(inspect.signature(cls.forward).parameters.values())[1:]  # without self
     needed = []
-    for one in list(inspect.signature(cls.forward).parameters.values())[1:]:  # without self
+    for one in reads:
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD:
             needed.append(one.name)
     if needed[1:] != ["edge_index"]:
         raise ValueError(
             f"{conv} cannot be a layer: its forward needs {', '.join(needed)}, not x, edge_index."
         )
-    # Arguments that are passed on to MessagePassing, such as aggr, are options as well.
-    takes: dict[str, inspect.Parameter] = {}
-    for base in cls.__mro__:
-        own = inspect.signature(base.__init__).parameters
-        takes = dict(own) | takes
-        if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
-            break
-    variable = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
-    for name, one in list(takes.items()):
-        if name == "self" or one.kind in variable:
-            del takes[name]
-    return takes
+    return [one.name for one in reads]

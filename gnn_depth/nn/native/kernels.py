@@ -24,9 +24,7 @@ from torch import Tensor
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.native import build
-from gnn_depth.nn.native.masks import NO_DROPOUT, Mask
-
-__all__ = ["NO_DROPOUT", "Mask"]
+from gnn_depth.nn.native.masks import Mask
 
 log = logging.getLogger("gnn_depth")
 
@@ -37,6 +35,8 @@ CPU = torch.device("cpu")
 MOST_EDGES_ON_GPU = 2**31 - 2**10
 #: The C functions' names end with the type of their numbers.
 TYPES = {torch.float32: "float", torch.float64: "double"}
+#: The axis of a tensor of any shape.
+ANY = "M"
 #: The groups that block.cpp sums the gradient of the weights in, and the widths that it takes.
 GROUPS, WIDTHS = 16, range(16, 257, 16)
 
@@ -64,16 +64,16 @@ class _Path:
             return None
         with self.lock:
             if not self.is_decided:
-                self._decide()
                 self.is_decided = True  # a failed attempt is not repeated at every call
+                self._decide()
         return self.key
 
     def _decide(self) -> None:
+        if build.is_switched_off():
+            self.reason = f"{build.SWITCH} is off"  # who has switched them off needs no warning
+            return
         try:
-            if build.is_switched_off():
-                self.reason = f"{build.SWITCH} is off"  # who has switched them off needs no warning
-            else:
-                self.key = self.load()
+            self.key = self.load()
         except Exception as error:  # Triton's and its compilers' are of many kinds
             lines = str(error).splitlines() or [""]
             self.reason = lines[0]
@@ -105,7 +105,10 @@ def _gpu_module() -> Any:
     return import_module("gnn_depth.nn.native.gpu")  # needs Triton
 
 
-_on_cpu, _on_gpu = _Path(_load_on_cpu), _Path(_load_on_gpu)
+#: By the type of the device.
+PATHS = {"cpu": _Path(_load_on_cpu), "cuda": _Path(_load_on_gpu)}
+NO_PATH = _Path(lambda: "")
+NO_PATH.is_decided = True
 
 
 def is_on_gpu(x: Tensor) -> bool:
@@ -113,33 +116,18 @@ def is_on_gpu(x: Tensor) -> bool:
     return x.is_cuda
 
 
-def available_on_gpu() -> str | None:
-    """The key of the kernels for GPUs; None if PyTorch computes instead."""
-    return _on_gpu.decided()
-
-
-def available() -> str | None:
-    """The key of the kernels, compiled now if need be; None if PyTorch computes instead.
+def available_for(device: torch.device = CPU) -> str | None:
+    """The key of the kernels that compute on a device, compiled now if need be; None if PyTorch
+    computes instead.
 
     It names the source, the compiler and the processor that they were compiled from and for.
     """
-    return _on_cpu.decided()
-
-
-def available_for(device: torch.device) -> str | None:
-    """The key of the kernels that compute on a device; None if PyTorch computes instead."""
-    if device.type == "cuda":
-        return available_on_gpu()
-    if device.type == "cpu":
-        return available()
-    return None
+    return PATHS.get(device.type, NO_PATH).decided()
 
 
 def why_not(device: torch.device = CPU) -> str:
     """The reason why there are no kernels for a device."""
-    if device.type == "cuda":
-        return _on_gpu.reason
-    return _on_cpu.reason
+    return PATHS.get(device.type, NO_PATH).reason
 
 
 @contextmanager
@@ -177,10 +165,10 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
     if dtype not in TYPES:
         return False
     if is_on_gpu(given[0]):
-        if available_on_gpu() is None:
+        if PATHS["cuda"].decided() is None:
             return False
         return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
-    if device != CPU or available() is None:
+    if device != CPU or PATHS["cpu"].decided() is None:
         return False
     return graph is None or lists_of(graph).fits
 
@@ -347,7 +335,9 @@ class Kernel:
             elif name.startswith("of_") and values.get(name[3:], first) is None:
                 value = None
             else:
-                shape = [sizes[letter] for letter in axes]
+                shape = list(first.shape)
+                if axes != ANY:
+                    shape = [sizes[letter] for letter in axes]
                 value = values[name] = first.new_empty(shape)  # also where "meta" is the default
             if isinstance(value, Tensor):
                 value = value.contiguous()
@@ -386,12 +376,14 @@ class Kernel:
             tensor = values[name]
             if tensor is None:
                 continue
-            axes, shape = self.axes_of[name], tensor.shape
+            axes, shape = self.axes_of[name], tuple(tensor.shape)
+            if axes == ANY:
+                shape = (tensor.numel(),)
             for letter, size in zip(axes, shape, strict=False):
                 sizes.setdefault(letter, size)
             wanted = tuple([sizes.get(letter, letter) for letter in axes])
             if shape != wanted:
-                raise ValueError(f"{name} must have the shape {wanted}, not {tuple(shape)}.")
+                raise ValueError(f"{name} must have the shape {wanted}, not {shape}.")
         return sizes
 
 
@@ -517,10 +509,12 @@ _block_backward = Kernel(
     "graph weights_E grad_NO x_NI weight_OI signs residual on_nodes of_groups of_x_NI of_both I O",
     "of_x_NI",
 )
-# These three treat every number by itself, so that any shape will do.
-_elu = Kernel("elu", "x_M", "x_M y_M M", "y_M")
-_elu_backward = Kernel("elu_backward", "grad_M y_M", "grad_M y_M of_x_M M", "of_x_M")
-_drop = Kernel("drop", "x_M dropout", "dropout x_M y_M M", "y_M")
+#: ELU, twice: the backward pass reads the output. These three treat every number by itself, so
+#: that any shape will do.
+elu_forward = Kernel("elu", "x_M", "x_M y_M M", "y_M y_M")
+elu_backward = Kernel("elu_backward", "grad_M x_M y_M", "grad_M y_M of_x_M M", "of_x_M")
+#: Dropout of a tensor, by the hash of each position.
+drop = Kernel("drop", "x_M dropout", "dropout x_M y_M M", "y_M")
 
 
 def block_forward(
@@ -570,20 +564,3 @@ def block_backward(
     if bias_O is not None:
         of_bias = of_both[numbers:]
     return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None
-
-
-def elu_forward(x: Tensor) -> tuple[Tensor, Tensor]:
-    """ELU of a tensor, twice: the backward pass reads the output."""
-    y = _elu(x.flatten()).view(x.shape)
-    return y, y
-
-
-def elu_backward(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
-    """The gradient of the input of an ELU, given its output."""
-    return (_elu_backward(grad.flatten(), y.flatten()).view(y.shape),)
-
-
-def drop_by_hash(x: Tensor, dropout: Mask) -> Tensor:
-    """Dropout of a tensor, by the hash of each position."""
-    dropped: Tensor = _drop(x.flatten(), dropout).view(x.shape)
-    return dropped

@@ -5,6 +5,8 @@ from functools import cached_property
 
 from torch import Tensor
 
+LEVELS = 2**31
+
 
 class _Dropout(ctypes.Structure):
     _fields_ = [
@@ -20,24 +22,25 @@ class Mask:
     Args:
         seed: The two numbers that determine the mask; None for no dropout.
         p: Probability of dropping a number.
-        threshold: A position is kept if its hash is not below this number.
     """
 
-    def __init__(self, seed: Tensor | None, p: float, threshold: int) -> None:
+    def __init__(self, seed: Tensor | None = None, p: float = 0.0) -> None:
         self.seed = seed
         self.p = p
-        self.threshold = threshold
+
+    @property
+    def threshold(self) -> int:
+        """Half a position's hash, from -2^30 to 2^30, is below it with probability p."""
+        return round(self.p * LEVELS) - LEVELS // 2
 
     @cached_property
     def _structure(self) -> _Dropout:
-        if self.seed is None:
-            return _Dropout(None, 0, 0.0)
-        return _Dropout(self.seed.data_ptr(), self.threshold, 1 / (1 - self.p))
+        address = None
+        if self.seed is not None:
+            address = self.seed.data_ptr()
+        return _Dropout(address, self.threshold, 1 / (1 - self.p))
 
     @property
     def address(self) -> int:
         """Address of the structure that the C functions read."""
         return ctypes.addressof(self._structure)
-
-
-NO_DROPOUT = Mask(None, 0.0, 0)

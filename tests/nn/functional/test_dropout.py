@@ -3,6 +3,7 @@ import torch
 
 from gnn_depth.nn.functional import dropout
 from gnn_depth.nn.functional.dropout import dropout_at, kept
+from gnn_depth.nn.native.masks import Mask
 
 
 @pytest.mark.parametrize("p", [0.3, 0.99])
@@ -21,7 +22,7 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_is_kept(p):
 def test_probabilities_near_zero_and_one_are_not_rounded_to_them(p):
     seeds = torch.randint(-(2**31), 2**31 - 1, (8, 2), dtype=torch.int32)
     positions = torch.arange(2**20, dtype=torch.int32)
-    dropped = sum(int((1 - kept(positions, seed, p)).sum()) for seed in seeds)
+    dropped = sum(int((1 - kept(positions, Mask(seed, p))).sum()) for seed in seeds)
     expected = p * 8 * 2**20
     assert abs(dropped - expected) <= 5 * (expected * (1 - p)) ** 0.5 + 1
 
@@ -61,7 +62,7 @@ def seeds(count):
 
 def standardised(count, seed, p):
     """The keep-decisions with mean 0 and variance 1."""
-    keep = kept(torch.arange(count, dtype=torch.int32), seed, p)
+    keep = kept(torch.arange(count, dtype=torch.int32), Mask(seed, p))
     return (keep.float() - (1 - p)) / (p * (1 - p)) ** 0.5
 
 

@@ -25,7 +25,7 @@ def gradient_of(out, inputs):
 @pytest.fixture(params=["kernels", "plain"])
 def path(request):
     """The way that primitives take: native kernels, where they can be compiled, or PyTorch."""
-    if request.param == "kernels" and native.available() is None:
+    if request.param == "kernels" and native.available_for() is None:
         pytest.skip(native.why_not())
     before = native.use(request.param == "kernels")
     yield request.param

@@ -113,7 +113,9 @@ def refuses_other_shapes() -> bool:
 def main() -> int:
     # As if the tensors were on a GPU.
     kernels.is_on_gpu = lambda x: True
-    assert kernels.available_on_gpu() is not None, kernels.why_not(torch.device("cuda"))
+    assert kernels.available_for(torch.device("cuda")) is not None, kernels.why_not(
+        torch.device("cuda")
+    )
     assert refuses_other_shapes()
     worst = {shape: compare(*shape) for shape in TOLERANCES}
     print(worst)

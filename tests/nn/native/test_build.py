@@ -79,18 +79,18 @@ def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, ca
     fault(monkeypatch, cache)
     with pytest.raises(build.NoKernelsError, match=reason):
         build.load_kernels()
-    monkeypatch.setattr(kernels, "_on_cpu", kernels._Path(kernels._load_on_cpu))
+    monkeypatch.setitem(kernels.PATHS, "cpu", kernels._Path(kernels._load_on_cpu))
     with caplog.at_level(logging.WARNING, "gnn_depth"):
-        assert kernels.available() is None
-        assert kernels.available() is None
+        assert kernels.available_for() is None
+        assert kernels.available_for() is None
     assert len(caplog.records) == 1
     assert kernels.why_not() in caplog.text
 
 
 def test_the_switch_turns_them_off_without_a_word(cache, monkeypatch, caplog):
     monkeypatch.setenv(build.SWITCH, "off")
-    monkeypatch.setattr(kernels, "_on_cpu", kernels._Path(kernels._load_on_cpu))
-    assert kernels.available() is None
+    monkeypatch.setitem(kernels.PATHS, "cpu", kernels._Path(kernels._load_on_cpu))
+    assert kernels.available_for() is None
     assert build.SWITCH in kernels.why_not()
     assert not caplog.records
     assert not cache.exists()

@@ -20,7 +20,9 @@ from gnn_depth.nn.functional import (
 )
 from tests.nn.functional.cases import CASES, OF_GRAPHS, distance
 
-pytestmark = pytest.mark.skipif(native.available() is None, reason="there are no native kernels")
+pytestmark = pytest.mark.skipif(
+    native.available_for() is None, reason="there are no native kernels"
+)
 
 SOURCES = 1500
 

@@ -10,7 +10,7 @@ from gnn_depth.registry import registered
 from tests.nn.functional.cases import distance
 from tests.nn.functional.graphs import GRAPHS
 
-needs_kernels = pytest.mark.skipif(native.available() is None, reason="there are no kernels")
+needs_kernels = pytest.mark.skipif(native.available_for() is None, reason="there are no kernels")
 
 STACKS = {
     "gcn": {"layer": "gcn", "skip": "residual"},
