@@ -48,7 +48,7 @@ class Graph:
 
     #: True if it is one process's part of a graph: see gnn_depth.shard.
     is_shard = False
-    #: Probability of dropping an entry of a message in this pass: see gnn_depth.nn.messages.
+    #: Probability of dropping an entry of a message in this pass: see ``sum_messages``.
     message_dropout = 0.0
 
     def __init__(

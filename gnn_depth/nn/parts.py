@@ -17,6 +17,7 @@ from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
+from gnn_depth.nn.shapes import EdgesHeads, NodesHeads
 from gnn_depth.ranges import Count, Probability, in_range
 from gnn_depth.registry import described, registered
 
@@ -109,7 +110,7 @@ class Layer(Part, nn.Module, ABC):
             :meth:`add_edge_features`.
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
         drops_messages: True if the layer drops entries of its messages where
-            ``graph.message_dropout`` says so: see ``gnn_depth.nn.messages``.
+            ``graph.message_dropout`` says so: see ``gnn_depth.nn.functional.messages``.
         lipschitz_bound: A method of layers that know an upper bound of their Lipschitz constant,
             valid for any input in evaluation mode: ``lipschitz_bound(graph, at_most=None)`` returns
             the bound on a graph or a block, or None. By default it is that of the present weights.
@@ -272,9 +273,7 @@ class AttentionLayer(Layer):
                 "norms of features or weights, or data without edge features."
             )
 
-    def normalise(
-        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
-    ) -> Float[Tensor, "edges heads"]:
+    def normalise(self, scores: EdgesHeads, score: Score, graph: Graph) -> EdgesHeads:
         """Apply the score norms in order."""
         for norm in self.score_norms:
             scores = norm(scores, score, graph)
@@ -288,7 +287,7 @@ class AttentionLayer(Layer):
         norms: Any = self.score_norms
         return all(norm.scales_targets and not torch_internals.has_hooks(norm) for norm in norms)
 
-    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"] | None:
+    def target_factor(self, score: Score, graph: Graph) -> NodesHeads | None:
         """The factor of every node's scores by all score norms; None without any."""
         total: Tensor | None = None
         for norm in self.score_norms:
@@ -352,11 +351,9 @@ class ScoreNorm(Norm):
         self.heads = heads
 
     @abstractmethod
-    def forward(
-        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
-    ) -> Float[Tensor, "edges heads"]: ...
+    def forward(self, scores: EdgesHeads, score: Score, graph: Graph) -> EdgesHeads: ...
 
-    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"]:
+    def target_factor(self, score: Score, graph: Graph) -> NodesHeads:
         """The factor of each node's scores, for norms with ``scales_targets``."""
         raise NotImplementedError(
             f"{type(self).__name__} has scales_targets and needs a method target_factor()."

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jaxtyping import Float
-from torch import Tensor
+from gnn_depth.nn.shapes import HeadsChannels, NodesHeadsChannels, SourcesHeadsChannels
 
 
 @dataclass(frozen=True)
@@ -17,9 +16,9 @@ class LinearScore:
         att_dst, att_src: Two vectors per head.
     """
 
-    x: Float[Tensor, "sources heads channels"]
-    att_dst: Float[Tensor, "heads channels"]
-    att_src: Float[Tensor, "heads channels"]
+    x: SourcesHeadsChannels
+    att_dst: HeadsChannels
+    att_src: HeadsChannels
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class AdditiveScore:
         att: a, one vector per head.
     """
 
-    x_dst: Float[Tensor, "targets heads channels"]
-    x_src: Float[Tensor, "sources heads channels"]
-    att: Float[Tensor, "heads channels"]
+    x_dst: NodesHeadsChannels
+    x_src: SourcesHeadsChannels
+    att: HeadsChannels
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,9 @@ class QuadraticScore:
         value: v.
     """
 
-    query: Float[Tensor, "targets heads channels"]
-    key: Float[Tensor, "sources heads channels"]
-    value: Float[Tensor, "sources heads channels"]
+    query: NodesHeadsChannels
+    key: SourcesHeadsChannels
+    value: SourcesHeadsChannels
 
 
 Score: TypeAlias = LinearScore | AdditiveScore | QuadraticScore

@@ -4,6 +4,7 @@ from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
 from gnn_depth.nn.functional.blocks import convolution, elu, group_sort
 from gnn_depth.nn.functional.dropout import dropout
+from gnn_depth.nn.functional.messages import drop_entries, sum_messages
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
@@ -23,6 +22,7 @@ from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import differentiable
 from gnn_depth.nn.functional.segments import chunks
 from gnn_depth.nn.native import kernels
+from gnn_depth.nn.shapes import EdgesHeads, HeadsChannels, NodesHeadsChannels, SourcesHeadsChannels
 
 
 class _Additive(Function):
@@ -81,12 +81,12 @@ additive = differentiable(_Additive, reference.additive)
 
 
 def edge_additive(
-    x_dst: Float[Tensor, "nodes heads channels"],
-    x_src: Float[Tensor, "sources heads channels"],
-    att: Float[Tensor, "heads channels"],
+    x_dst: NodesHeadsChannels,
+    x_src: SourcesHeadsChannels,
+    att: HeadsChannels,
     graph: Graph,
     negative_slope: float = 0.2,
-) -> Float[Tensor, "edges heads"]:
+) -> EdgesHeads:
     r"""Additive scores of the edges :math:`j \to i`.
 
     .. math:: s_{ijh} = a_h \cdot \mathrm{LeakyReLU}(x^{dst}_{ih} + x^{src}_{jh})

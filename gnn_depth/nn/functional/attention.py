@@ -15,12 +15,12 @@ devices, under transforms and for second derivatives, and a kernel that computes
 from typing import Any, TypeAlias
 
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.dropout import draw_mask, dropout_by
+from gnn_depth.nn.functional.messages import sum_messages
 from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import (
     at_source,
@@ -29,20 +29,26 @@ from gnn_depth.nn.functional.segments import (
     segment_softmax,
     targets,
 )
-from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.native.masks import Mask
+from gnn_depth.nn.shapes import (
+    EdgesHeads,
+    HeadsChannels,
+    NodesHeads,
+    NodesHeadsChannels,
+    SourcesHeadsChannels,
+)
 
 Tensors: TypeAlias = tuple[Tensor | None, ...]
 
 
 def attend(
-    scores: Float[Tensor, "edges heads"],
-    x: Float[Tensor, "sources heads channels"],
+    scores: EdgesHeads,
+    x: SourcesHeadsChannels,
     graph: Graph,
     p: float = 0.0,
     training: bool = False,
-) -> Float[Tensor, "nodes heads channels"]:
+) -> NodesHeadsChannels:
     """Sum the sources, weighted by the softmax of given scores.
 
     Args:
@@ -56,15 +62,15 @@ def attend(
 
 
 def attend_linear(
-    x: Float[Tensor, "sources heads channels"],
-    att_dst: Float[Tensor, "heads channels"],
-    att_src: Float[Tensor, "heads channels"],
+    x: SourcesHeadsChannels,
+    att_dst: HeadsChannels,
+    att_src: HeadsChannels,
     graph: Graph,
     negative_slope: float,
     p: float = 0.0,
     training: bool = False,
-    factor: Float[Tensor, "nodes heads"] | None = None,
-) -> Float[Tensor, "nodes heads channels"]:
+    factor: NodesHeads | None = None,
+) -> NodesHeadsChannels:
     r"""Attention with linear scores, :math:`s_{ij} = \mathrm{LeakyReLU}(f_i (a_{dst} \cdot x_i +
     a_{src} \cdot x_j))`.
 
@@ -82,15 +88,15 @@ def attend_linear(
 
 
 def attend_additive(
-    x_dst: Float[Tensor, "nodes heads channels"],
-    x_src: Float[Tensor, "sources heads channels"],
-    att: Float[Tensor, "heads channels"],
+    x_dst: NodesHeadsChannels,
+    x_src: SourcesHeadsChannels,
+    att: HeadsChannels,
     graph: Graph,
     negative_slope: float,
     p: float = 0.0,
     training: bool = False,
-    factor: Float[Tensor, "nodes heads"] | None = None,
-) -> Float[Tensor, "nodes heads channels"]:
+    factor: NodesHeads | None = None,
+) -> NodesHeadsChannels:
     r"""Attention with additive scores: the weighted sum of the features of the sources.
 
     .. math:: s_{ij} = f_i \, a \cdot \mathrm{LeakyReLU}(x^{dst}_i + x^{src}_j)
@@ -117,7 +123,7 @@ def attend_additive(
 def _attend_composed(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> Tensor:
     alpha_EH = segment_softmax(scores_EH, graph)
     alpha_EH = dropout_by(dropout, alpha_EH, graph.edge_numbers)
-    return aggregate(alpha_EH, x_SHC, graph)
+    return sum_messages(alpha_EH, x_SHC, graph)
 
 
 def _attend_linear_composed(
@@ -164,8 +170,8 @@ def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor
 def _serve(given: Tensors, graph: Graph, *others: Any) -> bool:
     """True if a kernel computes with these tensors."""
     # A kernel does not know the positions of a shard's edges in the whole graph, which decide what
-    # is dropped; and a scale of 1 / (1 - p) does not exist for p = 1.
-    if graph.is_shard or others[-1].p == 1:
+    # is dropped; a scale of 1 / (1 - p) does not exist for p = 1; and dropped messages must exist.
+    if graph.is_shard or others[-1].p == 1 or graph.message_dropout:
         return False
     return kernels.serve(graph, *given)
 

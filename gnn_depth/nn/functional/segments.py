@@ -15,6 +15,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import bag_sum, differentiable
 from gnn_depth.nn.native import kernels
+from gnn_depth.nn.shapes import EdgesHeads, HeadsChannels, NodesHeads, NodesHeadsChannels
 
 # Sums over fewer numbers than a vector register holds are computed one number at a time.
 NARROW = 16
@@ -46,29 +47,27 @@ def padded(x: Float[Tensor, "rows channels"], width: int) -> Float[Tensor, "rows
     return F.pad(x, (0, missing))
 
 
-def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
+def at_target(values: NodesHeads, graph: Graph) -> EdgesHeads:
     """The value of every edge's target."""
     return _spread(values, graph, False)
 
 
-def at_source(values: Float[Tensor, "sources heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
+def at_source(values: Float[Tensor, "sources heads"], graph: Graph) -> EdgesHeads:
     """The value of every edge's source."""
     return _spread(values, graph, True)
 
 
-def segment_sum(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
+def segment_sum(values: EdgesHeads, graph: Graph) -> NodesHeads:
     """Sum over incoming edges; zero for a node without any."""
     return _collect(values, graph, False)
 
 
-def segment_max(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
+def segment_max(values: EdgesHeads, graph: Graph) -> NodesHeads:
     """Maximum over incoming edges, -inf without any; tied edges share the gradient evenly."""
     return _max(values, graph)
 
 
-def segment_softmax(
-    scores: Float[Tensor, "edges heads"], graph: Graph
-) -> Float[Tensor, "edges heads"]:
+def segment_softmax(scores: EdgesHeads, graph: Graph) -> EdgesHeads:
     r"""Softmax over incoming edges.
 
     .. math:: \alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}
@@ -199,9 +198,7 @@ def graph_mean(
     return (sums / sizes).index_select(0, graph.node_to_graph)
 
 
-def head_dots(
-    x: Float[Tensor, "nodes heads channels"], *vectors: Float[Tensor, "heads channels"]
-) -> tuple[Float[Tensor, "nodes heads"], ...]:
+def head_dots(x: NodesHeadsChannels, *vectors: HeadsChannels) -> tuple[NodesHeads, ...]:
     r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
 
     Narrow heads use one matrix product with the vectors on a block diagonal, which is faster.

@@ -9,16 +9,17 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import at_source, segment_max
 from gnn_depth.nn.native import kernels
+from gnn_depth.nn.shapes import NodesHeads, NodesHeadsChannels, SourcesHeadsChannels
 
 # Rows underflow to zero in deep stacks, where the derivative of the square root is infinite.
 TINY = 1e-20
 
 
 def neighbourhood_size(
-    x_dst: Float[Tensor, "nodes heads channels"],
-    x_src: Float[Tensor, "sources heads channels"],
+    x_dst: NodesHeadsChannels,
+    x_src: SourcesHeadsChannels,
     graph: Graph,
-) -> Float[Tensor, "nodes heads"]:
+) -> NodesHeads:
     r"""The size of each node and its largest neighbour together.
 
     .. math:: r_i = \max_{j \to i} \sqrt{\|x^{dst}_i\|^2 + \|x^{src}_j\|^2}
@@ -39,19 +40,17 @@ def _sizes_composed(x_dst: Tensor | None, x_src: Tensor, graph: Graph, tiny: flo
     return (of_dst + largest_source(of_src, graph) + tiny).sqrt()
 
 
-def square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
+def square(x: NodesHeadsChannels) -> NodesHeads:
     """The squared norm of every row."""
     return x.square().sum(-1)
 
 
-def root(square: Float[Tensor, "nodes heads"]) -> Float[Tensor, "nodes heads"]:
+def root(square: NodesHeads) -> NodesHeads:
     """The square root, with a finite derivative at zero."""
     return (square + TINY).sqrt()
 
 
-def largest_source(
-    square: Float[Tensor, "sources heads"], graph: Graph
-) -> Float[Tensor, "targets heads"]:
+def largest_source(square: Float[Tensor, "sources heads"], graph: Graph) -> NodesHeads:
     """The largest of some squares among the sources of each node; zero where there is none."""
     return _largest(square, graph)
 

@@ -17,6 +17,7 @@ from gnn_depth.nn.functional import reference
 from gnn_depth.nn.functional.rules import bag_sum, differentiable
 from gnn_depth.nn.functional.segments import chunks
 from gnn_depth.nn.native import kernels
+from gnn_depth.nn.shapes import EdgesHeads, NodesHeadsChannels, SourcesHeadsChannels
 
 
 class _SpMM(Function):
@@ -107,9 +108,9 @@ def aggregate(
 
 
 def edge_dot(
-    query: Float[Tensor, "nodes heads channels"],
-    key: Float[Tensor, "sources heads channels"],
+    query: NodesHeadsChannels,
+    key: SourcesHeadsChannels,
     graph: Graph,
-) -> Float[Tensor, "edges heads"]:
+) -> EdgesHeads:
     r"""Dot-product scores :math:`s_{ijh} = q_{ih} \cdot k_{jh}` of the edges :math:`j \to i`."""
     return sddmm(query, key, graph)

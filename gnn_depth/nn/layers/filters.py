@@ -5,11 +5,10 @@ from torch import nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, padded, targets
+from gnn_depth.nn.functional import aggregate, padded, sum_messages, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.layers.gcn import TakesMeans
 from gnn_depth.nn.linear import Linear, make_bias
-from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
 from gnn_depth.registry import register
 

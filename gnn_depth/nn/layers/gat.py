@@ -1,31 +1,30 @@
-"""Graph attention: GAT and omega-GAT with linear scores, GATv2 with additive ones."""
+"""Graph attention: GAT and omega-GAT with linear scores, GATv2 and GATE with additive ones."""
 
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_attention, spectral_norm
 from gnn_depth.nn.functional import (
+    aggregate,
     at_source,
     at_target,
     attend,
     attend_additive,
     attend_linear,
-    dropout,
     edge_additive,
     head_dots,
     segment_softmax,
     targets,
 )
 from gnn_depth.nn.linear import Linear, make_bias, mapped, weights_of
-from gnn_depth.nn.messages import sum_messages
-from gnn_depth.nn.parts import AttentionLayer, Inputs, Outputs, WeightChain, present
+from gnn_depth.nn.parts import AttentionLayer, Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.nn.scores import AdditiveScore, LinearScore
+from gnn_depth.nn.shapes import EdgesHeads, NodesHeadsChannels, SourcesHeadsChannels
 from gnn_depth.ranges import Count, Finite, Probability, in_range
 from gnn_depth.registry import register
 
@@ -88,21 +87,16 @@ class _LinearAttention(AttentionLayer):
             bias=present(self.bias),
         )
 
-    def scores(
-        self,
-        h: Float[Tensor, "sources heads channels"],
-        graph: Graph,
-        of_edges: Float[Tensor, "edges heads"] | None = None,
-    ) -> Float[Tensor, "edges heads"]:
-        """Compute the scores of all edges.
-
-        ``of_edges`` is what edge features add to the scores.
-        """
+    def scores(self, h: SourcesHeadsChannels, graph: Graph) -> EdgesHeads:
+        """Compute the scores of all edges."""
         # On a block only the first nodes are targets; the score of a pair is a sum of two parts.
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
-        if of_edges is not None:
-            scores = scores + of_edges
+        if self.lin_edge is not None and self.att_edge is not None and graph.edge_attr is not None:
+            # a (W e) = (a W) e, and the second form needs no tensor of edges x heads x channels.
+            weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
+            att = (self.att_edge[..., None] * weight).sum(1)
+            scores = scores + graph.edge_attr.to(h.dtype) @ att.t()
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         return F.leaky_relu(scores, self.negative_slope)
 
@@ -172,19 +166,9 @@ class GAT(_LinearAttention):
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
-        of_edges = None
-        if self.lin_edge is not None and graph.edge_attr is not None and self.att_edge is not None:
-            # a (W e) = (a W) e, and the second form needs no tensor of edges x heads x channels.
-            weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
-            att = (self.att_edge[..., None] * weight).sum(1)
-            of_edges = graph.edge_attr.to(h.dtype) @ att.t()
-        # Dropped messages and scores of edges need the weights one by one; otherwise attention is
-        # computed without them where the norms allow it.
-        if graph.message_dropout:
-            alpha = segment_softmax(self.scores(h, graph, of_edges), graph)
-            alpha = dropout(alpha, self.dropout, self.training, graph.edge_numbers)
-            out = sum_messages(alpha, h, graph)
-        elif of_edges is None and self.scales_targets:
+        # Scores of edge features need a score for every edge; otherwise attention is computed
+        # without them where the norms allow it.
+        if self.scales_targets and not self.edge_channels:
             factor = self.target_factor(LinearScore(h, self.att_dst, self.att_src), graph)
             out = attend_linear(
                 h,
@@ -197,8 +181,7 @@ class GAT(_LinearAttention):
                 factor,
             )
         else:
-            scores = self.scores(h, graph, of_edges)
-            out = attend(scores, h, graph, self.dropout, self.training)
+            out = attend(self.scores(h, graph), h, graph, self.dropout, self.training)
         out = out.flatten(1)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
@@ -341,10 +324,8 @@ class GATv2(AttentionLayer):
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
         x_dst, x_src = self._ends(x, graph)
-        score = AdditiveScore(x_dst, x_src, self.att)
-        has_edge_features = self.lin_edge is not None and graph.edge_attr is not None
-        if self.scales_targets and not has_edge_features:
-            factor = self.target_factor(score, graph)
+        if self.scales_targets and not self.edge_channels:
+            factor = self.target_factor(AdditiveScore(x_dst, x_src, self.att), graph)
             out = attend_additive(
                 x_dst,
                 x_src,
@@ -357,7 +338,6 @@ class GATv2(AttentionLayer):
             )
         else:
             scores = self.scores(x_dst, x_src, graph)
-            scores = self.normalise(scores, score, graph)
             out = attend(scores, x_src, graph, self.dropout, self.training)
         out = out.flatten(1)
         if self.bias is not None:
@@ -368,22 +348,84 @@ class GATv2(AttentionLayer):
         if self.edge_channels:
             return None
         graph = graph.with_self_loops()
-        x_dst, x_src = self._ends(x, graph)
-        scores = self.normalise(
-            self.scores(x_dst, x_src, graph), AdditiveScore(x_dst, x_src, self.att), graph
-        )
-        return graph, segment_softmax(scores, graph)
+        return graph, segment_softmax(self.scores(*self._ends(x, graph), graph), graph)
 
     def scores(
         self,
-        x_dst: Float[Tensor, "targets heads channels"],
-        x_src: Float[Tensor, "sources heads channels"],
+        x_dst: NodesHeadsChannels,
+        x_src: SourcesHeadsChannels,
         graph: Graph,
-    ) -> Float[Tensor, "edges heads"]:
-        """Compute the scores of all edges, before the norms."""
+    ) -> EdgesHeads:
+        """Compute the scores of all edges."""
         if self.lin_edge is None or graph.edge_attr is None:
-            return edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
-        # The same scores as those of edge_additive, with one more term inside the LeakyReLU.
-        of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, *x_src.shape[1:])
-        pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
-        return (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
+            scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        else:
+            # As those of edge_additive, with one more term inside the LeakyReLU.
+            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, *x_src.shape[1:])
+            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
+            scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
+        return self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
+
+
+@register("layer", "gate")
+class GATE(Layer):
+    r"""GATE: attention with separate scores for neighbours and for the node itself.
+
+    .. math::
+        s_{ij} = a_{src} \cdot \mathrm{ReLU}(W_{dst} x_i + W_{src} x_j), \quad
+        s_{ii} = a_{dst} \cdot \mathrm{ReLU}(W_{dst} x_i + W_{src} x_i), \quad
+        x'_i = \sum_{j \in N(i) \cup \{i\}} \mathrm{softmax}_j(s_{ij}) W_{src} x_j + b
+
+    for each head; the heads are concatenated. With a large :math:`a_{dst}` a node ignores its
+    neighbours, which GAT cannot learn. Mustafa & Burkholz, *GATE: How to Keep Out Intrusive
+    Neighbors*, ICML 2024.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        bias: Add b.
+    """
+
+    takes_sparse = True
+    takes_blocks = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, heads: Count = 1, bias: bool = True
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads)
+        self.lin_src = Linear(in_channels, self.width, bias=False)
+        self.lin_dst = Linear(in_channels, self.width, bias=False)
+        self.att_src = nn.Parameter(torch.empty(heads, out_channels))
+        self.att_dst = nn.Parameter(torch.empty(heads, out_channels))
+        self.bias = make_bias(self.width, bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.lin_src.weight, self.lin_dst.weight, self.att_src, self.att_dst):
+            glorot(weight)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        matrices = weights_of(self.lin_src, self.lin_dst)
+        return WeightChain(
+            incoming=matrices,
+            outgoing=matrices,
+            attention=(self.att_src, self.att_dst),
+            bias=present(self.bias),
+        )
+
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        graph = graph.with_self_loops()
+        shape = (-1, self.heads, self.out_channels)
+        h_src = self.lin_src(x).view(shape)
+        h_dst = self.lin_dst.of_targets(x, graph).view(shape)
+        # A LeakyReLU of slope 0 is the ReLU. Loops get a score too, which is replaced.
+        of_neighbours = edge_additive(h_dst, h_src, self.att_src, graph, 0.0)
+        of_node = (torch.relu(h_dst + targets(h_src, graph)) * self.att_dst).sum(-1)
+        is_loop = (graph.source == graph.target)[:, None]
+        scores = torch.where(is_loop, at_target(of_node, graph), of_neighbours)
+        out = aggregate(segment_softmax(scores, graph), h_src, graph).flatten(1)
+        if self.bias is not None:
+            out = out + self.bias
+        return out

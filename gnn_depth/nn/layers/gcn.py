@@ -10,10 +10,9 @@ from torch_geometric.nn.inits import glorot, uniform, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
-from gnn_depth.nn.functional import convolution, first_rows
+from gnn_depth.nn.functional import convolution, first_rows, sum_messages
 from gnn_depth.nn.functional.blocks import fuses
 from gnn_depth.nn.linear import Linear, make_bias, weights_of
-from gnn_depth.nn.messages import sum_messages
 from gnn_depth.nn.parts import DenseInputs, Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Fraction, Positive
 from gnn_depth.registry import register

@@ -5,9 +5,8 @@ from torch import nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import SparseFeatures, segment_sum, targets
+from gnn_depth.nn.functional import SparseFeatures, drop_entries, segment_sum, sum_messages, targets
 from gnn_depth.nn.linear import Linear, make_bias
-from gnn_depth.nn.messages import drop_entries, sum_messages
 from gnn_depth.nn.norms.batch import BatchNorm
 from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.ranges import Finite

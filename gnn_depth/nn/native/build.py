@@ -62,29 +62,20 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     Raises:
         NoKernelsError: They cannot be built or loaded; the message says why.
     """
-    folder, key = cache_folder(), _compiled_here()
-    # A whole library may still not load: from a folder that runs no code, or without OpenMP's.
-    try:
-        return key, [ctypes.CDLL(str(_library(folder, name, key))) for name in families()]
-    except OSError as error:
-        raise NoKernelsError(f"they cannot be loaded: {error}") from error
-
-
-def _compiled_here() -> str:
-    """The key of the libraries for this processor in the cache, compiled if they are missing."""
-    compiler = _compiler()
-    folder = cache_folder()
+    compiler, folder = _compiler(), cache_folder()
     key = _key(compiler)
+    libraries = [folder / f"{name}-{key}.so" for name in families()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "lock", timeout=2 * MOST_SECONDS):
-            missing = [name for name in families() if not _is_whole(_library(folder, name, key))]
+            missing = [library for library in libraries if not _is_whole(library)]
             if missing:
                 log.info("compiling the native kernels, which takes a few seconds, once")
-                _compile(compiler, folder, missing, key)
+                _compile(compiler, missing)
+        # A whole one may still not load: from a folder that runs no code, or without OpenMP's.
+        return key, [ctypes.CDLL(str(library)) for library in libraries]
     except OSError as error:
         raise NoKernelsError(f"the cache {folder} cannot be used: {error}") from error
-    return key
 
 
 def _compiler() -> str:
@@ -128,10 +119,6 @@ def _processor() -> list[str]:
     return found
 
 
-def _library(folder: Path, name: str, key: str) -> Path:
-    return folder / f"{name}-{key}.so"
-
-
 def _checksum(library: Path) -> Path:
     return library.with_suffix(".sha256")
 
@@ -145,24 +132,27 @@ def _is_whole(library: Path) -> bool:
     return hashlib.sha256(library.read_bytes()).hexdigest().encode() == checksum.read_bytes()
 
 
-def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
+def _compile(compiler: str, libraries: list[Path]) -> None:
     """Compile families at the same time; a library gets its name once it is complete."""
     # One process each, so several cores share the work.
     running = []
-    for name in names:
-        partial = folder / f"{name}-{key}.{os.getpid()}.tmp"
-        command = [compiler, *FLAGS, str(SOURCES / f"{name}.cpp"), "-o", str(partial)]
+    for library in libraries:
+        partial = library.with_suffix(f".{os.getpid()}.tmp")
+        source = SOURCES / f"{library.stem.partition('-')[0]}.cpp"
         said = partial.with_suffix(".log")
         # Not into a pipe, which processes that the compiler starts may hold open; and in a group of
         # its own, so that all of them can be stopped.
         with said.open("wb") as log_file:
             process = subprocess.Popen(
-                command, stdout=log_file, stderr=log_file, start_new_session=True
+                [compiler, *FLAGS, str(source), "-o", str(partial)],
+                stdout=log_file,
+                stderr=log_file,
+                start_new_session=True,
             )
-        running.append((name, partial, process, said))
+        running.append((library, partial, process, said))
     failed = ""
     deadline = time.monotonic() + MOST_SECONDS
-    for name, partial, process, said in running:
+    for library, partial, process, said in running:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -175,7 +165,6 @@ def _compile(compiler: str, folder: Path, names: list[str], key: str) -> None:
             failed = first or f"{compiler} ended with {process.returncode}"
             partial.unlink(missing_ok=True)
             continue
-        library = _library(folder, name, key)
         digest = hashlib.sha256(partial.read_bytes()).hexdigest()
         # The old library goes first, so that no moment has a library with a checksum of another.
         library.unlink(missing_ok=True)

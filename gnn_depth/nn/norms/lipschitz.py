@@ -11,6 +11,7 @@ from gnn_depth.nn.functional import at_source, at_target, neighbourhood_size, ta
 from gnn_depth.nn.functional.sizes import largest_source, root, square
 from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
+from gnn_depth.nn.shapes import EdgesHeads, NodesHeads
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -74,9 +75,7 @@ class LipschitzNorm(ScoreNorm):
         self.nodewise = form == "paper"
         self.scales_targets = form == "paper"
 
-    def forward(
-        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
-    ) -> Float[Tensor, "edges heads"]:
+    def forward(self, scores: EdgesHeads, score: Score, graph: Graph) -> EdgesHeads:
         # All sizes but one are of a node, and one factor serves all edges into it.
         if isinstance(score, QuadraticScore) or self.form == "paper":
             factor = at_target(self.target_factor(score, graph), graph)
@@ -92,7 +91,7 @@ class LipschitzNorm(ScoreNorm):
             factor = 1 / (self._scale(type(score)) * size + EPS)
         return (scores * factor).to(scores.dtype)
 
-    def target_factor(self, score: Score, graph: Graph) -> Float[Tensor, "targets heads"]:
+    def target_factor(self, score: Score, graph: Graph) -> NodesHeads:
         scale = self._scale(type(score))
         if isinstance(score, QuadraticScore):
             size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
@@ -125,9 +124,7 @@ class LipschitzNorm(ScoreNorm):
         return 4.0
 
 
-def _quadratic_size(
-    score: QuadraticScore, graph: Graph, of_all_edges: bool
-) -> Float[Tensor, "targets heads"]:
+def _quadratic_size(score: QuadraticScore, graph: Graph, of_all_edges: bool) -> NodesHeads:
     """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
     square_u = square(widen(score.query))
     if of_all_edges:

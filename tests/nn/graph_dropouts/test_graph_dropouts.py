@@ -5,9 +5,9 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.functional.messages import drop_entries
 from gnn_depth.nn.graph_dropouts import DropEdge, DropMessage, DropNode, DropSens
 from gnn_depth.nn.layers import GCN, Mean
-from gnn_depth.nn.messages import drop_entries
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS, features, make
 from tests.reference import agree

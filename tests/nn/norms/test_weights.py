@@ -11,7 +11,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm, WeightNormalisation
-from gnn_depth.nn.norms.spectral import TOLERANCE, certified, largest_vectors
+from gnn_depth.nn.norms.weights import TOLERANCE, certified, largest_vectors
 from gnn_depth.nn.skips import Residual
 
 WIDE = torch.float64

@@ -4,7 +4,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, at_source, dropout, segment_sum
+from gnn_depth.nn.functional.dropout import dropout
+from gnn_depth.nn.functional.segments import at_source, segment_sum
+from gnn_depth.nn.functional.sparse import aggregate
 
 
 def sum_messages(
