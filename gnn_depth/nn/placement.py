@@ -98,7 +98,7 @@ class NormPlacement:
         }
         # Sorted by class: they are made later, when widths and heads are known.
         for make in factories:
-            cls = getattr(make, "func", make)  # of a functools.partial
+            cls: Any = getattr(make, "func", make)  # of a functools.partial
             bases = [
                 base for base in self._norms if isinstance(cls, type) and issubclass(cls, base)
             ]

@@ -39,7 +39,7 @@ from gnn_depth.nn.shapes import (
     SourcesHeadsChannels,
 )
 
-Tensors: TypeAlias = tuple[Tensor | None, ...]
+Tensors: TypeAlias = tuple[Any, ...]
 
 
 def attend(

@@ -1,5 +1,7 @@
 """A graph convolution with its bias, activation and residual in one kernel, and activations."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -44,10 +46,9 @@ _elu = by_kernel(
 )
 
 
-def fuses(
-    x: Tensor, weight: Tensor, bias: Tensor | None, edge_weights: Tensor, graph: Graph
-) -> bool:
-    """True if :func:`convolution` is one kernel for these tensors."""
+def fuses(given: tuple[Any, Any, Any, Any], graph: Graph, *_: bool) -> bool:
+    """True if :func:`convolution` is one kernel for the tensors of its first four arguments."""
+    x, weight, bias, edge_weights = given
     # On a GPU matrix products are left to cuBLAS.
     if kernels.is_on_gpu(x):
         return False
@@ -107,7 +108,7 @@ def _composed(
 
 _convolution = by_kernel(
     _composed,
-    lambda given, graph, *others: fuses(*given, graph),
+    fuses,
     kernels.block_forward,
     kernels.block_backward,
     4,

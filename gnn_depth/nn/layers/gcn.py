@@ -120,10 +120,10 @@ class GCN(_Smooths, _SumOfMaps):
             return None
         graph = graph.with_self_loops()
         weights = graph.gcn_weights(x.dtype)
-        given = x, self.lin.normed_weight, self.bias, weights, graph
-        if not fuses(*given):
+        given = x, self.lin.normed_weight, self.bias, weights
+        if not fuses(given, graph):
             return None
-        return convolution(*given, relu, residual)
+        return convolution(*given, graph, relu, residual)
 
 
 @register("layer", "gcnii")
