@@ -20,15 +20,15 @@ def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
     read."""
     if isinstance(data, Tables):
         nodes, edges = read_table(data.nodes), read_table(data.edges)
-        names = data.names_in(nodes, edges)
+        schema = data.proposed(nodes, edges)
         roles: dict[Any, str] = {}
-        for name in data.feature_names(nodes):
-            roles[name] = f"feature: {data.column(nodes[name]).kind}"
+        for column in schema.columns:
+            roles[column.name] = f"feature: {column.kind}"
         roles |= dict.fromkeys(data.targets, "number to predict")
-        roles |= {names["id"]: "id", data.label: "class", data.split_column: "split"}
+        roles |= {schema.id: "id", data.label: "class", data.split_column: "split"}
         yield _columns(nodes, roles)
-        source, target = names["ends"]
-        of_edges = {source: "source", target: "target", names["edge_weight"]: "weight"}
+        source, target = schema.ends
+        of_edges = {source: "source", target: "target", schema.edge_weight: "weight"}
         yield _columns(edges, dict.fromkeys(data.edge_features, "feature") | of_edges)
     logging.disable(logging.WARNING)  # the notes are part of the report
     try:

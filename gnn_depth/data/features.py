@@ -47,13 +47,13 @@ def fit_features(
     """
     values = values.reshape(len(values), -1)
     if not columns and _is_one_of_integers(values):
-        column = _category(name, values, notes)
-        return _one_hot(values, column, "error"), (column,)
+        columns = [_category(name, values, notes)]
     # Ranges tell later whether new data has other units.
-    if not columns and rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
+    elif not columns and rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
         columns = [Column(str(position)) for position in range(values.shape[1])]
+    values = _expanded(values, columns, "error")
     columns = fit_columns(columns, values, rows, standardize)
-    x = _as_float32(name, _scaled(values, columns), notes)
+    x = _as_float32(name, values, columns, notes)
     if not standardize and columns_differ(x):
         notes.append(
             f"columns of {name} differ in size by a factor above {UNEQUAL:g}, which may spoil the "
@@ -83,9 +83,7 @@ def conform_features(
     Raises:
         DataError: Their number differs, or a category is unknown to the model.
     """
-    values = values.reshape(len(values), -1)
-    if _is_one_of_integers(values) and len(columns) == 1 and columns[0].values:
-        return _one_hot(values, columns[0], unknown)
+    values = _expanded(values.reshape(len(values), -1), columns, unknown)
     if columns:
         width = sum(column.width for column in columns)
     if width is not None and values.shape[1] != width:
@@ -105,7 +103,7 @@ def conform_features(
             outside.append(f"{column.name} ({here}, trained on {low:g} to {high:g})")
     if outside:
         notes.append(f"columns wholly outside the range of the training: {', '.join(outside)}.")
-    return _as_float32(name, _scaled(values, columns), notes)
+    return _as_float32(name, values, columns, notes)
 
 
 def columns_differ(x: Tensor) -> bool:
@@ -116,19 +114,6 @@ def columns_differ(x: Tensor) -> bool:
     size = x.abs().nan_to_num(0, 0, 0).amax(0)
     size = size[size > 0]
     return len(size) > 1 and bool(size.max() > UNEQUAL * size.min())
-
-
-def _scaled(values: Tensor, columns: Sequence[Column]) -> Tensor:
-    """The features after the fills and scalings of their columns, in float64 if there are any."""
-    if all(column.fill is None and column.scaling is None for column in columns):
-        return values
-    parts = list(torch.split(values.double(), [column.width for column in columns], 1))
-    for place, column in enumerate(columns):
-        if column.fill is not None:
-            parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
-        if column.scaling is not None:
-            parts[place] = column.scaling.apply(parts[place])
-    return torch.cat(parts, 1)
 
 
 def _is_one_of_integers(values: Tensor) -> bool:
@@ -152,24 +137,36 @@ def _category(name: str, values: Tensor, notes: list[str]) -> Column:
     return Column(name, "category", tuple(map(str, range(low, high + 1))))
 
 
-def _one_hot(values: Tensor, column: Column, unknown: Unknown) -> Tensor:
-    frame = pd.DataFrame({column.name: values[:, 0].numpy().astype(str)})
-    return torch.from_numpy(encoded(frame, [asdict(column)], unknown)).float()
+def _expanded(values: Tensor, columns: Sequence[Column], unknown: Unknown) -> Tensor:
+    """The values, a single category of integers as one-hot columns."""
+    if not (_is_one_of_integers(values) and len(columns) == 1 and columns[0].values):
+        return values
+    frame = pd.DataFrame({columns[0].name: values[:, 0].numpy().astype(str)})
+    return torch.from_numpy(encoded(frame, [asdict(columns[0])], unknown)).float()
 
 
-def _as_float32(name: str, exact: Tensor, notes: list[str]) -> Tensor:
-    note = lost_digits(name, exact, "standardize true (--data.standardize true) keeps the digits")
-    if note:
-        notes.append(note)
-    return exact.float()
+def _as_float32(name: str, values: Tensor, columns: Sequence[Column], notes: list[str]) -> Tensor:
+    """The features after the fills and scalings of their columns, computed in float64."""
+    if any(column.fill is not None or column.scaling is not None for column in columns):
+        parts = list(torch.split(values.double(), [column.width for column in columns], 1))
+        for place, column in enumerate(columns):
+            if column.fill is not None:
+                parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
+            if column.scaling is not None:
+                parts[place] = column.scaling.apply(parts[place])
+        values = torch.cat(parts, 1)
+    warn_of_lost_digits(name, values, "standardize", notes)
+    return values.float()
 
 
-def lost_digits(name: str, exact: Tensor, advice: str) -> str:
-    """A sentence on the first number, shape (rows, columns), that float32 rounds too much; empty if
-    there is none.
+def warn_of_lost_digits(name: str, exact: Tensor, option: str, notes: list[str]) -> bool:
+    """Note the first number, shape (rows, columns), that float32 rounds too much; true if there is
+    one.
+
+    The option is what keeps the digits.
     """
     if exact.dtype in (torch.float32, torch.float16, torch.bfloat16, torch.bool) or not len(exact):
-        return ""
+        return False
     rounded = exact.float()
     moved = (exact - rounded.double()).abs()
     # Identifiers and counts are exact or wrong; rounding of others matters beside their spread.
@@ -179,9 +176,10 @@ def lost_digits(name: str, exact: Tensor, advice: str) -> str:
     spread = known.std(0, correction=0)
     lost = ((moved > 0) & (is_whole | ((moved > 1e-3 * spread) & (spread > 0)))).nonzero()
     if not len(lost):
-        return ""
+        return False
     row, column = lost[0].tolist()
-    return (
+    notes.append(
         f"{name}[{row}, {column}] is {exact[row, column].item():.17g}, and float32 rounds it to "
-        f"{rounded[row, column]:.17g}: {advice}."
+        f"{rounded[row, column]:.17g}: {option} true (--data.{option} true) keeps the digits."
     )
+    return True

@@ -1,13 +1,12 @@
 """Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from gnn_depth.csr import pointers
 from gnn_depth.data.base import (
     FullBatches,
     GraphDataModule,
@@ -83,56 +82,52 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         return f"{self.source.about}; {self.parts} batches in an epoch"
 
     @cached_property
-    def groups(self) -> "Groups":
-        """The groups of nodes that batches are made of: chunks of a partition, or single nodes.
+    def group_of_node(self) -> Int[Tensor, "nodes"]:
+        """The group of each node: a chunk of a partition, or the node alone.
 
-        They are computed on first use.
+        All nodes of a group are in the same batch. They are computed on first use.
 
         Raises:
             DataError: There are too few training nodes for so many parts.
         """
         self.refuse_graphs()
-        group_of_node = torch.arange(len(self.batch.x))
+        groups = torch.arange(len(self.batch.x))
         if self.method == "partition":
-            chunks = min(self.parts * self.chunks, len(self.batch.x))
-            group_of_node = metis(self.batch.graph, chunks)
-        ptr = pointers(group_of_node, int(group_of_node.max()) + 1)
-        is_trained = torch.zeros(len(ptr) - 1, dtype=torch.bool)
-        is_trained[group_of_node[self.batch.train_mask]] = True
-        trained, others = is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()
-        if self.parts > len(trained):
+            groups = metis(self.batch.graph, min(self.parts * self.chunks, len(groups)))
+        trained = len(torch.unique(groups[self.batch.train_mask]))
+        if self.parts > trained:
             raise DataError(
-                f"parts is {self.parts}, but there are only {len(trained)} groups with training "
-                f"nodes, and every batch needs one: use {len(trained)} parts or fewer."
+                f"parts is {self.parts}, but there are only {trained} groups with training "
+                f"nodes, and every batch needs one: use {trained} parts or fewer."
             )
-        return Groups(torch.argsort(group_of_node, stable=True), ptr, trained, others)
+        return groups
 
-    def train_dataloader(self) -> EpochLoader[tuple[int, int]]:
+    def train_dataloader(self) -> EpochLoader[Tensor]:
         rank, processes = share(self.trainer, "parts", self.parts)
-        _ = self.groups  # raise a DataError now, not in the first epoch
-        return EpochLoader(
-            lambda epoch: [(epoch, number) for number in range(rank, self.parts, processes)],
-            self.make_batch,
-            self.parts // processes,
-            self.trainer,
-        )
+        group_of_node = self.group_of_node  # raises a DataError now, not in the first epoch
+        is_trained = torch.zeros(int(group_of_node.max()) + 1, dtype=torch.bool)
+        is_trained[group_of_node[self.batch.train_mask]] = True
 
-    def dealt(self, epoch: int, number: int) -> Int[Tensor, "groups"]:
-        """The groups of a batch of an epoch, at least one with training nodes."""
-        draws = Draws(self.seed, f"parts {epoch}")
-        shuffled = []
-        # As with cards, batch b gets every parts-th group from group b on. The groups with training
-        # nodes come first, so none of the batches is left without one.
-        for groups in (self.groups.trained, self.groups.others):
-            shuffled.append(groups[draws.permutation(len(groups))])
-        return torch.cat(shuffled)[number :: self.parts]
+        def nodes_of_batches(epoch: int) -> list[Tensor]:
+            draws = Draws(self.seed, f"parts {epoch}")
+            shuffled = []
+            # The groups with training nodes come first, so none of the batches is left without one.
+            for groups in (is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()):
+                shuffled.append(groups[draws.permutation(len(groups))])
+            # As with cards, batch b gets every parts-th group from group b on.
+            batch_of_group = torch.empty(len(is_trained), dtype=torch.long)
+            batch_of_group[torch.cat(shuffled)] = torch.arange(len(is_trained)) % self.parts
+            batch_of_node = batch_of_group[group_of_node]
+            # In the order of the data, in which neighbours may lie close together.
+            own = range(rank, self.parts, processes)
+            return [(batch_of_node == number).nonzero().flatten() for number in own]
 
-    def make_batch(self, place: tuple[int, int]) -> NodeBatch:
-        """Make a batch of an epoch: training nodes come first, and only they have targets."""
-        whole, groups = self.batch, self.dealt(*place)
-        entries, _ = row_entries(self.groups.ptr, groups)
-        # In the order of the data, in which neighbours may lie close together.
-        nodes = self.groups.nodes[entries].sort().values
+        length = self.parts // processes
+        return EpochLoader(nodes_of_batches, self.make_batch, length, self.trainer)
+
+    def make_batch(self, nodes: Int[Tensor, "part"]) -> NodeBatch:
+        """Make a batch of some nodes: training nodes come first, and only they have targets."""
+        whole = self.batch
         is_trained = whole.train_mask[nodes]
         trained = int(is_trained.sum())
         nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
@@ -140,15 +135,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         return NodeBatch(
             whole.x[nodes], whole.y[nodes[:trained]], graph, *masks_of("train", trained)
         )
-
-
-class Groups(NamedTuple):
-    """Groups of nodes; all nodes of a group are in the same batch."""
-
-    nodes: Int[Tensor, "nodes"]  # group by group
-    ptr: Int[Tensor, "_"]  # the nodes of group g are nodes[ptr[g]:ptr[g + 1]]
-    trained: Int[Tensor, "trained"]  # the groups with training nodes
-    others: Int[Tensor, "others"]  # the groups without
 
 
 def induced_subgraph(

@@ -24,7 +24,7 @@ from gnn_depth.data.features import conform_features, fit_features
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.schema import Column, Scaling, Schema, Unknown
-from gnn_depth.data.targets import Targets, conform_targets, no_targets, read_targets
+from gnn_depth.data.targets import Targets, conform_targets, read_targets
 from gnn_depth.data.transforms import Transforms
 from gnn_depth.data.union import Arrays, UnionGraph, as_tensor, existing_file, graphs_in, union_of
 from gnn_depth.graph import Graph
@@ -193,7 +193,7 @@ class CheckedGraphs(GraphSet):
             raw, trained = self.raw(), self.adopted
             # Predictions need no targets, and those of new data may be missing.
             per_graph = None
-            if trained is not None and not self.reads_targets:
+            if not self.reads_targets and trained is not None:
                 per_graph = trained.per_graph
             reads_edges = self.edge_features is not False  # a list names columns of tables
             union = union_of(raw.graphs, reads_edges, raw.notes, per_graph)
@@ -214,12 +214,11 @@ class CheckedGraphs(GraphSet):
     def _read_targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
         """The targets, or stand-ins for those that are not read."""
         trained, y = self.adopted, union.arrays["y"]
-        if trained is not None and not self.reads_targets:
-            return no_targets(len(y), trained)
-        found = read_targets(y, raw.notes, raw.target_names)
-        if trained is not None:
-            return conform_targets(found, trained)
-        return found
+        if trained is None:
+            return read_targets(y, raw.notes, raw.target_names)
+        if not self.reads_targets:
+            return Targets(y, torch.zeros(len(y), dtype=torch.bool), list(trained.outputs))
+        return conform_targets(read_targets(y, raw.notes, raw.target_names), trained)
 
     def _masks(self, union: UnionGraph, raw: RawGraphs, labelled: Tensor) -> Sequence[Tensor]:
         """The rows to train, validate and test on."""

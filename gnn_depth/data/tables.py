@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import MASKS, SPLITS, DataError
-from gnn_depth.data.schema import Column
+from gnn_depth.data.schema import Column, Schema
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.table_reader import encoded, read_graph, read_table, take
 from gnn_depth.data.union import existing_file
@@ -93,12 +93,8 @@ class Tables(CheckedGraphs):
         trained, notes = self.adopted, []
         if trained is None:
             nodes, edges = read_table(self.nodes), read_table(self.edges)
-            columns = tuple(self.column(take(nodes, name)) for name in self.feature_names(nodes))
-            of_edges = tuple(self.column(take(edges, name)) for name in self.edge_features)
-            roles = self.names_in(nodes, edges)
-            for name in self.dates:
-                take({**nodes, **edges}, name)
-            read = {*roles["ends"], self.edge_weight, *self.edge_features}
+            schema = self.proposed(nodes, edges)
+            read = {*schema.ends, self.edge_weight, *self.edge_features}
             unread = ", ".join(name for name in edges if name not in read)
             if unread:
                 notes.append(
@@ -108,46 +104,50 @@ class Tables(CheckedGraphs):
         else:
             if not trained.named:
                 raise DataError("the model was trained on arrays without names: give it a Data.")
-            columns, of_edges = trained.columns, trained.edge_columns
-            texts = [column.name for column in (*columns, *of_edges) if column.values]
+            columns = (*trained.columns, *trained.edge_columns)
+            texts = [column.name for column in columns if column.values]
             nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
-            roles = {name: getattr(trained, name) for name in ROLES}
+            schema = trained
+        roles = {name: getattr(schema, name) for name in ROLES}
         # The next table may name its label otherwise.
         if self.label or self.targets:
             roles["label"] = tuple(self.targets) or (self.label,)
-        schema = {
-            **roles,
-            "columns": [asdict(column) for column in columns],
-            "edge_columns": [asdict(column) for column in of_edges],
-        }
         targets: dict[str, Any] = {}
         if self.reads_targets:
             targets = self._targets_in(nodes, roles["label"])
-        ids, graph = read_graph(nodes, edges, schema, self.on_unknown)
-        return RawGraphs(
-            [graph | targets], ids.to_numpy(), columns, of_edges, self.targets, roles, notes
-        )
+        ids, graph = read_graph(nodes, edges, schema.as_dict(), self.on_unknown)
+        of_columns = schema.columns, schema.edge_columns, self.targets
+        return RawGraphs([graph | targets], ids.to_numpy(), *of_columns, roles, notes)
 
-    def names_in(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> dict[str, Any]:
-        """The columns that make the graph, by the names of the schema's fields.
+    def proposed(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> Schema:
+        """The roles and types of the columns to train on.
 
         Raises:
-            DataError: The edges have no source and target.
+            DataError: The edges have no source and target, or a column is not there, or neither
+                numbers nor text with few values.
         """
         if len(edges.columns) < 2:
             raise DataError("the edges need two columns, the ids of source and target.")
-        ends = tuple(edges.columns[:2])
-        values = (nodes.columns[0], ends, (), self.edge_weight, self.directed)
-        return dict(zip(ROLES, values, strict=True))
+        names = self.features
+        if names is None:  # all columns without another role
+            others = {nodes.columns[0], self.label, *self.targets, self.split_column}
+            names = [name for name in nodes if name not in others]
+        columns = tuple(self._column(take(nodes, name)) for name in names)
+        of_edges = tuple(self._column(take(edges, name)) for name in self.edge_features)
+        for name in self.dates:
+            take({**nodes, **edges}, name)
+        unknown = 0, "", ()  # until the whole graph is read
+        return Schema(
+            *unknown,
+            columns=columns,
+            id=nodes.columns[0],
+            ends=tuple(edges.columns[:2]),
+            directed=self.directed,
+            edge_weight=self.edge_weight,
+            edge_columns=of_edges,
+        )
 
-    def feature_names(self, nodes: pd.DataFrame) -> list[str]:
-        """The columns of features: those that are named, or all without another role."""
-        if self.features is not None:
-            return self.features
-        others = {nodes.columns[0], self.label, *self.targets, self.split_column}
-        return [name for name in nodes if name not in others]
-
-    def column(self, values: pd.Series) -> Column:
+    def _column(self, values: pd.Series) -> Column:
         """The features that a column becomes, by the type that pandas gives it.
 
         Raises:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, task_of
-from gnn_depth.data.features import lost_digits
+from gnn_depth.data.features import warn_of_lost_digits
 from gnn_depth.data.schema import Schema
 from gnn_depth.registry import unknown as unknown_word
 
@@ -77,17 +77,6 @@ def read_targets(
             "no mask."
         )
     return found
-
-
-def no_targets(rows: int, schema: Schema) -> Targets:
-    """Stand-ins for the targets of rows that only get predictions."""
-    names = list(schema.outputs)
-    y = torch.zeros(rows, len(names))
-    if schema.task == "multiclass":
-        y = y[:, 0]
-    if schema.task != "regression":
-        y = y.long()
-    return Targets(y, torch.zeros(rows, dtype=torch.bool), names)
 
 
 def conform_targets(found: Targets, schema: Schema) -> Targets:
@@ -168,9 +157,6 @@ def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str]) -> Targe
     rows = values.reshape(len(values), -1)
     labelled = ~rows.isnan().all(1)
     y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
-    note = lost_digits("y", rows, "scale_target true (--data.scale_target true) keeps the digits")
-    if note:
-        notes.append(note)
-    else:
+    if not warn_of_lost_digits("y", rows, "scale_target", notes):
         y = y.float()
     return Targets(y, labelled, list(names) or None)
