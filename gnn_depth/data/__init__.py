@@ -4,7 +4,6 @@ from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataM
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.generated import ContextualSBM, GraphTransfer
 from gnn_depth.data.gnn_benchmark import Amazon, Coauthor
-from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
@@ -23,7 +22,6 @@ __all__ = [
     "DataError",
     "FullBatch",
     "GraphDataModule",
-    "GraphSet",
     "GraphSource",
     "GraphTransfer",
     "HeterophilousGraphs",

@@ -62,9 +62,12 @@ class FullBatch:
 
 
 class GraphDataModule(L.LightningDataModule, ABC):
-    """A data set whose loaders give :class:`NodeBatch`.
+    """A data set whose loaders give :class:`NodeBatch`; by default its ``batch``, at every stage.
 
     The constructor checks all its arguments, before anything is read, drawn or downloaded.
+
+    Losses and metrics do not depend on the order of the nodes, so they are computed in the order of
+    ``node_order``. What has a row for each node, the predictions, comes from ``batch`` itself.
     """
 
     #: Accepted values of an argument ``name``, if there is one.
@@ -75,6 +78,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
     on_unknown: Unknown = "error"
     #: True if the rows to train, validate and test on were drawn at random when it was read.
     split_is_random: bool = False
+    batch: Any  # a NodeBatch; subclasses have it as a property, which may not replace an attribute
+    #: The order to compute in: see :func:`gnn_depth.data.node_order.ordered`.
+    node_order: NodeOrder = "given"
 
     @property
     @abstractmethod
@@ -170,6 +176,19 @@ class GraphDataModule(L.LightningDataModule, ABC):
     def checksum(self) -> str:
         """SHA-256, in hex, of the data that training sees: equal for equal data under any name."""
 
+    @cached_property
+    def ordered_batch(self) -> NodeBatch:
+        """The batch with its nodes in the order to compute in."""
+        return ordered(self.batch, self.node_order)
+
+    def train_dataloader(self) -> Iterable[NodeBatch]:
+        return FullBatch(self.ordered_batch)
+
+    val_dataloader = test_dataloader = train_dataloader
+
+    def predict_dataloader(self) -> Iterable[NodeBatch]:
+        return FullBatch(self.batch)  # in the order of the data, which predictions keep
+
     def state_dict(self) -> dict[str, list[str]]:
         """The class names, because a model knows its classes only by position."""
         return {"class_names": self.class_names}
@@ -187,33 +206,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
             )
 
 
-class FullBatches:
-    """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before
-    the base class.
-
-    Losses and metrics do not depend on the order of the nodes, so they are computed in the order of
-    ``node_order``. What has a row for each node, the predictions, comes from ``batch`` itself.
-    """
-
-    batch: Any  # a NodeBatch; subclasses have it as a property, which may not replace an attribute
-    #: The order to compute in: see :func:`gnn_depth.data.node_order.ordered`.
-    node_order: NodeOrder = "given"
-
-    @cached_property
-    def ordered_batch(self) -> NodeBatch:
-        """The batch with its nodes in the order to compute in."""
-        return ordered(self.batch, self.node_order)
-
-    def train_dataloader(self) -> Iterable[NodeBatch]:
-        return FullBatch(self.ordered_batch)
-
-    val_dataloader = test_dataloader = train_dataloader
-
-    def predict_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)  # in the order of the data, which predictions keep
-
-
-class NodeDataModule(FullBatches, GraphDataModule):
+class NodeDataModule(GraphDataModule):
     """A data set that is one graph, or several side by side, trained on in full batches.
 
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is

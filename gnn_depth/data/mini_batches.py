@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from gnn_depth.csr import pointers
 from gnn_depth.data.base import (
-    FullBatches,
     GraphDataModule,
     NodeBatch,
     NodeDataModule,
@@ -28,7 +28,7 @@ Method: TypeAlias = Literal["random", "partition"]
 
 
 @register("data", "MiniBatches")
-class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
+class MiniBatches(WrapsSource, GraphDataModule):
     r"""Mini-batches: train on subgraphs of another data set, evaluate on its whole graph.
 
     Both methods give the same number of batches in an epoch and train on each training node once. A
@@ -57,7 +57,7 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
         ValueError: A number is out of its range.
     """
 
-    # The whole graph, which FullBatches evaluates, and its properties are the source's.
+    # The whole graph, which is evaluated, and its properties are the source's.
     batch: NodeBatch = of_source("batch")
     num_features: int = of_source("num_features")
     checksum: str = of_source("checksum")
@@ -163,3 +163,15 @@ def row_entries(
     # Both begin a row: ptr in the matrix, the cumulative count in the result.
     shift = ptr[rows] - (count.cumsum(0) - count)
     return torch.arange(len(row)) + shift[row], row
+
+
+def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
+    """Make a training batch of some graphs of a larger batch, in the given order."""
+    graph_of_node = batch.graph.node_to_graph
+    assert graph_of_node is not None
+    # The nodes of a graph lie together, as the entries of a row of a sparse matrix do.
+    nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
+    part = induced_subgraph(batch.graph, nodes, new_graph)
+    return NodeBatch(
+        batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True
+    )

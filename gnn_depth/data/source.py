@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.builder import build
-from gnn_depth.data.base import GraphDataModule, NodeBatch, copy_unread
+from gnn_depth.data.base import GraphDataModule, NodeBatch, NodeDataModule, copy_unread
 from gnn_depth.data.checks import (
     MASKS,
     SPLITS,
@@ -19,9 +19,10 @@ from gnn_depth.data.checks import (
     class_notes,
     task_of,
 )
-from gnn_depth.data.draws import fraction_split
+from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.features import conform_features, fit_features
-from gnn_depth.data.graph_sets import GraphSet
+from gnn_depth.data.loaders import EpochLoader, share
+from gnn_depth.data.mini_batches import subset
 from gnn_depth.data.node_order import NodeOrder
 from gnn_depth.data.schema import Column, Scaling, Schema, Unknown
 from gnn_depth.data.targets import Targets, conform_targets, read_targets
@@ -31,6 +32,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, FilePath, Natural, Range, in_range
 from gnn_depth.registry import register
 
+GRAPHS = 64  # in a training batch, unless another number is given
 SHARES = (0.6, 0.2)  # of the rows, to train and to validate on, where nothing else is given
 
 
@@ -57,16 +59,21 @@ class RawGraphs:
     notes: list[str] = field(default_factory=list)
 
 
-class CheckedGraphs(GraphSet):
+class CheckedGraphs(NodeDataModule):
     """The base of every data set that users bring: a subclass finds the arrays in :meth:`raw`, and
     all checks are here.
+
+    Several graphs are joined into one without edges between them. If each has a target
+    (``NodeBatch.per_graph``), a training batch has up to ``batch_size`` of them, shuffled in every
+    epoch. Validation and test take all graphs at once.
 
     Args:
         split: How rows are divided: the number of a column of the masks, where these have several;
             shares to train and validate on, such as [0.6, 0.2]; or numbers of the nodes or graphs
             under ``train``, ``val`` and ``test``. By default the masks of the data, or the
             shares [0.6, 0.2] if it has none.
-        batch_size: The most graphs in a training batch, where graphs have targets; by default 64.
+        batch_size: The most graphs in a training batch, over all processes, where graphs have
+            targets; by default 64. A larger number than there are trains on all at once.
         seed: Determines a random split, and the batches.
         edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
             that cannot read it.
@@ -97,7 +104,9 @@ class CheckedGraphs(GraphSet):
         transforms: Transforms = (),
         node_order: NodeOrder = "auto",
     ) -> None:
-        super().__init__(batch_size, seed, transforms=transforms)
+        super().__init__(transforms=transforms)
+        self.batch_size = batch_size
+        self.seed = seed
         self.split: Any = split
         self.edge_features: Any = edge_features
         self.standardize = standardize
@@ -187,6 +196,30 @@ class CheckedGraphs(GraphSet):
         if self.adopted is None:  # else nothing is learned of it
             notes += class_notes(batch.y, batch.masks, self._targets.names)
         return notes
+
+    def train_dataloader(self) -> Iterable[NodeBatch]:
+        whole = self.batch  # in the order of the data: a reordering is for one graph
+        if self.batch_size is not None and not whole.per_graph:
+            raise DataError(
+                "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "
+                "in MiniBatches, or leave batch_size out."
+            )
+        train = whole.train_mask.nonzero().flatten()
+        processes = self.trainer.world_size if self.trainer else 1
+        size = self.batch_size or GRAPHS // processes * processes
+        if self.batch_size is None and (not whole.per_graph or len(train) <= size):
+            return super().train_dataloader()
+        rank, processes = share(self.trainer, "batch_size", size)
+        # As few batches as keep to the size, about equally large, with a graph for each process.
+        num_batches = max(1, min(-(-len(train) // size), len(train) // processes))
+
+        def graphs_of_batches(epoch: int) -> list[Tensor]:
+            order = train[Draws(self.seed, f"graphs {epoch}").permutation(len(train))]
+            return [part[rank::processes] for part in order.tensor_split(num_batches)]
+
+        return EpochLoader(
+            graphs_of_batches, lambda graphs: subset(whole, graphs), num_batches, self.trainer
+        )
 
     def load(self) -> NodeBatch:
         with self.naming_origin():

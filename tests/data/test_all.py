@@ -20,7 +20,6 @@ def test_every_exported_set_is_registered_under_its_class_name():
     sets -= {
         "GraphDataModule",
         "NodeDataModule",
-        "GraphSet",
         "GraphSource",
         "CheckedGraphs",
     }  # bases, and data that no config can name
