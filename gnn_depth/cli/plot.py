@@ -23,7 +23,6 @@ def main(
     spread: Literal["std", "ci"] | None = None,
     measure: list[str] | None = None,
     layers: list[Natural] | None = None,
-    when: Literal["both", "start", "end"] | None = None,
 ) -> int:
     """Draw a figure of runs: a metric against depth, or a measure over layers, over steps
     (history, heatmap) or against another one (scatter).
@@ -42,11 +41,10 @@ def main(
         spread: In depth the bars, std or ci; std by default.
         measure: The measure, or two for a scatter.
         layers: In history which layers; at most six by default.
-        when: In layers the start or end of training, or both.
     """
     outputs = [check_output(file, figures.FORMATS) for file in output]
     own: dict[str, Any] = {"line": line, "panel": panel, "x": x, "published": published}
-    own |= {"metric": metric, "spread": spread, "measure": measure, "layers": layers, "when": when}
+    own |= {"metric": metric, "spread": spread, "measure": measure, "layers": layers}
     # Each kind has its own defaults.
     chosen = {name: value for name, value in own.items() if value is not None}
     # Before the runs are read, which takes long.

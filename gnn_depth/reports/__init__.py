@@ -3,9 +3,8 @@
 from gnn_depth.reports.load import (
     ReportError,
     ReportWarning,
-    read_curves,
     read_measures,
     read_runs,
 )
 
-__all__ = ["ReportError", "ReportWarning", "read_curves", "read_measures", "read_runs"]
+__all__ = ["ReportError", "ReportWarning", "read_measures", "read_runs"]

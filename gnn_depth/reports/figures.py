@@ -24,12 +24,6 @@ from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
 
 FORMATS = (".png", ".pdf", ".svg")
-# Of the lines and the band of the figure of layers.
-WHEN = {
-    "both": "Medians. Dotted, open: start of training; filled: end; band: during training.",
-    "start": "Medians at the first measured step; band: all seeds.",
-    "end": "Medians at the last measured step; band: all seeds.",
-}
 # Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 MARKERS = "os^DvPX*"
@@ -360,32 +354,23 @@ def layers(
     measure: Sequence[str] = ("(none given)",),
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
-    when: str = "both",
 ) -> Picture:
     """A measure in every layer at the first and last measured step, and a band between extremes.
 
-    The lines are medians over seeds. The band covers all of them, at all steps or at the only one
-    that is shown.
+    The lines are medians over seeds. The band covers all of them at all steps.
     """
-    if when not in WHEN:
-        raise ReportError(unknown("time", when, WHEN))
     groups, values, notes = measured(frame, measure, panel, line)
     picture = Picture(groups, "layer", axis_label(values))
-    picture.notes = [WHEN[when], *notes]
-    start: dict[str, Any] = {}
-    if when == "both":
-        start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
+    of_band = "Dotted, open: start of training; filled: end; band: during training."
+    picture.notes = [f"Medians. {of_band}", *notes]
+    start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
     for title, name, mine in groups:
-        shown = mine
-        if when != "both":
-            shown = at_edge(mine, "step", when)
         # An edge at infinity would hide the rest.
-        finite = of_layers(shown).replace([-math.inf, math.inf], math.nan).groupby("layer")
+        finite = of_layers(mine).replace([-math.inf, math.inf], math.nan).groupby("layer")
         picture.band(title, name, finite.min(), finite.max())
         for edge, look in (("start", start), ("end", {})):
-            if when in (edge, "both"):
-                median = of_layers(at_edge(mine, "step", edge)).groupby("layer").median()
-                picture.line(title, name, median, **look)
+            median = of_layers(at_edge(mine, "step", edge)).groupby("layer").median()
+            picture.line(title, name, median, **look)
     return picture
 
 

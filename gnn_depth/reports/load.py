@@ -1,6 +1,5 @@
 """Read run folders as tables: results, curves over the epochs, and measures of layers."""
 
-import io
 import math
 import os
 import warnings
@@ -13,7 +12,7 @@ import pandas as pd
 from gnn_depth import measurements
 from gnn_depth.measurements import FOLDER
 from gnn_depth.registry import first_of, unknown
-from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, curves_text, is_alive, read_result
+from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
@@ -176,45 +175,12 @@ def _warn(text: str) -> None:
     warnings.warn(text, ReportWarning, stacklevel=3)
 
 
-def read_curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
-    """Read one metric of every epoch from ``metrics.csv``: columns ``run``, ``epoch``, ``value``.
-
-    ``run`` is the run's label in the frame's index, so that ``read_curves(frame,
-    tag).join(frame["seed"], on="run")`` adds the seeds. A run without ``metrics.csv`` has no rows.
-
-    Args:
-        frame: Runs, as `read_runs` returns them.
-        tag: Name of the metric: ``val/acc``.
-
-    Raises:
-        ReportError: No run has such a metric.
-    """
-    tags: set[str] = set()
-    found = []
-    for run, folder in frame["folder"].items():
-        path = Path(folder, "metrics.csv")
-        if not path.is_file():
-            continue
-        try:
-            text = io.StringIO(curves_text(path))
-            table = pd.read_csv(text, dtype=str, keep_default_na=False, index_col=False)
-            if tag in table:
-                table = table[table[tag] != ""]
-                epochs, values = table["epoch"].astype(int), table[tag].astype(float)
-                found.append(pd.DataFrame({"run": run, "epoch": epochs, "value": values}))
-            tags |= set(table) - {"epoch", "step"}
-        except (OSError, ValueError, KeyError) as error:
-            _warn(f"skipped {str(path)!r}, which is damaged ({error!r}).")
-    if tag not in tags:
-        raise ReportError(unknown("metric", tag, tags))
-    return pd.concat(found, ignore_index=True)
-
-
 def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Read ``measures/NAME.npz`` of every run: columns ``run``, ``step``, ``layer``, ``value``.
 
     Measures of neurons have a column ``neuron`` too. ``run`` is the run's label in the frame's
-    index, as in `read_curves`. ``attrs`` has the ``unit`` and, as ``log10``, whether the values are
+    index, so that ``read_measures(frame, name).join(frame["seed"], on="run")`` adds the seeds.
+    ``attrs`` has the ``unit`` and, as ``log10``, whether the values are
     logarithms to base 10, where -inf stands for an exact zero. A run without the measure has no
     rows.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gnn_depth.measurements import MeasureValues, save_values
-from gnn_depth.reports import ReportError, ReportWarning, read_curves, read_measures, read_runs
+from gnn_depth.reports import ReportError, ReportWarning, read_measures, read_runs
 from tests.reports.made import METRIC, make_run, similarity
 
 
@@ -89,19 +89,6 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run, 
         frame = read_runs(runs)
     assert sorted(frame[METRIC]) == [0.2, 0.5]
     assert str(other) in set(frame["folder"])
-
-
-def test_curves_hold_every_epoch_that_has_the_metric(run, runs):
-    first, second, _ = run(seed=0), run(seed=1), run(seed=2)
-    text = "epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n"
-    (first / "metrics.csv").write_text(text)
-    (second / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.25\n")
-    frame = read_runs(runs)
-    expected = [[0, 0, 0.5], [0, 2, 0.75], [1, 0, 0.25]]
-    assert read_curves(frame, "val/acc").values.tolist() == expected
-    losses = read_curves(frame, "train/loss")
-    assert losses["epoch"].tolist() == [0, 1, 2]
-    assert losses["value"].isna().tolist() == [False, True, False]
 
 
 def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
