@@ -1,12 +1,9 @@
 """Dropout without a stored mask: it is recomputed from two random numbers and the positions."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from gnn_depth.nn.functional.rules import differentiable
+from gnn_depth.nn.functional.rules import linear
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.native.masks import Mask
 
@@ -70,19 +67,6 @@ def kept(positions: Tensor, mask: Mask) -> Tensor:
     return 1 + (((bits >> 1) - mask.threshold) >> 31)
 
 
-class _Dropout(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
-        ctx.mask, ctx.rows = mask, rows
-        if rows is None and kernels.serve(None, x):
-            return kernels.drop(x, mask)
-        return _reference(x, mask, rows)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _dropout(grads[0], ctx.mask, ctx.rows), None, None
-
-
 def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     """0, 1, 2, ... in the shape of x, as int32; or the positions of rows with other numbers."""
     columns = 1
@@ -100,4 +84,10 @@ def _reference(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
     return x * (is_kept * (1 / (1 - mask.p)))
 
 
-_dropout = differentiable(_Dropout, _reference)
+def _drop(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
+    if rows is None and kernels.serve(None, x):
+        return kernels.drop(x, mask)
+    return _reference(x, mask, rows)
+
+
+_dropout = linear(_drop, lambda *given: _dropout(*given), _reference)

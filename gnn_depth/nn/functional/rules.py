@@ -47,6 +47,33 @@ def differentiable(
     return call
 
 
+def linear(
+    function: Callable[..., Tensor],
+    adjoint: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+) -> Callable[..., Tensor]:
+    """A function that is linear in its first argument, with its derivative.
+
+    Args:
+        function: The function.
+        adjoint: Takes the gradient of its output and its other arguments, and returns the gradient
+            of the first one.
+        reference: The same function in PyTorch's own operators, for models that are traced.
+    """
+
+    class Linear(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, *others: Any) -> Tensor:
+            ctx.others = others
+            return function(x, *others)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+            return adjoint(grads[0], *ctx.others), *[None] * len(ctx.others)
+
+    return differentiable(Linear, reference)
+
+
 def by_kernel(
     composed: Callable[..., Tensor],
     serve: Callable[..., bool],
@@ -81,15 +108,28 @@ def by_kernel(
         def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
             saved = ctx.saved_tensors  # may be read only once
             given, kept = saved[:count], saved[count:]
-            found: Sequence[Tensor | None]
-            # A kernel's gradients have no graph, so for second derivatives all is computed again.
-            if torch.is_grad_enabled():
-                found = again(ctx, grads[0], composed, given, *ctx.others)
-            else:
+            nothing = [None] * len(ctx.others)
+            if not torch.is_grad_enabled():
                 found = backward(grads[0], *given, *ctx.others, *kept)
                 if isinstance(found, Tensor):  # the only one
                     found = (found,)
-            return *found, *[None] * len(ctx.others)
+                return *found, *nothing
+            # A kernel's gradients have no graph, so for second derivatives all is computed again,
+            # by other names of the tensors: the gradient of one must not run through another.
+            inputs: list[Tensor | None] = []
+            wanted: dict[int, Tensor] = {}  # by their position among the inputs
+            for position, value in enumerate(given):
+                if value is not None:
+                    value = value.view_as(value)
+                    if ctx.needs_input_grad[position]:
+                        wanted[position] = value
+                inputs.append(value)
+            out = composed(*inputs, *ctx.others)
+            gradients = torch.autograd.grad(
+                out, list(wanted.values()), grads[0], create_graph=True, allow_unused=True
+            )
+            by_position = dict(zip(wanted, gradients, strict=True))
+            return *map(by_position.get, range(count)), *nothing
 
     def call(*args: Any) -> Tensor:
         if serve(args[:count], *args[count:]):
@@ -97,38 +137,3 @@ def by_kernel(
         return composed(*args)
 
     return call
-
-
-def again(
-    ctx: Any,
-    grad: Tensor,
-    function: Callable[..., Tensor],
-    given: Sequence[Tensor | None],
-    *others: Any,
-) -> list[Tensor | None]:
-    """The gradients of a kernel's inputs, with derivatives of their own.
-
-    Args:
-        ctx: Tells which of the first inputs need a gradient.
-        grad: The gradient of the output.
-        function: The same function, composed of differentiable ones.
-        given: Its first arguments, the tensors that were given.
-        *others: Its other arguments.
-    """
-    # Other names of the tensors: the gradient of one must not run through another.
-    inputs: list[Tensor | None] = []
-    wanted: dict[int, Tensor] = {}  # by their position among the inputs
-    for position, value in enumerate(given):
-        if value is not None:
-            value = value.view_as(value)
-            if ctx.needs_input_grad[position]:
-                wanted[position] = value
-        inputs.append(value)
-    out = function(*inputs, *others)
-    found = torch.autograd.grad(
-        out, list(wanted.values()), grad, create_graph=True, allow_unused=True
-    )
-    gradients: list[Tensor | None] = [None] * len(inputs)
-    for position, gradient in zip(wanted, found, strict=True):
-        gradients[position] = gradient
-    return gradients

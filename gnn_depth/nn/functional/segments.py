@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
-from gnn_depth.nn.functional.rules import bag_sum, differentiable
+from gnn_depth.nn.functional.rules import bag_sum, differentiable, linear
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.shapes import EdgesHeads, HeadsChannels, NodesHeads, NodesHeadsChannels
 
@@ -85,35 +85,13 @@ def chunks(graph: Graph, features: Tensor) -> Iterator[tuple[Tensor, Tensor, sli
         yield graph.target[edges], graph.source[edges], edges
 
 
-class _Spread(Function):
-    """From nodes to the edges that end (or, from_source, start) there: the adjoint of _Collect."""
-
-    @staticmethod
-    def forward(ctx: Any, values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
-        ctx.graph, ctx.from_source = graph, from_source
-        return reference.spread(values_NH, graph, from_source)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _collect(grads[0], ctx.graph, ctx.from_source), None, None
-
-
-class _Collect(Function):
-    """The sum over the edges that end (or, to_source, start) at each node."""
-
-    @staticmethod
-    def forward(ctx: Any, values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
-        ctx.graph, ctx.to_source = graph, to_source
-        if kernels.serve_on_cpu(graph, values_EH):
-            return kernels.sum_edges(values_EH, graph, to_source)
-        rows = graph.rows
-        if to_source:
-            return bag_sum(values_EH, rows.transposed_order, rows.transposed_ptr)
-        return bag_sum(values_EH, graph.edge_ids, rows.ptr)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _spread(grads[0], ctx.graph, ctx.to_source), None, None
+def _sums(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
+    if kernels.serve_on_cpu(graph, values_EH):
+        return kernels.sum_edges(values_EH, graph, to_source)
+    rows = graph.rows
+    if to_source:
+        return bag_sum(values_EH, rows.transposed_order, rows.transposed_ptr)
+    return bag_sum(values_EH, graph.edge_ids, rows.ptr)
 
 
 class _Max(Function):
@@ -172,8 +150,10 @@ def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) ->
     return torch.addcmul(weighted_EH, alpha_EH, total_EH, value=-1)
 
 
-_spread = differentiable(_Spread, reference.spread)
-_collect = differentiable(_Collect, reference.collect)
+#: _spread(values_NH, graph, from_source): from nodes to the edges that end (or start) there, and
+#: _collect(values_EH, graph, to_source): the sum over these edges.
+_spread = linear(reference.spread, lambda *given: _collect(*given), reference.spread)
+_collect = linear(_sums, lambda *given: _spread(*given), reference.collect)
 _max = differentiable(_Max, reference.largest)
 _softmax = differentiable(_Softmax, reference.softmax)
 

@@ -1,17 +1,15 @@
 """Features that are mostly zero, such as bags of words, as rows of a sparse matrix."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
-from gnn_depth.nn.functional.rules import bag_sum, differentiable
+from gnn_depth.nn.functional.rules import bag_sum, linear
 
 #: A sparse product is faster below this fraction of non-zeros,
 DENSEST = 0.1
@@ -119,21 +117,12 @@ def sparse_form(x: Tensor) -> SparseFeatures:
     return SparseFeatures(x[row, column], positions, rows)
 
 
-class _Product(Function):
-    """The matrix, or its transpose, times a dense one; each is the gradient of the other."""
-
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
-        ctx.x, ctx.transposed = x, transposed
-        ptr, index, order = x.rows.csr(transposed)
-        values = x.values
-        if order is not None:
-            values = values[order]
-        return bag_sum(dense, index, ptr, values).to(dense.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _product(grads[0], ctx.x, not ctx.transposed), None, None
+def _multiply(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
+    ptr, index, order = x.rows.csr(transposed)
+    values = x.values
+    if order is not None:
+        values = values[order]
+    return bag_sum(dense, index, ptr, values).to(dense.dtype)
 
 
 def _reference(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
@@ -143,4 +132,7 @@ def _reference(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
     return matrix.to(dense.dtype) @ dense
 
 
-_product = differentiable(_Product, _reference)
+#: _product(dense, x, transposed): the matrix, or its transpose, times a dense one.
+_product = linear(
+    _multiply, lambda grad, x, transposed: _product(grad, x, not transposed), _reference
+)
