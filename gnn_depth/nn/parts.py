@@ -38,11 +38,14 @@ class Part:
         takes_shards: True if the part works on a graph of which other processes hold the rest,
             although it reads other nodes: through ``graph.fetch``, ``graph.all_reduce`` and
             ``graph_mean``. Parts with ``takes_blocks`` or ``nodewise`` work there anyway.
+        takes_blocks: True if rows of nodes whose output nobody reads may be missing: see the kinds
+            of parts. For norms, ``nodewise`` says so.
         export_refusal: Why a model with this part cannot be exported, as a sentence that names the
             part; empty if it can.
     """
 
     takes_shards: bool = False
+    takes_blocks: bool = False
     export_refusal: str = ""
 
 
@@ -123,7 +126,6 @@ class Layer(Part, nn.Module, ABC):
     takes_edge_features: bool = False
     edge_channels: int = 0
     drops_messages: ClassVar[bool] = False
-    takes_blocks: bool = False
     reads_first: ClassVar[bool] = False
 
     @in_range
@@ -309,6 +311,10 @@ class Norm(Part, nn.Module, ABC):
 
     nodewise: bool = False
 
+    @property
+    def takes_blocks(self) -> bool:  # type: ignore[override]
+        return self.nodewise
+
 
 class FeatureNorm(Norm):
     """A norm of node features, after a layer and before its activation.
@@ -435,7 +441,7 @@ class Skip(Part, nn.Module, ABC):
     carries: ClassVar[bool] = False
     adds: ClassVar[Literal["input", "first"] | None] = None
     invertible: ClassVar[bool] = False
-    takes_blocks: ClassVar[bool] = True
+    takes_blocks = True
     adds_input: bool | None = None
 
     def __init__(self, widths: list[int], out_channels: int) -> None:

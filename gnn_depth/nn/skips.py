@@ -57,26 +57,13 @@ class _Projecting(Skip):
             width_read = widths[0]
         self.project = _project(width_read, out_channels)
 
-
-class _Adding(_Projecting):
-    """Adds the state it reads."""
-
-    #: True if nothing is scaled.
-    is_sum = False
-
-    def __init__(self, widths: list[int], out_channels: int) -> None:
-        super().__init__(widths, out_channels)
-        # Not with a projection: then it is no longer the input itself that is added.
-        if self.is_sum and isinstance(self.project, nn.Identity):
-            self.adds_input = True
-
     def weight_chain(self) -> WeightChain:
         weights = _weights(self.project)
         return WeightChain(incoming=weights, outgoing=weights)
 
 
 @register("skip", "residual")
-class Residual(_Adding):
+class Residual(_Projecting):
     r"""Residual connection: add the layer's input to its output, :math:`X^{l+1} = X^l + F(X^l)`.
 
     If the widths differ, the input passes a linear map without bias first.
@@ -89,7 +76,12 @@ class Residual(_Adding):
 
     adds = "input"
     invertible = True
-    is_sum = True
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__(widths, out_channels)
+        # Not with a projection: then it is no longer the input itself that is added.
+        if isinstance(self.project, nn.Identity):
+            self.adds_input = True
 
     def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         return self.project(states[-1]) + update
@@ -121,7 +113,7 @@ class LinearResidual(Skip):
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
 
-class _Scaled(_Adding):
+class _Scaled(_Projecting):
     """X + scale * F(X), with a learned scale."""
 
     adds = "input"
@@ -215,7 +207,7 @@ class Gated(Skip):
 
 
 @register("skip", "initial_residual")
-class InitialResidual(_Adding):
+class InitialResidual(_Projecting):
     r"""Initial residual: mix the first state into every layer's output.
 
     .. math:: X^{l+1} = (1 - \alpha) F(X^l) + \alpha X^0
@@ -447,7 +439,7 @@ class Ordered(Skip):
 
 
 @register("skip", "feed_forward")
-class FeedForward(_Adding):
+class FeedForward(_Projecting):
     r"""Residual connection and feed-forward block, as in GNN+ and transformers.
 
     .. math::

@@ -32,7 +32,6 @@ from gnn_depth.nn.parts import (
     Init,
     Layer,
     LayerFactory,
-    Norm,
     NormFactory,
     Skip,
     SkipFactory,
@@ -163,19 +162,13 @@ class DeepGNN(nn.Module):
         edge_channels: Natural = 0,
     ) -> None:
         super().__init__()
-        layer = build("layer", layer)
-        norm = build("norm", norm)
-        skip = build("skip", skip)
-        graph_dropout = build("graph_dropout", graph_dropout)
-        if init is not None:
-            init = build("init", init)
         self.activation: Callable[[Tensor], Tensor]
         self.activation = OWN.get(activation) or getattr(F, activation)
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
         self.outer_dropout = outer_dropout
-        self.graph_dropout = graph_dropout
+        self.graph_dropout: GraphDropout = build("graph_dropout", graph_dropout)
         self.norm_after_skip = norm_after_skip
         self.jump = jump
         self.reversible = reversible
@@ -195,9 +188,8 @@ class DeepGNN(nn.Module):
         if decoder == "none":
             channels[-1] = out_channels
         widths = [width // groups]  # of all hidden states, or of one group of their channels
-        has_decoder = decoder != "none"
-        placement = NormPlacement(norm)
-        self._make_blocks(layer, skip, placement, channels, widths, share_layers, has_decoder)
+        parts = build("layer", layer), build("skip", skip), NormPlacement(build("norm", norm))
+        self._make_blocks(*parts, channels, widths, share_layers, decoder != "none")
         output_widths = [groups * width for width in widths[1:]]
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
         self._note_reads()
@@ -207,7 +199,7 @@ class DeepGNN(nn.Module):
         if self.segment_length:
             self.blocks = CheckpointedBlocks(self.blocks, self.segment_length)
         if init is not None:
-            init(self)
+            build("init", init)(self)
 
     def _check_ends(self, encoder: Encoder, decoder: Decoder) -> None:
         """Check that options of an encoder or decoder have one."""
@@ -419,9 +411,9 @@ class DeepGNN(nn.Module):
             return x
         return drop(x, self.outer_dropout, self.training, graph)
 
-    def _node_norms(self) -> list[Norm]:
-        """The norms of scores and of features."""
-        found: list[Any] = []
+    def _parts(self) -> list[Any]:
+        """The layers, skip connections, and norms of scores and features."""
+        found: list[Any] = [*self.layers, *self.skips]
         for layer in self.layers:
             found.extend(getattr(layer, "score_norms", ()))
         for norms in self.norms:
@@ -430,10 +422,8 @@ class DeepGNN(nn.Module):
 
     def check_shards(self) -> None:
         """Check that every part works on a graph of which other processes hold the rest."""
-        parts: list[Any] = [*self.layers, *self.skips, *self._node_norms(), self.graph_dropout]
-        for part in parts:
-            is_local = getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)
-            if not (is_local or part.takes_shards):
+        for part in (*self._parts(), self.graph_dropout):
+            if not (part.takes_blocks or part.takes_shards):
                 raise ValueError(
                     f"{described(type(part))} reads nodes of other processes, and does not say "
                     "how: it cannot be used when one graph is divided among several processes. "
@@ -449,10 +439,7 @@ class DeepGNN(nn.Module):
         graphs = [graph] * len(self.blocks)
         if num_outputs is None or num_outputs >= graph.num_nodes:
             return graphs
-        if not self.blocks.takes_prefixes:
-            return graphs
-        takes_blocks = [part.takes_blocks for part in (*self.layers, *self.skips)]
-        if not (all(takes_blocks) and all(norm.nodewise for norm in self._node_norms())):
+        if not (self.blocks.takes_prefixes and all(part.takes_blocks for part in self._parts())):
             return graphs
         needed = num_outputs  # nodes of each layer's output, the last layer first
         for position in reversed(range(len(graphs))):

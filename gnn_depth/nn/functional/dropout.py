@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gnn_depth.nn.functional.rules import linear
+from gnn_depth.nn.functional.rules import Primitive, linear
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.native.masks import Mask
 
@@ -90,4 +90,4 @@ def _drop(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
     return _reference(x, mask, rows)
 
 
-_dropout = linear(_drop, lambda *given: _dropout(*given), _reference)
+_dropout: Primitive = linear(_drop, lambda *given: _dropout(*given), _reference)

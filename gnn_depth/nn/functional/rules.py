@@ -1,7 +1,7 @@
 """Building blocks of the fast functions: a sum over bags of rows, and their further derivatives."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from torch.autograd import Function
 
 from gnn_depth import torch_internals
 from gnn_depth.torch_internals import is_traced
+
+Primitive: TypeAlias = Callable[..., Tensor]
 
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -29,9 +31,7 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     return torch_internals.embedding_bag(x.to(wide).contiguous(), index, ptr, weights).to(dtype)
 
 
-def differentiable(
-    function: type[Function], reference: Callable[..., Tensor]
-) -> Callable[..., Tensor]:
+def differentiable(function: type[Function], reference: Primitive) -> Primitive:
     """Call an autograd function in the fastest way that the moment allows.
 
     Args:
@@ -48,10 +48,10 @@ def differentiable(
 
 
 def linear(
-    function: Callable[..., Tensor],
-    adjoint: Callable[..., Tensor],
-    reference: Callable[..., Tensor],
-) -> Callable[..., Tensor]:
+    function: Primitive,
+    adjoint: Primitive,
+    reference: Primitive,
+) -> Primitive:
     """A function that is linear in its first argument, with its derivative.
 
     Args:
@@ -75,12 +75,12 @@ def linear(
 
 
 def by_kernel(
-    composed: Callable[..., Tensor],
+    composed: Primitive,
     serve: Callable[..., bool],
     forward: Callable[..., tuple[Any, ...]],
     backward: Callable[..., Sequence[Tensor | None]],
     count: int,
-) -> Callable[..., Tensor]:
+) -> Primitive:
     """A function that two kernels compute, with its derivative, where they can.
 
     Args:

@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
-from gnn_depth.nn.functional.rules import bag_sum, differentiable, linear
+from gnn_depth.nn.functional.rules import Primitive, bag_sum, differentiable, linear
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.shapes import EdgesHeads, HeadsChannels, NodesHeads, NodesHeadsChannels
 
@@ -152,8 +152,8 @@ def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) ->
 
 #: _spread(values_NH, graph, from_source): from nodes to the edges that end (or start) there, and
 #: _collect(values_EH, graph, to_source): the sum over these edges.
-_spread = linear(reference.spread, lambda *given: _collect(*given), reference.spread)
-_collect = linear(_sums, lambda *given: _spread(*given), reference.collect)
+_spread: Primitive = linear(reference.spread, lambda *given: _collect(*given), reference.spread)
+_collect: Primitive = linear(_sums, lambda *given: _spread(*given), reference.collect)
 _max = differentiable(_Max, reference.largest)
 _softmax = differentiable(_Softmax, reference.softmax)
 

@@ -9,7 +9,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
-from gnn_depth.nn.functional.rules import bag_sum, linear
+from gnn_depth.nn.functional.rules import Primitive, bag_sum, linear
 
 #: A sparse product is faster below this fraction of non-zeros,
 DENSEST = 0.1
@@ -133,6 +133,6 @@ def _reference(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
 
 
 #: _product(dense, x, transposed): the matrix, or its transpose, times a dense one.
-_product = linear(
+_product: Primitive = linear(
     _multiply, lambda grad, x, transposed: _product(grad, x, not transposed), _reference
 )
