@@ -32,8 +32,8 @@ class MatrixRole(NamedTuple):
 
     Attributes:
         hidden: True if it neither reads the input features nor gives the outputs.
-        activated: True if an activation follows it.
-        reads_activated: True if it reads features that have passed an activation.
+        activated: True if an activation follows its rows.
+        reads_activated: True if its columns read features that have passed an activation.
     """
 
     hidden: bool
@@ -216,8 +216,9 @@ class Xavier(_Alike):
             self._draw(head)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        draw = {"normal": nn.init.xavier_normal_, "uniform": nn.init.xavier_uniform_}
-        return draw[self.distribution](weight, gain=self.gain)
+        if self.distribution == "uniform":
+            return nn.init.xavier_uniform_(weight, gain=self.gain)
+        return nn.init.xavier_normal_(weight, gain=self.gain)
 
 
 @register("init", "kaiming")
@@ -241,8 +242,9 @@ class Kaiming(_Alike):
         self._draw(head)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        draw = {"normal": nn.init.kaiming_normal_, "uniform": nn.init.kaiming_uniform_}
-        return draw[self.distribution](weight, nonlinearity="relu")
+        if self.distribution == "uniform":
+            return nn.init.kaiming_uniform_(weight, nonlinearity="relu")
+        return nn.init.kaiming_normal_(weight, nonlinearity="relu")
 
 
 @register("init", "orthogonal")
@@ -323,16 +325,13 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) 
         role: Its role in the stack.
     """
     rows, columns = weight.shape
-    # Half of an odd width is rounded up, and what is too much is cut off at the end.
-    drawn_rows, drawn_columns = rows, columns
-    if role.activated:
-        drawn_rows = (rows + 1) // 2
-    if role.reads_activated:
-        drawn_columns = (columns + 1) // 2
-    drawn = draw(weight.new_empty(drawn_rows, drawn_columns))
-    if role.activated:
-        drawn = torch.cat([drawn, -drawn])
-    if role.reads_activated:
-        drawn = torch.cat([drawn, -drawn], 1)
+    shape = [rows, columns]
+    mirrored = [axis for axis, wanted in enumerate(role[1:]) if wanted]
+    for axis in mirrored:
+        # Half of an odd width is rounded up, and what is too much is cut off at the end.
+        shape[axis] = (shape[axis] + 1) // 2
+    drawn = draw(weight.new_empty(shape))
+    for axis in mirrored:
+        drawn = torch.cat([drawn, -drawn], axis)
     with torch.no_grad():  # in place, as the optimizer may hold the parameter
         weight.copy_(drawn[:rows, :columns])

@@ -14,6 +14,7 @@ layer; here both follow it, as in all our stacks.
 
 import logging
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -104,21 +105,24 @@ class ReversibleBlock(Block):
         )
         self.turn = turn
         self.groups = groups
+        #: The groups that the block reads.
+        self.reads: Sequence[int] = range(1, groups)
+        if turn:
+            self.reads = [turn - 1]
 
     def forward(self, x: Tensor, graph: Graph, states: States) -> Tensor:
         groups = list(x.chunk(self.groups, 1))
-        groups[self.turn] = groups[self.turn] + self.change(self.read(groups), graph)
+        self.step(groups, graph)
         return torch.cat(groups, 1)
+
+    def step(self, groups: list[Tensor], graph: Graph) -> None:
+        """Turn the groups before this block, in place, into those after it."""
+        groups[self.turn] = groups[self.turn] + self.change(self.read(groups), graph)
 
     def read(self, groups: Sequence[Tensor]) -> Tensor:
         """The layer's input z."""
-        if self.turn:
-            return groups[self.turn - 1]
         # Not sum(), which would add the first group to zero.
-        total = groups[1]
-        for group in groups[2:]:
-            total = total + group
-        return total
+        return reduce(torch.add, [groups[each] for each in self.reads])
 
     def change(self, z: Tensor, graph: Graph) -> Tensor:
         """The update F(z), which the skip connection adds to its input."""
@@ -130,7 +134,7 @@ class ReversibleBlock(Block):
         self,
         groups: list[Tensor],
         grads: list[Tensor],
-        of_parameters: dict[nn.Parameter, Tensor],
+        of_parameters: dict[Tensor, Tensor],
         graph: Graph,
     ) -> None:
         """Turn the groups after this block and their gradients, in place, into those before it.
@@ -142,7 +146,7 @@ class ReversibleBlock(Block):
         with torch.enable_grad():
             change = self.change(z, graph)
         groups[self.turn] = groups[self.turn] - change.detach()
-        parameters = self.trained()
+        parameters = [parameter for parameter in self.parameters() if parameter.requires_grad]
         grad = grads[self.turn].to(change.dtype)
         of_z, *found = torch.autograd.grad(change, [z, *parameters], grad, allow_unused=True)
         for parameter, gradient in zip(parameters, found, strict=True):
@@ -153,16 +157,9 @@ class ReversibleBlock(Block):
             of_parameters[parameter] = gradient
         if of_z is None:  # the layer does not read its input
             return
-        # z is a sum of the other groups, or one of them: each of them gets its gradient.
-        read: Sequence[int] = range(1, self.groups)
-        if self.turn:
-            read = [self.turn - 1]
-        for group in read:
+        # z is a sum of the groups that are read: each of them gets its gradient.
+        for group in self.reads:
             grads[group] = grads[group] + of_z
-
-    def trained(self) -> list[nn.Parameter]:
-        """The block's parameters that need a gradient."""
-        return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
 
 class ReversibleBlocks(Blocks):
@@ -179,13 +176,8 @@ class ReversibleBlocks(Blocks):
         if any(map(has_hooks, self.modules())):  # a segment is recomputed with autograd
             kept = CheckpointedBlocks(self, segment_length("sqrt", len(self)))
             return kept(x, graphs, states)
-        blocks: list[Any] = list(self)
-        parameters: dict[nn.Parameter, None] = {}  # each once, in order
-        for block in blocks:
-            parameters.update(dict.fromkeys(block.trained()))
-        inputs = blocks, graphs, list(parameters), x
-        out: Tensor = _Reversible.apply(*inputs, *parameters)  # type: ignore[no-untyped-call]
-        return out
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        return _Reversible.apply(list(self), graphs, x, *trained)  # type: ignore[no-untyped-call]
 
 
 class _Reversible(Function):
@@ -194,15 +186,14 @@ class _Reversible(Function):
         ctx: Any,
         blocks: Sequence[ReversibleBlock],
         graphs: Sequence[Graph],
-        parameters: list[nn.Parameter],
         x: Float[Tensor, "nodes _"],
-        *_: Tensor,
+        *parameters: Tensor,
     ) -> Tensor:
         groups = list(x.chunk(blocks[0].groups, 1))
         snapshots: list[Snapshot] = []  # so that the backward pass repeats dropout and averages
         for block, graph in zip(blocks, graphs, strict=True):
             snapshots.append(Snapshot(block.modules(), x.device))
-            groups[block.turn] = groups[block.turn] + block.change(block.read(groups), graph)
+            block.step(groups, graph)
         out = torch.cat(groups, 1)
         ctx.save_for_backward(x, out)
         ctx.blocks, ctx.graphs = blocks, graphs
@@ -215,13 +206,13 @@ class _Reversible(Function):
         x, out = ctx.saved_tensors
         count = ctx.blocks[0].groups
         groups, gradients = list(out.chunk(count, 1)), list(grads[0].chunk(count, 1))
-        of_parameters: dict[nn.Parameter, Tensor] = {}
+        of_parameters: dict[Tensor, Tensor] = {}
         for position in reversed(range(len(ctx.blocks))):
             with ctx.snapshots[position]:
                 ctx.blocks[position].undo(groups, gradients, of_parameters, ctx.graphs[position])
         _warn_if_inexact(torch.cat(groups, 1), x)
         found = [of_parameters.get(parameter) for parameter in ctx.parameters]
-        return None, None, None, torch.cat(gradients, 1), *found
+        return None, None, torch.cat(gradients, 1), *found
 
 
 def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
