@@ -68,18 +68,9 @@ def sage_pair(**options):
     return SAGE(5, 6, **options), SAGEConv(5, 6, **options), names
 
 
-def gat_with_edges():
-    return reads_edges(gat_pair()[0]), GATConv(5, 3, heads=2, edge_dim=3), {}
-
-
-def gatv2_with_edges():
-    ours, _, names = gatv2_pair(False)
-    return reads_edges(ours), GATv2Conv(5, 3, heads=2, bias=False, edge_dim=3), names
-
-
-def transformer_with_edges():
-    ours, _, names = transformer_pair()
-    return reads_edges(ours), TransformerConv(5, 3, heads=2, edge_dim=3), names
+def with_edges(pair, conv, **options):
+    ours, _, names = pair()
+    return reads_edges(ours), conv(5, 3, heads=2, edge_dim=3, **options), names
 
 
 def matrix(x, edges, weight):
@@ -119,9 +110,9 @@ def gin_with_edges():
 
 
 PAIRS = {
-    "gat_with_edges": gat_with_edges,
-    "gatv2_with_edges": gatv2_with_edges,
-    "transformer_with_edges": transformer_with_edges,
+    "gat_with_edges": partial(with_edges, gat_pair, GATConv),
+    "gatv2_with_edges": partial(with_edges, partial(gatv2_pair, False), GATv2Conv, bias=False),
+    "transformer_with_edges": partial(with_edges, transformer_pair, TransformerConv),
     "gin_with_edges": gin_with_edges,
     "gcn_with_weights": gcn_pair,
     "sage_with_weights": sage_with_weights,

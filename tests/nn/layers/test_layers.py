@@ -48,7 +48,6 @@ def test_heads_may_share_a_width_and_attention_is_dropped_in_training_only(name,
         ("gcn", (5, 0), {}, "out_channels.*0"),
         ("gat", (5, 30), {"heads": 8, "split_heads": True}, r"8 heads.* 30.* multiple of 8, "),
         ("transformer", (5, 3), {"beta": True, "root_weight": False}, "beta true.*root_weight"),
-        ("ggnn", (6, 5), {}, "5.* 6.*6 or more"),
     ],
 )
 def test_widths_and_options_that_do_not_fit_are_refused_with_the_nearest_ones(

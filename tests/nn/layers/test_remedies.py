@@ -2,11 +2,20 @@
 
 import pytest
 import torch
-from torch_geometric.nn import AntiSymmetricConv, GCN2Conv
+from torch_geometric.nn import GCN2Conv
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import ACM, GATE, SWAN, Antisymmetric, Mean, ReactionDiffusion, Unitary
+from gnn_depth.nn.layers import (
+    ACM,
+    GATE,
+    GGNN,
+    SWAN,
+    Antisymmetric,
+    Mean,
+    ReactionDiffusion,
+    Unitary,
+)
 from tests.reference import agree, drawn
 
 DTYPE = torch.float64
@@ -33,35 +42,27 @@ def features(width=6):
     return torch.randn(9, width, dtype=DTYPE, requires_grad=True)
 
 
-def test_an_antisymmetric_layer_is_that_of_pytorch_geometric(graph):
-    edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
-    layer, x = drawn(Antisymmetric(6, 6, step_size=0.3, damping=0.2)), features()
-    peer = AntiSymmetricConv(6, epsilon=0.3, gamma=0.2).double()
-    with torch.no_grad():
-        peer.W.copy_(layer.lin.weight)
-        peer.phi.lin.weight.copy_(layer.lin_neighbours.weight)
-        peer.bias.copy_(layer.bias)
-    agree(layer(x, Graph(edges, 9)), peer(x, edges), [x])
-
-
-def test_the_sum_of_an_antisymmetric_layer_takes_neighbours_without_weights(graph):
-    layer, x = drawn(Antisymmetric(6, 6, aggregation="sum")), features()
+def antisymmetric(layer, x):
+    """The argument of the step's tanh that all steps have."""
     weight = layer.lin.weight
-    change = x @ (weight - weight.t() - 0.1 * torch.eye(6, dtype=DTYPE)).t() + layer.bias
-    change = change + dense(graph, torch.ones(graph.num_edges, dtype=DTYPE)) @ (
-        x @ layer.lin_neighbours.weight.t()
-    )
-    agree(layer(x, graph), x + 0.1 * change.tanh(), [x, *layer.parameters()])
+    return x @ (weight - weight.t() - 0.2 * torch.eye(6, dtype=DTYPE)).t() + layer.bias
+
+
+@pytest.mark.parametrize("aggregation", ["gcn", "sum"])
+def test_an_antisymmetric_layer_is_its_formula(aggregation, graph):
+    layer = drawn(Antisymmetric(6, 6, step_size=0.3, damping=0.2, aggregation=aggregation))
+    x, matrix = features(), gcn_matrix(graph)
+    if aggregation == "sum":
+        matrix = dense(graph, graph.sum_weights(DTYPE))
+    change = antisymmetric(layer, x) + matrix @ x @ layer.lin_neighbours.weight.t()
+    agree(layer(x, graph), x + 0.3 * change.tanh(), [x, *layer.parameters()])
 
 
 def test_swan_is_its_formula(graph):
     layer, x = drawn(SWAN(6, 6, step_size=0.3, damping=0.2, antisymmetry=0.7)), features()
     p = dense(graph, graph.mean_weights(DTYPE))
-    weight, space, symmetric = (
-        each.weight for each in (layer.lin, layer.lin_space, layer.lin_symmetric)
-    )
-    change = x @ (weight - weight.t() - 0.2 * torch.eye(6, dtype=DTYPE)).t() + layer.bias
-    change = change + gcn_matrix(graph, self_loops=False) @ x @ (space - space.t())
+    space, symmetric = layer.lin_space.weight, layer.lin_symmetric.weight
+    change = antisymmetric(layer, x) + gcn_matrix(graph, self_loops=False) @ x @ (space - space.t())
     change = change + 0.7 * (p - p.t()) @ x @ (symmetric + symmetric.t())
     agree(layer(x, graph), x + 0.3 * change.tanh(), [x, *layer.parameters()])
 
@@ -135,7 +136,7 @@ def test_unitary_is_an_exponential_and_keeps_lengths_of_states_and_gradients(und
     assert float(gradient.norm() / direction.norm()) == pytest.approx(1, abs=1e-7)
 
 
-@pytest.mark.parametrize("layer", [Antisymmetric, SWAN, ReactionDiffusion, Unitary, Mean])
+@pytest.mark.parametrize("layer", [Antisymmetric, SWAN, ReactionDiffusion, Unitary, Mean, GGNN])
 def test_a_state_that_is_too_narrow_is_refused_with_the_way_out(layer):
     with pytest.raises(
         ValueError, match=r"keeps its input, and 5 channels cannot hold 6: .*encoder"

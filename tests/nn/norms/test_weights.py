@@ -38,9 +38,9 @@ MATRICES = {
 every_matrix = pytest.mark.parametrize("kind", MATRICES)
 
 
-def spectral_of(weight, **options):
-    norm = SpectralNorm(4, **options)
-    norm.reset_state(weight)
+def with_state(norm, weight):
+    with torch.no_grad():
+        norm.reset_state(weight)
     return norm
 
 
@@ -52,7 +52,7 @@ def largest(weight):
 def test_cap_leaves_smaller_ones_as_they_are(kind):
     weight = MATRICES[kind]()
     small = weight.clone().requires_grad_()
-    normed = spectral_of(weight, bound=largest(weight).item() * 1.1)(small)
+    normed = with_state(SpectralNorm(4, largest(weight).item() * 1.1), weight)(small)
     assert torch.equal(normed, weight)
     assert (torch.autograd.grad(normed.sum(), small)[0] == 1).all()
 
@@ -64,7 +64,7 @@ def test_the_gradient_is_that_of_the_formula_by_singular_values(kind, mode):
     limit = 0.4 * largest(weight)
     # Of a formula that is linear in the direction, with the size taken out of the way.
     direction = torch.randn_like(weight)
-    normed = spectral_of(weight.detach(), bound=limit.item(), mode=mode)(weight)
+    normed = with_state(SpectralNorm(4, limit.item(), mode=mode), weight.detach())(weight)
     wanted = weight * limit / torch.linalg.svdvals(weight)[0]
     torch.testing.assert_close(normed, wanted, rtol=1e-9, atol=0)
     (ours,) = torch.autograd.grad(normed, weight, direction)
@@ -113,12 +113,6 @@ def test_no_matrix_exceeds_the_cap_in_training_evaluation_or_after_loading():
     loaded.load_state_dict(stack.state_dict())
     loaded.eval()(x, graph)
     assert cap_of(loaded, 0.5) <= 1.001
-
-
-def with_state(norm, weight):
-    with torch.no_grad():
-        norm.reset_state(weight)
-    return norm
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,17 @@ import torch.nn.functional as F
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.skips import (
-    AdaptiveInitial,
-    FeedForward,
-    GatedLocal,
-    GradientGating,
-    GraphCON,
-    Ordered,
-)
+from gnn_depth.nn.skips import FeedForward, GradientGating, GraphCON, Ordered
 from gnn_depth.registry import registered
 from tests.reference import agree, drawn
 
-#: The others, which read the graph, carry a state or have weights, come last.
-NAMES = ("none", "residual", "rezero", "layer_scale", "gated", "initial_residual", "dense")
-SKIPS = {name: registered("skip")[name] for name in NAMES}
+#: Those that read the graph, carry a state or have a block of their own come last.
+OWN_TESTS = ("gradient_gating", "graphcon", "ordered", "feed_forward")
+SKIPS = {
+    name: cls
+    for name, cls in registered("skip").items()
+    if cls.__module__.startswith("gnn_depth.") and name not in OWN_TESTS
+}
 every_skip = pytest.mark.parametrize("name", SKIPS)
 
 #: Widths of the states; the update has 3 channels.
@@ -37,6 +34,15 @@ def formula(name, skip, update, states):
         return update
     if name == "dense":
         return torch.cat([states[-1], update], 1)
+    if name == "linear":
+        return update + states[-1] @ skip.lin.weight.t()
+    if name == "adaptive_initial":
+        strength = torch.sigmoid(states[0] @ skip.strength.weight.t())
+        return strength * update + (1 - strength) * (states[0] @ skip.lin.weight.t())
+    if name == "gated_local":
+        gate = torch.relu(states[-1] @ skip.gate.weight.t() + skip.gate.bias)
+        beta = torch.sigmoid(skip.beta)
+        return (1 - beta) * skip.norm(gate * update) + beta * update
     kept = states[0 if name == "initial_residual" else -1]
     if hasattr(skip.project, "weight"):
         kept = kept @ skip.project.weight.t()
@@ -119,7 +125,7 @@ def test_ordered_gating_is_its_formula_and_the_gates_never_close_again(graph):
     torch.testing.assert_close(second[:, -1], torch.ones(9, dtype=torch.float64))
 
 
-def test_feed_forward_and_gated_local_are_their_formulas(graph):
+def test_feed_forward_is_its_formula(graph):
     for norm in ("none", "layer", "batch"):
         skip, (update, x) = drawn(FeedForward([4], 4, norm=norm)), rows(4, 4)
         h = x + update
@@ -132,22 +138,3 @@ def test_feed_forward_and_gated_local_are_their_formulas(graph):
             batch = skip.after.norm
             result = F.batch_norm(result, None, None, batch.weight, batch.bias, training=True)
         agree(skip(update, [x], graph), result, [update, x, *skip.parameters()])
-    skip = drawn(GatedLocal([4], 4))
-    gate = torch.relu(x @ skip.gate.weight.t() + skip.gate.bias)
-    beta = torch.sigmoid(skip.beta)
-    agree(
-        skip(update, [x], graph),
-        (1 - beta) * skip.norm(gate * update) + beta * update,
-        [update, x, *skip.parameters()],
-    )
-
-
-def test_each_node_mixes_in_its_first_state_by_a_strength_of_its_own(graph):
-    skip, (update, first) = drawn(AdaptiveInitial([5, 4], 4)), rows(4, 5)
-    strength = torch.sigmoid(first @ skip.strength.weight.t())
-    assert strength.shape == (9, 1)
-    agree(
-        skip(update, [first], graph),
-        strength * update + (1 - strength) * (first @ skip.lin.weight.t()),
-        [update, first, *skip.parameters()],
-    )
