@@ -6,7 +6,7 @@ kernels. Every step of a full batch starts the same kernels, so they are recorde
 
 import gc
 import logging
-import operator
+import pickle
 import random
 import traceback
 from collections.abc import Callable, Iterator
@@ -86,62 +86,40 @@ class CudaGraph:
 GRAPHS: dict[str, Callable[[], Any]] = {"cuda": CudaGraph}
 
 
-class _Watched:
-    """The attributes, tensors and hooks of a model that a recording relies on."""
-
-    def __init__(self, stack: nn.Module) -> None:
-        self._parameters = list(stack.parameters())
-        self._places = self._now()
-        self._holders: list[dict[str, Any]] = []
-        self._names: list[str] = []
-        self._values: list[Any] = []
-        self._parts: list[str] = []
-        self._hooks: list[Any] = []
-        for part, module in stack.named_modules():
-            self._hooks += torch_internals.hooks_of(module)
-            for holder in (vars(module), module._buffers, module._modules):
-                for name, value in holder.items():
-                    if isinstance(value, (*PLAIN, Tensor, nn.Module)):
-                        self._holders.append(holder)
-                        self._names.append(name)
-                        self._values.append(value)
-                        self._parts.append(part)
-
-    def _now(self) -> list[tuple[int, bool]]:
-        return [(each.data_ptr(), each.requires_grad) for each in self._parameters]
-
-    def has_hooks(self) -> bool:
-        """True if something is called before or after a part, forward or backward."""
-        return any(self._hooks)
-
-    def changed(self) -> str | None:
-        """Name the first change, such as ``p of dropout``; None if there is none."""
-        now = list(map(dict.get, self._holders, self._names))
-        if not all(map(operator.is_, now, self._values)):  # fast: this is asked in every step
-            for name, part, new, old in zip(
-                self._names, self._parts, now, self._values, strict=True
-            ):
-                if new is not old and (not isinstance(old, PLAIN) or new != old):
-                    return f"{name} of {part}"
-        if self._now() != self._places:
-            return "the parameters"
-        return None
-
-    def restore(self) -> None:
-        """Put everything back as it was."""
-        for holder, name, value in zip(self._holders, self._names, self._values, strict=True):
-            holder[name] = value
-
-
 class _Recording:
-    """A recorded computation on a batch."""
+    """A recorded computation on a batch, and the attributes, tensors and hooks of the model that it
+    relies on."""
 
     def __init__(self, batch: NodeBatch, module: Any, options: Any = None) -> None:
         self.batch = batch
         self.options = options
-        self._watched = _Watched(module.stack)
-        self._graph = GRAPHS[module.device.type]()
         self.outputs: tuple[Tensor, ...] = ()
+        self._graph = GRAPHS[module.device.type]()
+        self._parameters = list(module.stack.parameters())
+        self._places = self._now()
+        #: What is called before or after a part, forward or backward.
+        self.hooks: list[Any] = []
+        # Holder, name, value and part of each attribute.
+        self._attributes: list[tuple[dict[str, Any], str, Any, str]] = []
+        for part, each in module.stack.named_modules():
+            self.hooks += torch_internals.hooks_of(each)
+            for holder in (vars(each), each._buffers, each._modules):
+                for name, value in holder.items():
+                    if isinstance(value, (*PLAIN, Tensor, nn.Module)):
+                        self._attributes.append((holder, name, value, part))
+
+    def _now(self) -> list[tuple[int, bool]]:
+        return [(each.data_ptr(), each.requires_grad) for each in self._parameters]
+
+    def _changed(self) -> str | None:
+        """Name the first change, such as ``p of dropout``; None if there is none."""
+        for holder, name, old, part in self._attributes:
+            new = holder.get(name)
+            if new is not old and (not isinstance(old, PLAIN) or new != old):
+                return f"{name} of {part}"
+        if self._now() != self._places:
+            return "the parameters"
+        return None
 
     def capture(self, step: Callable[[], None]) -> None:
         """Record it.
@@ -152,9 +130,10 @@ class _Recording:
         drawn = _state_on_host()
         try:
             self._graph.capture(step)
-            changed = self._watched.changed()
+            changed = self._changed()
         finally:
-            self._watched.restore()
+            for holder, name, value, _ in self._attributes:
+                holder[name] = value
         if _state_on_host() != drawn:
             raise Unrecordable("a step draws random numbers on the CPU")
         if changed is not None:
@@ -162,11 +141,7 @@ class _Recording:
 
     def fits(self, batch: NodeBatch, options: Any = None) -> bool:
         """True if a replay equals an ordinary computation on this batch."""
-        is_same = self.batch is batch and self.options == options
-        return is_same and self._watched.changed() is None
-
-    def has_hooks(self) -> bool:
-        return self._watched.has_hooks()
+        return self.batch is batch and self.options == options and self._changed() is None
 
     def replay(self) -> tuple[Tensor, ...]:
         """Replay, and return copies of the outputs."""
@@ -311,7 +286,7 @@ class RecordedSteps(L.Callback):
         if any(getattr(callback, "is_due", False) for callback in callbacks):
             return False
         if self._training is not None:
-            return not self._training.has_hooks()
+            return not any(self._training.hooks)
         return not any(map(torch_internals.has_hooks, module.stack.modules()))
 
     def _record(self, module: Any, ordinary: Callable[[], None], options: Any) -> _Recording | None:
@@ -417,11 +392,10 @@ def _options(optimizer: Optimizer) -> list[dict[str, Any]]:
     return found
 
 
-def _state_on_host() -> tuple[bytes, object, bytes]:
+def _state_on_host() -> bytes:
     """The state of all generators of random numbers on the CPU."""
-    of_numpy: Any = np.random.get_state()
-    of_torch = torch.get_rng_state().numpy().tobytes()
-    return of_torch, random.getstate(), of_numpy[1].tobytes() + bytes(str(of_numpy[2]), "ascii")
+    states = (torch.get_rng_state().numpy(), random.getstate(), np.random.get_state())
+    return pickle.dumps(states)
 
 
 def _place_of(error: Exception, stack: nn.Module) -> str:
