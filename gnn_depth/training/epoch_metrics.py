@@ -3,7 +3,7 @@
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import lightning as L
@@ -86,43 +86,43 @@ class EpochMetrics:
         self.names = names
         self.task = task
         self.counts: Tensor | None = None  # the confusion matrices of the last compute
-        self._own: list[dict[str, Metric]] = []
-        for _ in names:
-            metrics = task.metrics().items()
-            self._own.append({name: m for name, m in metrics if keeps_all or not _keeps_all(m)})
+        # The task's own metrics: the place of a set, name and metric.
+        self._own: list[tuple[int, str, Metric]] = []
+        for place in range(len(names)):
+            for own, metric in task.metrics().items():
+                if keeps_all or not _keeps_all(metric):
+                    self._own.append((place, own, metric))
         self.reset()
 
     def reset(self) -> None:
         """Forget all batches."""
-        self._began = False
-        self._sizes = [0] * len(self.names)
+        self._sizes: list[int] = []  # of the sets; empty before the first batch
         self._counts: Tensor | None = None
         self._losses: list[tuple[Tensor, int]] = []
-        for metric in self._all():
+        for _, _, metric in self._own:
             metric.reset()
 
     def state(self) -> list[Any] | None:
         """The sums over the batches of an unfinished epoch, for a checkpoint; None if empty."""
         if not any(self._sizes):
             return None
-        own = [metric.metric_state for metric in self._all()]
+        own = [metric.metric_state for _, _, metric in self._own]
         return [self._sizes, self._counts, self._losses, own]
 
     def restore(self, state: list[Any], device: torch.device) -> None:
         """Go on with sums from a checkpoint."""
         self._sizes, self._counts, self._losses, own = move_data_to_device(state, device)
-        for metric, values in zip(self._all(), own, strict=True):
+        for (_, _, metric), values in zip(self._own, own, strict=True):
             metric.to(device)
             for name, value in values.items():
                 setattr(metric, name, value)
-        self._began = True
 
     def add(
         self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None
     ) -> None:
         """Add the nodes of a batch, their outputs, and the mean loss of those of the first set."""
-        self._began = True
-        self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
+        before = self._sizes or [0] * len(self.names)
+        self._sizes = list(map(operator.add, before, sets.sizes))
         if sets.cells is not None:
             cells = sets.cells + predicted_classes(out)
             # Every epoch, so in one pass: metrics of classes follow from these counts alone.
@@ -132,35 +132,30 @@ class EpochMetrics:
             self._counts = counts
         if loss is not None:
             self._losses.append((loss, sets.sizes[0]))
-        if not any(self._own):
+        if not self._own:
             return
         predicted, targets = self.task.compared(out, sets.targets)
-        parts = zip(
-            self._own,
-            predicted.split_with_sizes(sets.sizes),
-            targets.split_with_sizes(sets.sizes),
-            strict=True,
-        )
-        for metrics, *rows in parts:
-            for metric in metrics.values():
-                # Metrics that keep all rows exchange them between processes, even none.
-                if len(rows[0]) or _keeps_all(metric):
-                    if metric.device != out.device:
-                        metric.to(out.device)
-                    metric.update(*rows)
+        predictions_of = predicted.split_with_sizes(sets.sizes)
+        targets_of = targets.split_with_sizes(sets.sizes)
+        for place, _, metric in self._own:
+            # Metrics that keep all rows exchange them between processes, even none.
+            if sets.sizes[place] or _keeps_all(metric):
+                if metric.device != out.device:
+                    metric.to(out.device)
+                metric.update(predictions_of[place], targets_of[place])
 
     def compute(self, trainer: L.Trainer | None = None) -> dict[str, Tensor]:
         """Metrics of all batches as scalars on their device; of all processes, given a trainer.
 
         A set without nodes has none; a metric that is undefined is NaN.
         """
-        if not self._began:
+        if not self._sizes:
             return {}
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
         if trainer is not None and trainer.world_size > 1:
             counts, sizes, loss = self._merged(trainer)
-            for metric in self._all():
+            for _, _, metric in self._own:
                 # A process without rows still has the types of its beginning.
                 metric.set_dtype(torch.float64)
         values = {}
@@ -178,22 +173,19 @@ class EpochMetrics:
                     continue
                 for own, of_sets in of_counts.items():
                     values[f"{name}/{own}"] = of_sets[place]
-                for own, metric in self._own[place].items():
-                    # A user's metric may be a count.
-                    values[f"{name}/{own}"] = metric.compute() * 1.0
+                for its_place, own, metric in self._own:
+                    if its_place == place:
+                        # A user's metric may be a count.
+                        values[f"{name}/{own}"] = metric.compute() * 1.0
         self.reset()
         return values
 
     def remarks(self) -> Iterator[tuple[str, str]]:
         """Metrics that the last compute took over a part of the labels only, and what they say."""
-        for name, metrics in zip(self.names, self._own, strict=True):
-            for own, metric in metrics.items():
-                remark = getattr(metric, "remark", str)()
-                if remark:
-                    yield f"{name}/{own}", remark
-
-    def _all(self) -> list[Metric]:
-        return [metric for of_set in self._own for metric in of_set.values()]
+        for place, own, metric in self._own:
+            remark = getattr(metric, "remark", str)()
+            if remark:
+                yield f"{self.names[place]}/{own}", remark
 
     def _mean_loss(self) -> Tensor | None:
         if not self._losses:
@@ -204,32 +196,28 @@ class EpochMetrics:
         return torch.as_tensor(total / sum(size for _, size in self._losses))
 
     def _merged(self, trainer: L.Trainer) -> tuple[Tensor | None, list[float], Tensor | None]:
-        """Counts, sizes and mean loss over all processes, in one exchange.
+        """Counts, sizes and mean loss over all processes.
 
         Runs every epoch, because a schedule that watches a metric must find the same number in
         every process.
         """
-        device = trainer.strategy.root_device
+        exchange: Any = trainer.strategy.broadcast
+        if not _is_shared(trainer):
+            # Sums and never means: processes may have different numbers of rows.
+            exchange = partial(trainer.strategy.reduce, reduce_op="sum")
         total = float(sum(loss.double() * size for loss, size in self._losses))
-        rows = sum(size for _, size in self._losses)
-        numbers = [total, rows, *self._sizes]
-        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
-        counts = self._counts
-        if counts is not None:
-            sums = torch.cat([sums, counts.double().flatten()])
-        if _is_shared(trainer):
-            sums = trainer.strategy.broadcast(sums)
-        else:  # sums and never means: processes may have different numbers of rows
-            sums = trainer.strategy.reduce(sums, reduce_op="sum")
-        head, of_counts = sums.tensor_split([len(numbers)])
-        total, rows, *sizes = head.tolist()
+        numbers = [total, sum(size for _, size in self._losses), *self._sizes]
+        device = trainer.strategy.root_device
+        sums = exchange(torch.tensor(numbers, dtype=torch.float64, device=device))
+        total, rows, *sizes = sums.tolist()
         mean_loss: Tensor | None = None
         if rows:
-            mean_loss = head.new_tensor(total / rows)
+            mean_loss = sums.new_tensor(total / rows)
             if not self._losses or self._losses[0][0].dtype != torch.float64:
                 mean_loss = mean_loss.float()
+        counts = self._counts
         if counts is not None:
-            counts = of_counts.view_as(counts).long()
+            counts = exchange(counts)
         return counts, sizes, mean_loss
 
 

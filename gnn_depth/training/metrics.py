@@ -100,30 +100,28 @@ class RankMetric(Metric):
     def compute(self) -> Float[Tensor, ""]:
         scores: Tensor = dim_zero_cat(self.scores)  # type: ignore[arg-type]
         labels: Tensor = dim_zero_cat(self.labels)  # type: ignore[arg-type]
-        # One row for each label: searchsorted searches in the last dimension.
-        scores = scores.view(len(scores), -1).t().contiguous()
-        labels = labels.view(len(labels), -1).t()
-        values, self._is_defined = self._of_known(scores, labels)
-        return (values.where(self._is_defined, 0.0).sum() / self._is_defined.sum()).float()
-
-    def _of_known(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`of_labels`, where -1 marks a row whose label is not known."""
-        known = labels >= 0
-        if known.all():
+        columns = zip(
+            scores.view(len(scores), -1).unbind(-1),
+            labels.view(len(labels), -1).unbind(-1),
+            strict=True,
+        )
+        values, are_defined = [], []
+        for score, label in columns:
+            known = label >= 0  # -1 marks a row whose label is not known
+            score, label = score[known], label[known]
             # Where a label has one value only, this may divide zero by zero; NaN has no rank.
-            values, is_defined = self.of_labels(scores, labels)
-            return values.masked_fill(scores.isnan().any(-1), torch.nan), is_defined
-        found = []
-        for score, label, rows in zip(scores, labels, known, strict=True):
-            found.append(self._of_known(score[None, rows], label[None, rows]))
-        each, defined = zip(*found, strict=True)
-        return torch.cat(each), torch.cat(defined)
+            value, is_defined = self.of_label(score, label)
+            values.append(value.masked_fill(score.isnan().any(), torch.nan))
+            are_defined.append(is_defined)
+        self._is_defined = torch.stack(are_defined)
+        total = torch.stack(values).where(self._is_defined, 0.0).sum()
+        return (total / self._is_defined.sum()).float()
 
     @abstractmethod
-    def of_labels(
-        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
-    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
-        """The value for each label, and where it is defined."""
+    def of_label(
+        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
+    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
+        """The value for a label, and whether it is defined."""
 
     def remark(self) -> str:
         """A note on the labels that the last value leaves out; empty if there are none."""
@@ -143,16 +141,16 @@ class RocAuc(RankMetric):
     undefined: ClassVar[str] = f"it needs both values of a label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "have one value in all rows"
 
-    def of_labels(
-        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
-    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
-        ranked = scores.sort(-1).values
+    def of_label(
+        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
+    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
+        ranked = scores.sort().values
         below = torch.searchsorted(ranked, scores)
         not_above = torch.searchsorted(ranked, scores, right=True)
         twice_mean_rank = below + not_above - 1  # of all rows with the same score, from 0
-        ones = labels.sum(-1)
-        zeros = labels.shape[-1] - ones
-        twice_wins = (twice_mean_rank * labels).sum(-1) - ones * (ones - 1)
+        ones = labels.sum()
+        zeros = len(labels) - ones
+        twice_wins = (twice_mean_rank * labels).sum() - ones * (ones - 1)
         return twice_wins.double() / (2 * ones * zeros), (ones > 0) & (zeros > 0)
 
 
@@ -168,17 +166,16 @@ class AveragePrecision(RankMetric):
     undefined: ClassVar[str] = f"no row has the label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "are true in no row"
 
-    def of_labels(
-        self, scores: Float[Tensor, "labels rows"], labels: Int[Tensor, "labels rows"]
-    ) -> tuple[Float[Tensor, "labels"], Bool[Tensor, "labels"]]:
-        ranked, order = scores.sort(-1)
+    def of_label(
+        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
+    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
+        ranked, order = scores.sort()
         below = torch.searchsorted(ranked, scores)
         # The true rows among the lowest ones, from none to all.
-        true_below = F.pad(labels.gather(-1, order).cumsum(-1), (1, 0)).gather(-1, below)
-        ones = labels.sum(-1, keepdim=True)
-        precision = (ones - true_below).double() / (scores.shape[-1] - below)
-        ones = ones[:, 0]
-        return (precision * labels).sum(-1) / ones, ones > 0
+        true_below = F.pad(labels[order].cumsum(0), (1, 0))[below]
+        ones = labels.sum()
+        precision = (ones - true_below).double() / (len(scores) - below)
+        return (precision * labels).sum() / ones, ones > 0
 
 
 class MicroF1(Metric):

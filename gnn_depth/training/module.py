@@ -312,9 +312,7 @@ class NodeClassifier(SafeCheckpointModule):
     def on_validation_model_zero_grad(self) -> None:
         # The optimizer has a list of the parameters; super walks all modules.
         for optimizer in self.trainer.optimizers:
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    parameter.grad = None
+            optimizer.zero_grad()
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         try:

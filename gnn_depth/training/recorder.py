@@ -47,7 +47,7 @@ from gnn_depth.training.resume import ENDS
 
 log = logging.getLogger(__name__)
 
-STATE = ("epoch", "metrics", "weights")  # of a BestEpoch, in checkpoints
+OF_BEST = ("epoch", "metrics", "weights")  # attributes of a BestEpoch in checkpoints
 
 
 @dataclass
@@ -56,8 +56,7 @@ class BestEpoch:
 
     The field reports test accuracy at the epoch of the best validation accuracy. The first of equal
     epochs counts. Epochs in which the metric is undefined (NaN) never count, nor do those with a
-    validation loss that is not finite: the largest of NaN scores is always class 0. Only
-    :meth:`save` writes a file.
+    validation loss that is not finite: the largest of NaN scores is always class 0.
     """
 
     monitor: str = "val/acc"
@@ -92,43 +91,6 @@ class BestEpoch:
         """Add metrics that were not known yet when the epoch was validated."""
         if self.epoch == epoch:
             self.metrics = self.metrics | in_numbers(metrics)
-
-    def save(self, trainer: L.Trainer, path: Path) -> None:
-        """Write the best epoch's weights as a checkpoint without the optimizer's state."""
-        if self.epoch is not None:
-            save_weights(trainer, path, self.weights, self.epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in STATE}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in STATE:
-            setattr(self, name, state[name])
-
-
-@dataclass
-class Autosave:
-    """Decide before each epoch whether to save a checkpoint; the first process decides for all."""
-
-    minutes: float | None
-    epochs: int | None
-
-    def start(self, epoch: int) -> None:
-        """Start to count epochs, and the clock."""
-        self._start = epoch
-        self.saved()
-
-    def due(self, trainer: L.Trainer) -> bool:
-        """True if it is time to save, before an epoch; all processes get the same answer."""
-        done = trainer.current_epoch - self._start
-        is_due = time.monotonic() - self._saved >= 60 * (self.minutes or math.inf)
-        is_due |= done % (self.epochs or math.inf) == 0
-        found: bool = trainer.strategy.broadcast(done > 0 and is_due)
-        return found
-
-    def saved(self) -> None:
-        """Start the clock again."""
-        self._saved = time.monotonic()
 
 
 class RunRecorder(L.Callback):
@@ -172,7 +134,8 @@ class RunRecorder(L.Callback):
         self.folder: Path | None = None
         self.shown: Path | None = None
         self.best = BestEpoch()
-        self.autosave = Autosave(save_every_minutes, save_every_epochs)
+        self.save_every_minutes = save_every_minutes
+        self.save_every_epochs = save_every_epochs
         self.result: dict[str, Any] = {}
         self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
         self._ended: dict[str, Any] | None = None
@@ -260,15 +223,23 @@ class RunRecorder(L.Callback):
         for name, value in self._last.items():
             trainer.callback_metrics.setdefault(name, value.to(pl_module.device))
         self._ended = None
-        self.autosave.start(trainer.current_epoch)
+        self._first_epoch = trainer.current_epoch
+        self._saved = time.monotonic()
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if is_between_epochs(trainer):
             # Lightning keeps them, and an epoch without validation would have those of another.
             trainer.callback_metrics.clear()
         # The first hook after schedules and all callbacks are done with the previous epoch.
-        if self.folder is not None and self.autosave.due(trainer):
+        if self.folder is not None and self._is_due(trainer):
             self._save_checkpoints(trainer)
+
+    def _is_due(self, trainer: L.Trainer) -> bool:
+        """True if it is time to save, before an epoch; the first process decides for all."""
+        done = trainer.current_epoch - self._first_epoch
+        is_due = time.monotonic() - self._saved >= 60 * (self.save_every_minutes or math.inf)
+        is_due |= done % (self.save_every_epochs or math.inf) == 0
+        return bool(trainer.strategy.broadcast(done > 0 and is_due))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
@@ -368,8 +339,10 @@ class RunRecorder(L.Callback):
         # In a cut epoch the loops look complete at the end: the file of before stays.
         if not self._is_cut:
             trainer.save_checkpoint(last, weights_only=False)
-        self.best.save(trainer, last.with_name("best.ckpt"))
-        self.autosave.saved()
+        best = self.best
+        if best.epoch is not None:
+            save_weights(trainer, last.with_name("best.ckpt"), best.weights, best.epoch)
+        self._saved = time.monotonic()
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
@@ -378,9 +351,12 @@ class RunRecorder(L.Callback):
             save_whole_epoch(checkpoint["loops"])
 
     def state_dict(self) -> dict[str, Any]:
-        last = {name: value.detach().cpu() for name, value in self._last.items()}
-        return self.best.state_dict() | {"last": last, "ended": self._ended}
+        state: dict[str, Any] = {name: getattr(self.best, name) for name in OF_BEST}
+        state["last"] = {name: value.detach().cpu() for name, value in self._last.items()}
+        state["ended"] = self._ended
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best.load_state_dict(state_dict)
+        for name in OF_BEST:
+            setattr(self.best, name, state_dict[name])
         self._last = state_dict["last"]

@@ -4,6 +4,7 @@ import json
 import math
 from types import SimpleNamespace
 
+import lightning as L
 import pandas as pd
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from gnn_depth.runs import event_tag
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
-from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
+from gnn_depth.training.recorder import BestEpoch, RunRecorder
 from gnn_depth.training.summary import initial_share, report
 from tests.training.conftest import Collect, scalars
 
@@ -123,24 +124,31 @@ def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
     assert recorder.best.epoch % 2 == 1
 
 
+class Clock(L.Callback):
+    """A clock for which an epoch takes some seconds, and the epochs in which it sees a save."""
+
+    def __init__(self, seconds):
+        self.now, self.seconds, self.saved = 1000.0, seconds, []
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.now += self.seconds
+
+    def on_save_checkpoint(self, trainer, pl_module, checkpoint):
+        self.saved.append(trainer.current_epoch)
+
+
 @pytest.mark.parametrize(
     ("minutes", "every", "seconds", "saved"),
     [(1.0, None, 7.0, [9, 18, 27]), (None, 9, 100.0, [9, 18, 27]), (None, None, 100.0, [])],
 )
 def test_a_training_is_saved_between_epochs_by_minutes_and_epochs(
-    monkeypatch, minutes, every, seconds, saved
+    fit, recorder, monkeypatch, minutes, every, seconds, saved
 ):
-    now, found = 1000.0, []
-    monkeypatch.setattr(recording.time, "monotonic", lambda: now)
-    strategy = SimpleNamespace(broadcast=lambda x: x)
-    choice = Autosave(minutes, every)
-    choice.start(0)
-    for epoch in range(30):
-        if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
-            found.append(epoch)
-            choice.saved()
-        now += seconds
-    assert found == saved
+    recorder.save_every_minutes, recorder.save_every_epochs = minutes, every
+    clock = Clock(seconds)
+    monkeypatch.setattr(recording.time, "monotonic", lambda: clock.now)
+    fit(epochs=30, callbacks=[clock])
+    assert clock.saved == [*saved, 30]  # the last one at the end
 
 
 def test_running_averages_that_hardly_moved_are_named(recorder, make_trainer, tiny):
