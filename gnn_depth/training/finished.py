@@ -255,15 +255,11 @@ def take_weights(model: Any, run: str | Path) -> None:
     fits = {name: each for name, each in theirs.items() if each.shape == shapes.get(name)}
     if not fits:
         raise ValueError(f"no weight of {str(run)!r} has the name and shape of one of this model.")
-    model.load_state_dict(fits, strict=False)
+    missing, _ = model.load_state_dict(fits, strict=False)
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
-    others = {
-        "New": [name for name in shapes if name not in theirs],
-        "Of another shape": [name for name in shapes if name in theirs and name not in fits],
-        "Not in this model": [name for name in theirs if name not in shapes],
-    }
-    for what, names in others.items():
+    left_out = [name for name in theirs if name not in shapes]
+    for what, names in (("New, or of another shape", missing), ("Not in this model", left_out)):
         if names:
             log.warning("%s: %s.", what, first_of(names, 8))

@@ -20,9 +20,7 @@ from torch import Tensor
 
 from gnn_depth.runs import event_tag
 
-# Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
-ROWS = 50
-SECONDS = 2.0
+SECONDS = 2.0  # the time of the epochs that are passed to the loggers together
 HALF_A_MINUTE = 30.0
 UNDEFINED = "undefined"  # how a metric that is NaN is shown
 # How the messages begin that are not shown.
@@ -52,8 +50,7 @@ class EpochLog(L.Callback):
     """Keep the values of each epoch on their device, and hand them to the loggers in blocks.
 
     Logging a value makes the host wait for the device, and each logger write to its file. A block
-    is 50 epochs or two seconds, whichever is shorter; the last one is handed over however the
-    training ends. Schedules and callbacks find every value in ``trainer.callback_metrics`` at once.
+    is two seconds; the last one is handed over however the training ends. Schedules and callbacks find every value in ``trainer.callback_metrics`` at once.
     """
 
     def __init__(self) -> None:
@@ -91,7 +88,7 @@ class EpochLog(L.Callback):
         self._handed_over = time.monotonic()
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if len(self._rows) >= ROWS or time.monotonic() - self._handed_over >= SECONDS:
+        if time.monotonic() - self._handed_over >= SECONDS:
             self.hand_over(trainer)
 
     def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
@@ -183,9 +180,8 @@ class EpochProgress(ProgressBar):
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         done, total = trainer.current_epoch + 1, trainer.max_epochs or -1
-        is_due = time.monotonic() - self._printed >= HALF_A_MINUTE
-        if total > 0:  # in the epochs that complete another tenth
-            is_due = is_due or done * 10 // total > (done - 1) * 10 // total
+        completes_tenth = done * 10 // total > (done - 1) * 10 // total  # never without an end
+        is_due = completes_tenth or time.monotonic() - self._printed >= HALF_A_MINUTE
         if not (self._enabled and is_due):
             return
         self._printed = time.monotonic()

@@ -109,7 +109,6 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
     """Predictions, shape (rows, outputs), as a table by id and name."""
     assert model.schema is not None
     row = "graph" if data.per_graph else "node"
-    columns: dict[str, np.ndarray] = {}
     # NumPy does not have bfloat16.
     numbers = values.to(torch.promote_types(values.dtype, torch.float32))
     names = model.schema.outputs
@@ -119,15 +118,13 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
             f"the model gives NaN for {undefined:,} of {len(numbers):,} {row}s: they have no "
             "prediction."
         )
+    word = WORDS[model.task.targets][1]
+    table = pd.DataFrame(numbers.numpy(), columns=[f"{word}_{name}" for name in names])
     if model.task.targets == "classes":
         # Rows with a NaN have no predicted class.
         choices = np.array([*names, None], object)
-        columns["predicted"] = choices[predicted_classes(numbers).numpy()]
-        columns["probability"] = numbers.amax(1).numpy()
-    word = WORDS[model.task.targets][1]
-    for column, name in enumerate(names):
-        columns[f"{word}_{name}"] = numbers[:, column].numpy()
-    table = pd.DataFrame(columns)
+        table.insert(0, "predicted", choices[predicted_classes(numbers).numpy()])
+        table.insert(1, "probability", numbers.amax(1).numpy())
     ids = data.node_ids
     if ids is None or data.per_graph:
         ids = table.index
