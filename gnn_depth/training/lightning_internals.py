@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.builder import is_plain_value
-from gnn_depth.data.base import FullBatch, NodeBatch
+from gnn_depth.data.base import FullBatch
 
 # Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
 # module's on_validation_epoch_end. A user's callback may implement them; ours do not.
@@ -72,8 +72,6 @@ class OneBatchValidation(_EvaluationLoop):
     measured: dict[str, Tensor] | None = None
     _module: type[L.LightningModule]  # the class whose steps the short loop may call
     _watched: bool | None = None  # True if somebody implements such a hook; None if not known yet
-    # The loader's batch, and its copy on the device.
-    _moved: tuple[NodeBatch, NodeBatch] | None = None
 
     @classmethod
     def replace(cls, trainer: L.Trainer, module: type[L.LightningModule]) -> None:
@@ -92,7 +90,9 @@ class OneBatchValidation(_EvaluationLoop):
             return super().run()
         trainer = self.trainer
         module = trainer.lightning_module
-        batch = self._batch_on_device()
+        assert self._combined_loader is not None
+        batch = trainer.precision_plugin.convert_input(self._combined_loader.flattened[0].batch)
+        batch = trainer.strategy.batch_to_device(batch)  # which keeps its copy there
         self.batch_progress.reset_on_run()
         with evaluation_mode(module), torch.no_grad():
             trainer.strategy.validation_step(batch, 0)
@@ -111,18 +111,6 @@ class OneBatchValidation(_EvaluationLoop):
         # Before the hooks that may exchange the weights again.
         self.measured = _copies(self.trainer.lightning_module.state_dict())
         super()._on_evaluation_epoch_end()
-
-    def _batch_on_device(self) -> NodeBatch:
-        assert self._combined_loader is not None
-        batch: NodeBatch = self._combined_loader.flattened[0].batch
-        if self._moved is None or self._moved[0] is not batch:
-            converted = self.trainer.precision_plugin.convert_input(batch)
-            self._moved = batch, self.trainer.strategy.batch_to_device(converted)
-        return self._moved[1]
-
-    def teardown(self) -> None:
-        super().teardown()
-        self._moved = None
 
     def _is_one_full_batch(self) -> bool:
         if self._combined_loader is None:

@@ -244,7 +244,7 @@ def _check(config: RunConfig, data: GraphDataModule) -> None:
         for cls, why in REFUSED.items():
             if isinstance(callback, cls):
                 raise MisconfigurationException(f"{cls.__name__} {why}")
-    check_training({**config.resolved["trainer"], "callbacks": callbacks}, model)
+    check_training(config.resolved["trainer"], model)
     # Its batches depend on the number of processes.
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
@@ -255,8 +255,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
 
     Loggers that the user chose are kept. With ``trainer.logger`` false there are none.
     """
-    resolved = dict(config.resolved)
-    origin = config.origin
+    resolved, origin = dict(config.resolved), config.origin
     if origin is None:  # the run stands alone
         sha256 = data.checksum
         facts = {"identity": identity(resolved, sha256), "data_sha256": sha256}
