@@ -50,7 +50,8 @@ class EpochLog(L.Callback):
     """Keep the values of each epoch on their device, and hand them to the loggers in blocks.
 
     Logging a value makes the host wait for the device, and each logger write to its file. A block
-    is two seconds; the last one is handed over however the training ends. Schedules and callbacks find every value in ``trainer.callback_metrics`` at once.
+    is two seconds; the last one is handed over however the training ends. Schedules and callbacks
+    find every value in ``trainer.callback_metrics`` at once.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import sklearn.metrics as sk
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torchmetrics.utilities import dim_zero_cat
 
@@ -65,9 +65,9 @@ def classified(draw, num_classes=None):
 
 @st.composite
 def labelled(draw):
-    """Outputs with ties, and labels, of which some are absent or in all rows."""
+    """Outputs with ties, and labels, of which some are absent, in all rows, or not known (-1)."""
     labels, rows = draw(st.integers(1, 4)), draw(st.integers(1, 20))
-    y = matrix(draw, rows, labels, 0, 1)
+    y = matrix(draw, rows, labels, draw(st.sampled_from([-1, 0])), 1)
     for label in range(labels):
         constant = draw(st.sampled_from([None, 0, 1]))
         if constant is not None:
@@ -77,35 +77,46 @@ def labelled(draw):
 
 @st.composite
 def numbered(draw):
-    """Predictions and targets of several outputs, some of which are constant."""
+    """Predictions and targets of several outputs, some of which are constant or not known."""
     outputs, rows = draw(st.integers(1, 3)), draw(st.integers(1, 20))
     y, out = (0.1 * matrix(draw, rows, outputs, -9, 9).double() for _ in range(2))
     for output in range(outputs):
         if draw(st.integers(0, 3)) == 0:
             y[:, output] = 0.1
     shift, scale = draw(st.sampled_from([0.0, 0.0, 1e3])), draw(SCALES)
-    return scale * (out + shift), scale * (y + shift)
+    y = scale * (y + shift)
+    y[1:][matrix(draw, rows - 1, outputs, draw(st.sampled_from([0, 1])), 9) == 0] = math.nan
+    return scale * (out + shift), y
 
 
-def r2_of(out, y):
-    """R2 as scikit-learn's uniform average; NaN where an output has one value only."""
-    if any(len(column.unique()) < 2 for column in y.t()):
-        return math.nan
-    return sk.r2_score(y, out)
+def mean_of(score, out, y, is_known, is_defined):
+    """The mean of scikit-learn's scores over the columns for which they are defined, each of the
+    rows that are known; NaN without any."""
+    found = []
+    for column, known in enumerate(is_known.t()):
+        target = y[known, column]
+        if is_defined(target):
+            found.append(score(target, out[known, column]))
+    return sum(found) / len(found) if found else math.nan
 
 
 def area_of(scores, labels):
-    """The mean of scikit-learn's areas over labels that have both values; NaN without any."""
-    both = [column for column in range(labels.shape[1]) if len(labels[:, column].unique()) == 2]
-    areas = [sk.roc_auc_score(labels[:, column], scores[:, column]) for column in both]
-    return sum(areas) / len(areas) if areas else math.nan
+    """Over labels that have both values."""
+    return mean_of(sk.roc_auc_score, scores, labels, labels >= 0, lambda y: len(y.unique()) == 2)
 
 
 def precision_of(scores, labels):
-    """The mean of scikit-learn's average precisions over labels that some row has."""
-    there = [column for column in range(labels.shape[1]) if labels[:, column].any()]
-    found = [sk.average_precision_score(labels[:, one], scores[:, one]) for one in there]
-    return sum(found) / len(found) if found else math.nan
+    """Over labels that some row has."""
+    return mean_of(
+        sk.average_precision_score, scores, labels, labels >= 0, lambda y: (y == 1).any()
+    )
+
+
+def r2_of(out, y):
+    """NaN where an output has one value only."""
+    if any(len(column[~column.isnan()].unique()) < 2 for column in y.t()):
+        return math.nan
+    return mean_of(sk.r2_score, out, y, ~y.isnan(), len)
 
 
 def close(value, rel=1e-6):
@@ -143,7 +154,9 @@ def test_the_area_under_the_curve_of_two_classes(drawn, parts):
 def test_metrics_of_labels(drawn, parts):
     out, labels = drawn
     ours = measure(out, labels, "multilabel", parts=parts)
-    f1 = sk.f1_score(labels.flatten(), out.flatten() > 0, zero_division=math.nan)
+    known = labels >= 0
+    assume(known.any())
+    f1 = sk.f1_score(labels[known], out[known] > 0, zero_division=math.nan)
     expected = {"val/f1": close(f1), "val/auroc": close(area_of(out, labels))}
     assert ours == {**expected, "val/ap": close(precision_of(out, labels))}
 
@@ -152,7 +165,10 @@ def test_metrics_of_labels(drawn, parts):
 def test_metrics_of_numbers(drawn, parts):
     out, y = drawn
     ours = measure(out, y, "regression", parts=parts)
-    mae, mse = sk.mean_absolute_error(y, out), sk.mean_squared_error(y, out)
+    known = ~y.isnan()
+    mae, mse = (
+        error(y[known], out[known]) for error in (sk.mean_absolute_error, sk.mean_squared_error)
+    )
     scale = {"rel": 1e-6, "abs": 0.0}
     assert ours["val/mae"] == pytest.approx(mae, **scale)
     assert ours["val/rmse"] == pytest.approx(math.sqrt(mse), **scale)
